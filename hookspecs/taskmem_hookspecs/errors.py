@@ -1,0 +1,120 @@
+"""Every error that crosses a seam, as one shallow tree.
+
+    TaskmemError
+    ├── TaskNotFound          no task has that id
+    ├── WaitNotFound          no wait has that id
+    ├── InvalidArguments      a value that cannot be accepted
+    │   └── ReservedKey       metadata that would overwrite the task's own keys
+    ├── TaskEnded             the task is completed, failed or cancelled
+    ├── WaitEnded             the wait is over
+    ├── TargetNotFound        (sensor) the thing to watch is not there
+    ├── TargetGone            (sensor) the thing watched went away
+    ├── UnknownTool           no tool has that name
+    ├── Conflict              (store) someone wrote first; read again
+    ├── StoreBusy             (store) locked by another process; nothing was written
+    ├── StoreFull             (store) no room on the disk; nothing was written
+    ├── StoreUnavailable      (store) cannot be reached or read
+    │   └── StoreTooNew       (store) written by a newer version; left untouched
+    ├── WakeUndelivered       (transport) not delivered; try again later
+    ├── WakeRefused           (transport) will never be delivered; do not try again
+    ├── NoProvider            no plug-in plays a part that is needed
+    ├── SettingsInvalid       a setting that cannot be used
+    └── DaemonUnavailable     no daemon answers
+
+An error's `str()` is one sentence for people and models: what happened, and
+what to do next. Its `name` is what a program matches on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class TaskmemError(Exception):
+    """The base of every error that this project raises on purpose."""
+
+    name: ClassVar[str] = "taskmem_error"
+    """Stable, lower-case, what programs match on: `task_not_found`."""
+
+    def __init_subclass__(cls) -> None:
+        """Name each error after its class."""
+        cls.name = _HUMP.sub("_", cls.__name__).lower()
+
+
+class TaskNotFound(TaskmemError):
+    """No task has that id."""
+
+
+class WaitNotFound(TaskmemError):
+    """No wait has that id."""
+
+
+class InvalidArguments(TaskmemError):
+    """A value that cannot be accepted; nothing was written."""
+
+
+class ReservedKey(InvalidArguments):
+    """Metadata that would overwrite one of the task's own keys."""
+
+
+class TaskEnded(TaskmemError):
+    """The task is completed, failed or cancelled, and the call needs an open one."""
+
+
+class WaitEnded(TaskmemError):
+    """The wait is over, and the call needs one that is watching."""
+
+
+class TargetNotFound(TaskmemError):
+    """The thing to watch is not there; says what is."""
+
+
+class TargetGone(TaskmemError):
+    """The thing that was watched went away."""
+
+
+class UnknownTool(TaskmemError):
+    """No tool has that name."""
+
+
+class Conflict(TaskmemError):
+    """Someone else wrote one of the rows first; read again and decide again."""
+
+
+class StoreBusy(TaskmemError):
+    """The database is locked by another process; nothing was written."""
+
+
+class StoreFull(TaskmemError):
+    """There is no room left for the database; nothing was written."""
+
+
+class StoreUnavailable(TaskmemError):
+    """The database cannot be reached or read."""
+
+
+class StoreTooNew(StoreUnavailable):
+    """The database was written by a newer version; it was left untouched."""
+
+
+class WakeUndelivered(TaskmemError):
+    """The wake did not arrive, and may when tried again later."""
+
+
+class WakeRefused(TaskmemError):
+    """The wake will never be accepted; trying again is of no use."""
+
+
+class NoProvider(TaskmemError):
+    """No plug-in plays a part that is needed."""
+
+
+class SettingsInvalid(TaskmemError):
+    """A setting that cannot be used; says which, and what is allowed."""
+
+
+class DaemonUnavailable(TaskmemError):
+    """No daemon answers, and none could be started."""

@@ -1,0 +1,336 @@
+"""What is remembered, as frozen values: tasks, threads, waits, wakes and events.
+
+Instants are aware `datetime`s in UTC. Steps are counted from 0 everywhere in
+here; only what the model or a person reads counts from 1. Rows carry a
+`version`: 0 means "not stored yet", any other number is the version that was
+read and that a commit expects to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
+
+RESERVED_METADATA: Final = (
+    "active_wait_ids",
+    "last_wait_event_at",
+    "last_wait_state",
+)
+"""The metadata keys that belong to the task itself. Source: seed 000 §4."""
+
+
+def _utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs a time zone")
+    return instant.astimezone(UTC)
+
+
+Instant = Annotated[datetime, AfterValidator(_utc)]
+"""An aware point in time, in UTC."""
+
+
+class Value(BaseModel):
+    """A frozen value that refuses fields it does not know."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands. Source: seed 000 §1."""
+
+    ACTIVE = "active"
+    """Being worked on; the only status in which a task can be stuck."""
+    PAUSED = "paused"
+    """Set aside on purpose."""
+    COMPLETED = "completed"
+    """Ended: done."""
+    FAILED = "failed"
+    """Ended: could not be done."""
+    CANCELLED = "cancelled"
+    """Ended: no longer wanted."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the task has ended."""
+        return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+
+
+class MessageType(StrEnum):
+    """What a message of a thread is about. Source: seed 000 §3."""
+
+    TEXT = "text"
+    LIFECYCLE = "lifecycle"
+    PROGRESS = "progress"
+    WAIT = "wait"
+    STUCK = "stuck"
+    PLAN = "plan"
+
+
+class Role(StrEnum):
+    """Who wrote a message."""
+
+    AGENT = "agent"
+    SYSTEM = "system"
+    USER = "user"
+
+
+class Author(StrEnum):
+    """Who revised a plan. Source: seed 000 §2."""
+
+    AGENT = "agent"
+    SYSTEM = "system"
+
+
+class WaitStatus(StrEnum):
+    """Where a wait stands. Source: seed 000 §4."""
+
+    WATCHING = "watching"
+    """Open: a daemon watches the target."""
+    RESOLVED = "resolved"
+    """Ended: the condition holds."""
+    TIMEOUT = "timeout"
+    """Ended: time was up first."""
+    CANCELLED = "cancelled"
+    """Ended: no longer wanted."""
+    ERROR = "error"
+    """Ended: the target is lost."""
+
+
+class WakeCause(StrEnum):
+    """Why a wake is owed."""
+
+    STUCK = "stuck"
+    WAIT = "wait"
+
+
+class WakeState(StrEnum):
+    """Where a wake stands in the outbox."""
+
+    DUE = "due"
+    """Owed and not delivered yet; `attempts` and `last_error` tell of tries."""
+    SENT = "sent"
+    """A transport took it; nobody was seen to act on it yet."""
+    ACKNOWLEDGED = "acknowledged"
+    """The agent was seen to act."""
+    UNANSWERED = "unanswered"
+    """Sent as often as it is sent, and nobody acted."""
+    REFUSED = "refused"
+    """A transport will never take it."""
+    SUPERSEDED = "superseded"
+    """The task moved on or ended before it was sent."""
+
+
+class RunState(StrEnum):
+    """Where one attempt at a task stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    BLOCKED = "blocked"
+    REVIEW = "review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Linkage(Value):
+    """What a task's metadata says of its waits, derived from the wait rows."""
+
+    active_wait_ids: tuple[str, ...] = ()
+    """The waits that are watching, oldest first."""
+    last_wait_event_at: Instant | None = None
+    """When a wait of the task was last opened, changed or ended; None: never."""
+    last_wait_state: WaitStatus | None = None
+    """What state that left the wait in; None: there was no wait."""
+
+
+class Step(Value):
+    """One entry of a plan."""
+
+    index: int
+    """From 0."""
+    text: str
+    done: bool
+
+
+class Task(Value):
+    """What is to be done, and how far it is."""
+
+    task_id: str
+    name: str
+    status: TaskStatus
+    plan: tuple[str, ...]
+    """The current checklist, in order."""
+    done: frozenset[int] = frozenset()
+    """The steps that are done, counted from 0."""
+    metadata: Mapping[str, JsonValue] = {}
+    """The agent's own keys; never one of `RESERVED_METADATA`."""
+    linkage: Linkage = Linkage()
+    session_key: str | None = None
+    """The gateway session that wakes go to; None: the gateway's main session."""
+    message_count: int = 0
+    created_at: Instant
+    updated_at: Instant
+    """Touched by messages, status, marks, revisions and wait events only."""
+    last_stuck_alert_at: Instant | None = None
+    """When the agent was last told that the task is stuck; None: never."""
+    alerts: int = 0
+    """How many stuck alerts there were in all; numbers the wake's key."""
+    alerts_in_a_row: int = 0
+    """How many of them since the task last moved; each doubles the cooldown."""
+    stuck_due_at: Instant | None = None
+    """When to look whether the task is stuck; None: it cannot become stuck."""
+    version: int = 0
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The plan with its marks."""
+        return tuple(
+            Step(index=i, text=text, done=i in self.done)
+            for i, text in enumerate(self.plan)
+        )
+
+
+class Message(Value):
+    """One entry of a task's thread."""
+
+    message_id: int = 0
+    """Given by the store, growing within a task; 0: not stored yet."""
+    task_id: str
+    role: Role
+    msg_type: MessageType
+    content: str
+    created_at: Instant
+
+
+class PlanRevision(Value):
+    """One replacement of a plan by another."""
+
+    revision_id: int = 0
+    """Given by the store; 0: not stored yet."""
+    task_id: str
+    old_plan: tuple[str, ...]
+    new_plan: tuple[str, ...]
+    reason: str
+    author: Author
+    created_at: Instant
+
+
+class Wait(Value):
+    """One watched condition."""
+
+    wait_id: str
+    task_id: str | None = None
+    """The task it belongs to; None: it stands alone."""
+    session_key: str | None = None
+    """The session that is woken; None: the task's, else the main one."""
+    target: str
+    """What is watched, as it was asked for: `pty:build`."""
+    wake_when: str
+    """The condition, in the agent's words."""
+    status: WaitStatus = WaitStatus.WATCHING
+    timeout_seconds: float
+    poll_seconds: float
+    """The longest time between two looks."""
+    created_at: Instant
+    armed_at: Instant
+    """When its clock was last started; elapsed time counts from here."""
+    deadline_at: Instant
+    changed_at: Instant
+    """When it was last opened, refined or ended."""
+    ended_at: Instant | None = None
+    """None while it is watching."""
+    last_observation: str | None = None
+    """What was last seen, in one line; None: nothing yet."""
+    round: int = 1
+    """How often it was armed; numbers the wake's key."""
+    version: int = 0
+
+
+class Wake(Value):
+    """One message owed to an agent: a row of the outbox."""
+
+    wake_id: str
+    key: str
+    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`."""
+    cause: WakeCause
+    state: WakeState = WakeState.DUE
+    task_id: str | None = None
+    wait_id: str | None = None
+    session_key: str | None = None
+    """None: the gateway's main session, and a transport names none."""
+    text: str
+    """What the agent reads, on one line."""
+    urgent: bool = False
+    """Several waits of the task failed in a row."""
+    attempts: int = 0
+    """Deliveries begun."""
+    sends: int = 0
+    """Deliveries that a transport took."""
+    last_error: str | None = None
+    """Why the last delivery failed; None: none failed."""
+    created_at: Instant
+    due_at: Instant | None = None
+    """When the outbox looks at it next; None: never again."""
+    sent_at: Instant | None = None
+    acknowledged_at: Instant | None = None
+    transport: str | None = None
+    """The transport that took it; None: none did yet."""
+    delivery_id: str | None = None
+    """Shared by wakes that went out as one message; None: not sent yet."""
+    version: int = 0
+
+
+class Event(Value):
+    """One entry of the audit log."""
+
+    event_id: int = 0
+    """Given by the store, growing; 0: not stored yet."""
+    at: Instant
+    kind: str
+    task_id: str | None = None
+    wait_id: str | None = None
+    run_id: str | None = None
+    data: Mapping[str, JsonValue] = {}
+
+
+class Run(Value):
+    """One attempt at a task by one agent session."""
+
+    run_id: str
+    task_id: str
+    state: RunState
+    session_key: str | None = None
+    created_at: Instant
+    changed_at: Instant
+
+
+class Bookmark(Value):
+    """A named place: how far something has been read, or under which settings."""
+
+    name: str
+    value: str
+
+
+class TaskFacts(Value):
+    """All that a decision about one task rests on, read together."""
+
+    task: Task
+    waits: tuple[Wait, ...] = ()
+    """The task's waits, oldest first."""
+    wakes: tuple[Wake, ...] = ()
+    """The task's wakes that are due or sent, oldest first."""
+
+
+class Counts(Value):
+    """How much a store holds, by state."""
+
+    tasks: Mapping[TaskStatus, int]
+    waits: Mapping[WaitStatus, int]
+    wakes: Mapping[WakeState, int]
+    events: int

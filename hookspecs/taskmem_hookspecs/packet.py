@@ -1,0 +1,116 @@
+"""What a stuck task's agent is told: the verdict, and the resume packet.
+
+Source: seed 000 §5-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import JsonValue
+
+from taskmem_hookspecs.model import (
+    Instant,
+    Message,
+    MessageType,
+    Role,
+    Task,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
+
+
+class StuckVerdict(Value):
+    """Why a task counts as stuck."""
+
+    idle_seconds: float
+    """Since the task was last touched."""
+    failed_waits: int = 0
+    """Waits that ended in a timeout or an error, counted back from the last one."""
+    urgent: bool = False
+    """Whether that many are worth saying."""
+    reason: str
+    """One sentence, as the packet gives it."""
+
+
+class ResumeFacts(Value):
+    """All that a resume packet is built from."""
+
+    task: Task
+    waits: tuple[Wait, ...] = ()
+    """The task's waits, oldest first."""
+    messages: tuple[Message, ...] = ()
+    """The newest messages of the thread, oldest first; noise is still in."""
+    verdict: StuckVerdict
+    wake_id: str
+    """The wake that will carry the packet."""
+    now: Instant
+
+
+class Progress(Value):
+    """How far a task is; steps counted from 0."""
+
+    completed: tuple[int, ...]
+    current: int | None
+    """The first step that is not done; None: all are."""
+    remaining: tuple[int, ...]
+    """The steps after the current one that are not done."""
+    pct: int
+    """Percent done, rounded down."""
+
+
+class PacketMessage(Value):
+    """A message as a packet shows it."""
+
+    role: Role
+    msg_type: MessageType
+    content: str
+    created_at: Instant
+
+
+class PacketWait(Value):
+    """The waits of a task as a packet shows them."""
+
+    active_wait_ids: tuple[str, ...] = ()
+    last_wait_state: WaitStatus | None = None
+    last_wait_event_at: int | None = None
+    """Epoch seconds; None: there was no wait."""
+
+
+class AlsoStuck(Value):
+    """Another stuck task of the same session, named beside the packet."""
+
+    task_id: str
+    name: str
+    reason: str
+
+
+class ResumePacket(Value):
+    """Everything an agent needs to carry on, in at most 4,096 bytes of JSON."""
+
+    v: Literal[1] = 1
+    wake_id: str
+    task_id: str
+    name: str
+    status: TaskStatus
+    progress: Progress
+    plan: tuple[str, ...]
+    """The checklist, or the window of it that starts at `plan_from`."""
+    plan_from: int | None = None
+    """The step, counted from 0, that `plan` starts at; None: at the first."""
+    recent_messages: tuple[PacketMessage, ...] = ()
+    """The last 3 to 5 meaningful messages, oldest first."""
+    wait: PacketWait = PacketWait()
+    reason: str
+    suggested_next_action: str
+    urgency: Literal["high"] | None = None
+    """`high` after several failed waits in a row; None: ordinary."""
+    extra: Mapping[str, JsonValue] | None = None
+    """Room for plug-ins; the first to go when the packet is too large."""
+    also_stuck: tuple[AlsoStuck, ...] | None = None
+    """Other stuck tasks of the session, at most ten; None: there are none."""
+    also_stuck_more: int | None = None
+    """How many more there are than `also_stuck` names; None: no more."""

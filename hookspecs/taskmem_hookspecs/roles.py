@@ -1,0 +1,332 @@
+"""The parts that plug-ins play, one small protocol each, and what passes through them.
+
+A *provide* hook returns an object that plays one of these parts, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.model import (
+    Counts,
+    Event,
+    Instant,
+    Message,
+    PlanRevision,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> datetime:
+        """Return the instant, aware and in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow, for durations."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when that many seconds have passed."""
+        ...
+
+
+@runtime_checkable
+class TaskStore(Protocol):
+    """Where everything is kept.
+
+    Synchronous, and called from several threads at once. Every method may raise
+    `StoreBusy` or `StoreUnavailable`; after one, the next call works again as
+    soon as the cause is gone.
+    """
+
+    def read_task(self, task_id: str) -> TaskFacts:
+        """Return a task with its waits and its open wakes.
+
+        Raises:
+            TaskNotFound: No task has that id.
+        """
+        ...
+
+    def read_wait(self, wait_id: str) -> Wait:
+        """Return one wait.
+
+        Raises:
+            WaitNotFound: No wait has that id.
+        """
+        ...
+
+    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+        """Return the newest `limit` messages of a task, oldest first; None: all."""
+        ...
+
+    def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
+        """Return the revisions of a task's plan, oldest first."""
+        ...
+
+    def list_tasks(self, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+        """Return tasks, most recently updated first; None: of every status."""
+        ...
+
+    def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
+        """Return active tasks whose id is greater than `after`, in order of id."""
+        ...
+
+    def list_waits(
+        self, status: WaitStatus | None, task_id: str | None, limit: int
+    ) -> Sequence[Wait]:
+        """Return waits, newest first; None: of every status, of every task."""
+        ...
+
+    def list_wakes(
+        self, states: Collection[WakeState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Wake]:
+        """Return wakes, newest first; None: in every state, of every task."""
+        ...
+
+    def list_events(self, after: int, limit: int) -> Sequence[Event]:
+        """Return events with a greater id than `after`, oldest first."""
+        ...
+
+    def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
+        """Return the newest events, oldest first; None: of every task."""
+        ...
+
+    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+        """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
+        ...
+
+    def next_stuck_due(self) -> datetime | None:
+        """Return the earliest `stuck_due_at` of an active task; None: there is none."""
+        ...
+
+    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+        """Return the wakes whose `due_at` has come, first due first."""
+        ...
+
+    def next_wake_due(self) -> datetime | None:
+        """Return the earliest `due_at` of a wake; None: there is none."""
+        ...
+
+    def sent_since(
+        self, session_key: str | None, since: datetime
+    ) -> Sequence[datetime]:
+        """Return when messages went out to a session since then, oldest first.
+
+        Wakes that share a `delivery_id` went out as one message and count once.
+        """
+        ...
+
+    def read_bookmark(self, name: str) -> str | None:
+        """Return the value of a bookmark; None: it was never set."""
+        ...
+
+    def count(self) -> Counts:
+        """Return how much there is, by state."""
+        ...
+
+    def commit(self, change: Change) -> None:
+        """Write all of a change, durably, or none of it.
+
+        Raises:
+            Conflict: A version moved; nothing of the change was written.
+            StoreFull: There is no room; nothing of the change was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; no other method is called afterwards."""
+        ...
+
+
+class WakeReceipt(Value):
+    """A transport's word that it took a wake."""
+
+    delivered_at: Instant
+    note: str | None = None
+    """Anything worth keeping beside the wake; None: nothing."""
+
+
+@runtime_checkable
+class WakeTransport(Protocol):
+    """Carries wakes to an agent."""
+
+    name: str
+    """What the settings call it."""
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Deliver a wake; the same `key` may come twice.
+
+        Raises:
+            WakeUndelivered: It did not arrive; it is tried again later.
+            WakeRefused: It never will; it is not tried again.
+        """
+        ...
+
+
+class Target(Value):
+    """Something that can be watched, as `scheme:name`."""
+
+    scheme: str
+    """`pty`, `window` or `screen`."""
+    name: str
+    """What comes after the colon; empty for `screen`."""
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+
+class Frame(Value):
+    """What a sensor saw in one look."""
+
+    seen_at: Instant
+    text: str | None = None
+    """The text on it; None: this kind of target has none."""
+    picture: bytes | None = None
+    """PNG; None: this kind of target has none."""
+    exit_status: int | None = None
+    """Of a command that ended; None: it runs, or it is no command."""
+
+
+@runtime_checkable
+class Sensor(Protocol):
+    """Looks at one kind of target."""
+
+    async def look(self, target: Target) -> Frame:
+        """Return what is there now.
+
+        Raises:
+            TargetNotFound: It is not there, and never was.
+            TargetGone: It was there, and is no longer.
+        """
+        ...
+
+
+class Met(StrEnum):
+    """Whether a condition holds."""
+
+    YES = "yes"
+    NO = "no"
+    UNSURE = "unsure"
+
+
+class Ruling(Value):
+    """A judge's answer."""
+
+    met: Met
+    observation: str
+    """What was seen, in one sentence."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Decides whether a condition holds on what was seen."""
+
+    async def rule(self, frame: Frame, wake_when: str) -> Ruling:
+        """Return whether `wake_when`, in the agent's words, holds."""
+        ...
+
+
+class WaitOutcome(Value):
+    """How a wait ended."""
+
+    status: WaitStatus
+    """Any but `watching`."""
+    observation: str
+    elapsed_seconds: float
+
+
+class Claim(Value):
+    """Something an agent says it made."""
+
+    kind: str
+    """`file`, or what a plug-in verifies."""
+    subject: str
+    """What it is about: a path, a URL."""
+    task_id: str
+    claimed_at: Instant
+
+
+class Verdict(StrEnum):
+    """What became of a claim."""
+
+    VERIFIED = "verified"
+    REFUTED = "refuted"
+    UNPROVEN = "unproven"
+
+
+class Finding(Value):
+    """What a verifier found out about a claim."""
+
+    verdict: Verdict
+    detail: str
+    """What was looked at and seen, in one sentence."""
+    checksum: str | None = None
+    """SHA-256 in hex; None: there is nothing to sum."""
+
+
+@runtime_checkable
+class EvidenceVerifier(Protocol):
+    """Checks one kind of claim against the world."""
+
+    async def verify(self, claim: Claim) -> Finding:
+        """Return what was found; one refutation outweighs all proofs."""
+        ...
+
+
+class Recollection(Value):
+    """A piece of recorded history. Source: seed 001, tool 5."""
+
+    timestamp: Instant
+    duration_seconds: float
+    confidence: float
+    """From 0 to 1."""
+    summary: str
+    steps: tuple[str, ...] = ()
+    video_url: str | None = None
+    video_start_ms: int | None = None
+    video_end_ms: int | None = None
+
+
+@runtime_checkable
+class RecallSource(Protocol):
+    """Searches recorded history."""
+
+    def recall(
+        self, query: str, limit: int, recency_bias: float
+    ) -> Sequence[Recollection]:
+        """Return at most `limit` matches, best first; bias from 0 to 1."""
+        ...
+
+
+class QueryFacts(Value):
+    """What a question about a task can be answered from."""
+
+    task: Task
+    waits: tuple[Wait, ...] = ()
+    messages: tuple[Message, ...] = ()
+    """The newest of the thread, oldest first."""
+    now: Instant
+
+
+@runtime_checkable
+class QueryAnswerer(Protocol):
+    """Answers a question about a task better than the core does."""
+
+    def answer(self, facts: QueryFacts, query: str) -> str | None:
+        """Return the answer in a few sentences; None: no better than the core's."""
+        ...

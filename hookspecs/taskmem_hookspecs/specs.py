@@ -1,0 +1,109 @@
+"""The hooks, and nothing else: this file is the manual of the seams.
+
+A plug-in is a module (or an object) with functions of these names, each marked
+`@hookimpl`, registered under the entry-point group `openclaw_taskmem`. A hook
+function may leave out arguments it does not need. Hooks are synchronous; what
+takes time belongs into the objects that the *provide* hooks return.
+
+- **tell** `on_…`: told from the event log after the commit, at least once, in
+  order. Every plug-in hears, alone and under a time limit; answers are ignored.
+- **compute** `build_…`: the first answer wins; pure.
+- **provide**: return an object that plays a part, or None to pass.
+"""
+
+from __future__ import annotations
+
+from taskmem_hookspecs.markers import hookspec
+from taskmem_hookspecs.model import Run, Task, Wait
+from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
+from taskmem_hookspecs.roles import (
+    EvidenceVerifier,
+    Judge,
+    QueryAnswerer,
+    RecallSource,
+    Sensor,
+    Target,
+    TaskStore,
+    WaitOutcome,
+    WakeTransport,
+)
+
+# --- tell -------------------------------------------------------------------
+
+
+@hookspec
+def on_task_registered(task: Task) -> None:
+    """Called after a task was registered."""
+
+
+@hookspec
+def on_wait_resolved(wait: Wait, outcome: WaitOutcome, task: Task | None) -> None:
+    """Called after a wait ended, however it ended; `task` is None for a lone wait."""
+
+
+@hookspec
+def on_stuck(task: Task, verdict: StuckVerdict, packet: ResumePacket) -> None:
+    """Called after a task was found stuck and a wake for it is owed."""
+
+
+@hookspec
+def on_run_changed(run: Run, task: Task) -> None:
+    """Called after a run was made or changed its state."""
+
+
+# --- compute ----------------------------------------------------------------
+
+
+@hookspec(firstresult=True)
+def build_resume_packet(facts: ResumeFacts) -> ResumePacket | None:
+    """Called before a stuck wake is owed. Stops at the first result that is not None.
+
+    The core's own packet comes last, so a wrapper can enrich it. An answer for
+    another task or wake is nonsense: the core's packet is taken, and the log
+    names the plug-in.
+    """
+
+
+# --- provide ----------------------------------------------------------------
+
+
+@hookspec(firstresult=True)
+def task_store(url: str) -> TaskStore | None:
+    """Called once, at start. Stops at the first result that is not None.
+
+    `url` is a database URL such as `sqlite:////home/me/taskmem.db`.
+    """
+
+
+@hookspec(firstresult=True)
+def wake_transport(name: str) -> WakeTransport | None:
+    """Called once, at start. Stops at the first result that is not None.
+
+    `name` is a transport's name from the settings, or `auto`: any that can work
+    here.
+    """
+
+
+@hookspec(firstresult=True)
+def wait_sensor(target: Target) -> Sensor | None:
+    """Called when a wait is made. Stops at the first result that is not None."""
+
+
+@hookspec
+def wait_judge(target: Target) -> Judge | None:
+    """Called when a wait is made; all judges are kept, and asked until one is sure."""
+
+
+@hookspec
+def evidence_verifier(kind: str) -> EvidenceVerifier | None:
+    """Called for each kind of claim; all verifiers are asked."""
+
+
+@hookspec
+def recall_source() -> RecallSource | None:
+    """Called for each search of history; what all sources find is merged."""
+
+
+@hookspec
+def query_answerer() -> QueryAnswerer | None:
+    """Called for each question about a task; the first that has an answer is taken."""

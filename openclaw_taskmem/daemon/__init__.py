@@ -1,0 +1,1 @@
+"""The one process that owns the store and every loop."""

@@ -1,0 +1,1 @@
+"""Pure decisions: facts and an instant in, a value out."""

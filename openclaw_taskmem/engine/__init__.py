@@ -1,0 +1,1 @@
+"""The use cases: read facts, decide, commit one change."""

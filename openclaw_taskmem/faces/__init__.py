@@ -1,0 +1,1 @@
+"""Thin translators between the daemon and people, hosts and programs."""

@@ -1,0 +1,1 @@
+"""The only room that knows pluggy: loading, calling and outliving plug-ins."""

@@ -1,0 +1,1 @@
+"""What an agent may call: names, forms and descriptions; no transport."""
