@@ -97,6 +97,10 @@ class TaskStore(Protocol):
         """Return wakes, newest first; None: in every state, of every task."""
         ...
 
+    def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
+        """Return the wakes with these ids, in no order; an unknown id is passed over."""
+        ...
+
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
         """Return events with a greater id than `after`, oldest first."""
         ...

@@ -42,8 +42,11 @@ def on_wait_resolved(wait: Wait, outcome: WaitOutcome, task: Task | None) -> Non
 
 
 @hookspec
-def on_stuck(task: Task, verdict: StuckVerdict, packet: ResumePacket) -> None:
-    """Called after a task was found stuck and a wake for it is owed."""
+def on_stuck(task: Task, verdict: StuckVerdict, packet: ResumePacket | None) -> None:
+    """Called after a task was found stuck and a wake for it is owed.
+
+    `packet` is what the wake carries; None: the minimal wake went out.
+    """
 
 
 @hookspec

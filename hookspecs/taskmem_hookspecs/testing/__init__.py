@@ -10,6 +10,47 @@ pytest runs every rule that the core relies on:
             return Ntfy("http://127.0.0.1:2586")
 """
 
-from taskmem_hookspecs.testing.clock import FakeClock
+from __future__ import annotations
 
-__all__ = ["FakeClock"]
+import importlib
+from typing import TYPE_CHECKING
+
+from taskmem_hookspecs.testing.clock import FakeClock
+from taskmem_hookspecs.testing.memory import MemoryStore
+from taskmem_hookspecs.testing.values import (
+    a_message,
+    a_revision,
+    a_task,
+    a_wait,
+    a_wake,
+    an_event,
+)
+
+if TYPE_CHECKING:
+    from taskmem_hookspecs.testing.stores import StoreSuite
+
+__all__ = [
+    "FakeClock",
+    "MemoryStore",
+    "StoreSuite",
+    "a_message",
+    "a_revision",
+    "a_task",
+    "a_wait",
+    "a_wake",
+    "an_event",
+]
+
+_SUITES = {"StoreSuite": ("stores", "store_commits", "store_questions")}
+"""The modules of each suite; imported when first used, because they need pytest."""
+
+
+def __getattr__(name: str) -> object:
+    """Import a suite, and let pytest explain its assertions."""
+    if name not in _SUITES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import pytest
+
+    modules = [f"{__name__}.{module}" for module in _SUITES[name]]
+    pytest.register_assert_rewrite(*modules)
+    return getattr(importlib.import_module(modules[0]), name)

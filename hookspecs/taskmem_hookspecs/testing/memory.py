@@ -1,0 +1,245 @@
+"""A `TaskStore` that keeps everything in memory, for fast tests."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import TypeVar
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.errors import Conflict, TaskNotFound, WaitNotFound
+from taskmem_hookspecs.model import (
+    Counts,
+    Event,
+    Message,
+    PlanRevision,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
+
+RowT = TypeVar("RowT", Task, Wait, Wake)
+LineT = TypeVar("LineT", Message, PlanRevision, Event)
+
+
+class MemoryStore:
+    """Plays `TaskStore`; what it holds is gone when it is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._tasks: dict[str, Task] = {}
+        self._waits: dict[str, Wait] = {}
+        self._wakes: dict[str, Wake] = {}
+        self._messages: list[Message] = []
+        self._revisions: list[PlanRevision] = []
+        self._events: list[Event] = []
+        self._bookmarks: dict[str, str] = {}
+
+    def read_task(self, task_id: str) -> TaskFacts:
+        """Return a task with its waits and its open wakes."""
+        with self._lock:
+            if task_id not in self._tasks:
+                raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
+            open_states = (WakeState.DUE, WakeState.SENT)
+            return TaskFacts(
+                task=self._tasks[task_id],
+                waits=tuple(reversed(self._waits_of(None, task_id))),
+                wakes=tuple(reversed(self._wakes_of(open_states, task_id))),
+            )
+
+    def read_wait(self, wait_id: str) -> Wait:
+        """Return one wait."""
+        with self._lock:
+            if wait_id not in self._waits:
+                raise WaitNotFound(f"There is no wait {wait_id}; list the waits.")
+            return self._waits[wait_id]
+
+    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+        """Return the newest messages of a task, oldest first."""
+        with self._lock:
+            return _newest([m for m in self._messages if m.task_id == task_id], limit)
+
+    def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
+        """Return the revisions of a task's plan, oldest first."""
+        with self._lock:
+            return [r for r in self._revisions if r.task_id == task_id]
+
+    def list_tasks(self, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+        """Return tasks, most recently updated first."""
+        with self._lock:
+            tasks = [t for t in self._tasks.values() if status in (None, t.status)]
+        return sorted(tasks, key=lambda t: (t.updated_at, t.task_id), reverse=True)[
+            :limit
+        ]
+
+    def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
+        """Return active tasks whose id is greater than `after`, in order of id."""
+        with self._lock:
+            later = sorted(task_id for task_id in self._tasks if task_id > after)
+            tasks = (self._tasks[task_id] for task_id in later)
+            return [t for t in tasks if t.status is TaskStatus.ACTIVE][:limit]
+
+    def list_waits(
+        self, status: WaitStatus | None, task_id: str | None, limit: int
+    ) -> Sequence[Wait]:
+        """Return waits, newest first."""
+        with self._lock:
+            return self._waits_of(status, task_id)[:limit]
+
+    def list_wakes(
+        self, states: Collection[WakeState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Wake]:
+        """Return wakes, newest first."""
+        with self._lock:
+            return self._wakes_of(states, task_id)[:limit]
+
+    def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
+        """Return the wakes with these ids; an unknown id is passed over."""
+        with self._lock:
+            return [w for w in self._wakes.values() if w.wake_id in wake_ids]
+
+    def list_events(self, after: int, limit: int) -> Sequence[Event]:
+        """Return events with a greater id than `after`, oldest first."""
+        with self._lock:
+            return self._events[max(0, after) :][:limit]
+
+    def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
+        """Return the newest events, oldest first."""
+        with self._lock:
+            events = [e for e in self._events if task_id in (None, e.task_id)]
+        return _newest(events, limit)
+
+    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+        """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
+        with self._lock:
+            return [task_id for at, task_id in self._stuck() if at <= now][:limit]
+
+    def next_stuck_due(self) -> datetime | None:
+        """Return the earliest `stuck_due_at` of an active task."""
+        with self._lock:
+            return next((at for at, _ in self._stuck()), None)
+
+    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+        """Return the wakes whose `due_at` has come, first due first."""
+        with self._lock:
+            due = [(at, id_) for at, id_ in self._owed() if at <= now][:limit]
+            return [self._wakes[wake_id] for _, wake_id in due]
+
+    def next_wake_due(self) -> datetime | None:
+        """Return the earliest `due_at` of a wake."""
+        with self._lock:
+            return next((at for at, _ in self._owed()), None)
+
+    def sent_since(
+        self, session_key: str | None, since: datetime
+    ) -> Sequence[datetime]:
+        """Return when messages went out to a session since then, oldest first."""
+        with self._lock:
+            wakes = [w for w in self._wakes.values() if w.session_key == session_key]
+        sent = [(w.delivery_id or w.wake_id, w.sent_at) for w in wakes]
+        return sorted({name: at for name, at in sent if at and at >= since}.values())
+
+    def read_bookmark(self, name: str) -> str | None:
+        """Return the value of a bookmark."""
+        with self._lock:
+            return self._bookmarks.get(name)
+
+    def count(self) -> Counts:
+        """Return how much there is, by state."""
+        with self._lock:
+            tasks = Counter(task.status for task in self._tasks.values())
+            waits = Counter(wait.status for wait in self._waits.values())
+            wakes = Counter(wake.state for wake in self._wakes.values())
+            return Counts(
+                tasks={status: tasks[status] for status in TaskStatus},
+                waits={status: waits[status] for status in WaitStatus},
+                wakes={state: wakes[state] for state in WakeState},
+                events=len(self._events),
+            )
+
+    def commit(self, change: Change) -> None:
+        """Write all of a change, or none of it."""
+        with self._lock:
+            tasks = _moved(self._tasks, change.tasks, lambda task: task.task_id)
+            waits = _moved(self._waits, change.waits, lambda wait: wait.wait_id)
+            wakes = _moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
+            self._check_tasks(tasks, change)
+            self._check_keys({**self._wakes, **wakes}, change.wakes)
+            self._tasks |= tasks
+            self._waits |= waits
+            self._wakes |= wakes
+            self._bookmarks |= {b.name: b.value for b in change.bookmarks}
+            _append(self._messages, change.messages, "message_id")
+            _append(self._revisions, change.revisions, "revision_id")
+            _append(self._events, change.events, "event_id")
+
+    def close(self) -> None:
+        """Let go of nothing: there is nothing to let go of."""
+
+    def _waits_of(self, status: WaitStatus | None, task_id: str | None) -> list[Wait]:
+        waits = (w for w in self._waits.values() if task_id in (None, w.task_id))
+        chosen = [w for w in waits if status in (None, w.status)]
+        return sorted(chosen, key=lambda w: (w.created_at, w.wait_id), reverse=True)
+
+    def _wakes_of(
+        self, states: Collection[WakeState] | None, task_id: str | None
+    ) -> list[Wake]:
+        wakes = (w for w in self._wakes.values() if task_id in (None, w.task_id))
+        chosen = [w for w in wakes if states is None or w.state in states]
+        return sorted(chosen, key=lambda w: (w.created_at, w.wake_id), reverse=True)
+
+    def _stuck(self) -> list[tuple[datetime, str]]:
+        active = (t for t in self._tasks.values() if t.status is TaskStatus.ACTIVE)
+        return sorted((t.stuck_due_at, t.task_id) for t in active if t.stuck_due_at)
+
+    def _owed(self) -> list[tuple[datetime, str]]:
+        return sorted((w.due_at, w.wake_id) for w in self._wakes.values() if w.due_at)
+
+    def _check_tasks(self, new: Mapping[str, Task], change: Change) -> None:
+        named = chain(
+            (message.task_id for message in change.messages),
+            (revision.task_id for revision in change.revisions),
+            (wait.task_id for wait in change.waits),
+            (wake.task_id for wake in change.wakes),
+        )
+        for task_id in named:
+            if task_id and task_id not in self._tasks and task_id not in new:
+                raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
+
+    @staticmethod
+    def _check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
+        if not new:
+            return
+        holders = Counter(wake.key for wake in wakes.values())
+        for wake in new:
+            if holders[wake.key] > 1:
+                raise Conflict(f"A wake with the key {wake.key} is owed already.")
+
+
+def _moved(
+    stored: Mapping[str, RowT], rows: Iterable[RowT], id_of: Callable[[RowT], str]
+) -> dict[str, RowT]:
+    """Return the rows with their versions raised; `Conflict` where one moved."""
+    moved: dict[str, RowT] = {}
+    for row in rows:
+        found = moved.get(id_of(row)) or stored.get(id_of(row))
+        if row.version != (found.version if found else 0):
+            raise Conflict(f"{id_of(row)} was changed by another; read it again.")
+        moved[id_of(row)] = row.model_copy(update={"version": row.version + 1})
+    return moved
+
+
+def _append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
+    for line in new:
+        lines.append(line.model_copy(update={id_field: len(lines) + 1}))
+
+
+def _newest(lines: list[LineT], limit: int | None) -> list[LineT]:
+    return lines if limit is None else lines[max(0, len(lines) - limit) :]

@@ -1,0 +1,109 @@
+"""Valid values with fixed instants, for tests that care about one or two fields."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from taskmem_hookspecs.model import (
+    Author,
+    Event,
+    Message,
+    MessageType,
+    PlanRevision,
+    Role,
+    Task,
+    TaskStatus,
+    Wait,
+    Wake,
+    WakeCause,
+)
+from taskmem_hookspecs.testing.clock import DAWN
+
+WAIT_SECONDS: Final = 300.0
+"""How long `a_wait` waits, unless told otherwise."""
+
+
+def a_task(**changes: object) -> Task:
+    """Return the active task `task_1`, made at `DAWN`, with these fields changed."""
+    return Task.model_validate(
+        {
+            "task_id": "task_1",
+            "name": "Deploy the site",
+            "status": TaskStatus.ACTIVE,
+            "plan": ("Build it", "Test it", "Ship it"),
+            "created_at": DAWN,
+            "updated_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_message(**changes: object) -> Message:
+    """Return a message of the agent in the thread of `task_1`, so changed."""
+    return Message.model_validate(
+        {
+            "task_id": "task_1",
+            "role": Role.AGENT,
+            "msg_type": MessageType.TEXT,
+            "content": "The build runs.",
+            "created_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_revision(**changes: object) -> PlanRevision:
+    """Return a revision of the plan of `task_1`, so changed."""
+    return PlanRevision.model_validate(
+        {
+            "task_id": "task_1",
+            "old_plan": ("Build it", "Ship it"),
+            "new_plan": ("Build it", "Test it", "Ship it"),
+            "reason": "Untested.",
+            "author": Author.AGENT,
+            "created_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_wait(**changes: object) -> Wait:
+    """Return `wait_1`, watching and without a task, so changed."""
+    return Wait.model_validate(
+        {
+            "wait_id": "wait_1",
+            "target": "pty:build",
+            "wake_when": "the build has ended",
+            "timeout_seconds": WAIT_SECONDS,
+            "poll_seconds": 2.0,
+            "created_at": DAWN,
+            "armed_at": DAWN,
+            "deadline_at": DAWN + timedelta(seconds=WAIT_SECONDS),
+            "changed_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_wake(**changes: object) -> Wake:
+    """Return `wake_1`, due at `DAWN` and without a task, so changed.
+
+    Its `key` follows its `wake_id`, so that two wakes differ in both.
+    """
+    return Wake.model_validate(
+        {
+            "wake_id": "wake_1",
+            "key": f"test:{changes.get('wake_id', 'wake_1')}",
+            "cause": WakeCause.STUCK,
+            "text": "[task_stuck_resume] {}",
+            "created_at": DAWN,
+            "due_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def an_event(**changes: object) -> Event:
+    """Return an entry of the audit log, without a task, so changed."""
+    return Event.model_validate({"at": DAWN, "kind": "test", **changes})

@@ -1,0 +1,5 @@
+"""`python -m openclaw_taskmem` is `taskmem`."""
+
+from openclaw_taskmem.faces.main import main
+
+main()

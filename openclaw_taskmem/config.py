@@ -1,0 +1,123 @@
+"""The settings: environment first, then `config.toml`, read once and passed on.
+
+A setting `x_y` is the variable `TASKMEM_X_Y`. What the file says is put into the
+environment, so that plug-ins read one place. Source: design §6.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, cast
+
+from openclaw_taskmem.home import Home, HomeRefused, find_home
+from taskmem_hookspecs.errors import SettingsInvalid
+
+PREFIX: Final = "TASKMEM_"
+_FOREIGN: Final = frozenset({"openclaw_bin", "gemini_model", "display"})
+"""Settings of the built-in plug-ins, which read them from the environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this installation behaves. Times are in seconds; fractions are allowed."""
+
+    home: Home
+    database_url: str = ""
+    """Where everything is kept; empty: `taskmem.db` in the home."""
+    stuck_threshold_seconds: float = 300.0
+    """Silence after which an active task counts as stuck."""
+    stuck_interval_seconds: float = 60.0
+    """The longest time between two looks for stuck tasks."""
+    stuck_cooldown_seconds: float = 900.0
+    """The shortest time between two alerts of one task."""
+    wake_transport: str = "auto"
+    """A transport's name, or `auto`: any that can work here."""
+    wake_ack_seconds: float = 600.0
+    """After which a wait's wake that nobody acted on is sent again."""
+    hook_seconds: float = 2.0
+    """How long a plug-in may take to answer a hook."""
+    judge_timeout_seconds: float = 20.0
+    """How long a judge may take for one ruling."""
+    idle_exit_seconds: float = 600.0
+    """After which a daemon with nothing to do ends."""
+    tools: str = "default"
+    """Which tools are offered: `default`, `runs` or `all`."""
+    disabled_plugins: tuple[str, ...] = ()
+    """Plug-ins to leave out, by the name of their entry point."""
+    warnings: tuple[str, ...] = ()
+    """What was found and not understood, a sentence each."""
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.home.database}"
+
+
+def load(environ: MutableMapping[str, str]) -> Settings:
+    """Read the settings, and put what the file says into `environ`.
+
+    Raises:
+        SettingsInvalid: A value cannot be used, or the file cannot be read.
+    """
+    try:
+        home = find_home(environ)
+    except HomeRefused as refusal:
+        raise SettingsInvalid(str(refusal)) from refusal
+    known = {field.name for field in fields(Settings)} - {"home", "warnings"}
+    unknown: list[str] = []
+    for name, value in _file(home).items():
+        if name not in known | _FOREIGN:
+            unknown.append(
+                f"{home.config} has an unknown setting {name!r}; it was left out."
+            )
+        else:
+            environ.setdefault(f"{PREFIX}{name.upper()}", value)
+    values: dict[str, Any] = {}
+    for field in fields(Settings):
+        raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()
+        if field.name in known and raw:
+            values[field.name] = _parse(field.name, raw, field.default)
+    return Settings(home=home, warnings=tuple(unknown), **values)
+
+
+def _file(home: Home) -> Mapping[str, str]:
+    try:
+        text = home.config.read_text(encoding="utf-8")
+        entries = tomllib.loads(text)
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsInvalid(
+            f"{home.config} cannot be read ({error}); mend it or remove it."
+        ) from error
+    return {name: _written(value) for name, value in entries.items()}
+
+
+def _written(value: object) -> str:
+    """Return a value of the file as the environment would have it."""
+    if isinstance(value, list):
+        return ",".join(map(str, cast("list[object]", value)))
+    return str(value)
+
+
+def _parse(name: str, raw: str, default: object) -> object:
+    variable = f"{PREFIX}{name.upper()}"
+    if isinstance(default, float):
+        try:
+            number = float(raw)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and number > 0):
+            raise SettingsInvalid(
+                f"{variable} is {raw!r}; it takes seconds greater than 0, "
+                "for example 300 or 0.5."
+            )
+        return number
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in raw.split(",") if part.strip())
+    if name == "tools" and raw not in ("default", "runs", "all"):
+        raise SettingsInvalid(f"{variable} is {raw!r}; it takes default, runs or all.")
+    return raw

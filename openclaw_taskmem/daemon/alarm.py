@@ -1,0 +1,66 @@
+"""Sleeping until something is due, and waking when it is due sooner."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from taskmem_hookspecs import Clock
+
+
+class Alarm:
+    """Lets one loop sleep until an instant, and anyone ring it earlier.
+
+    A loop calls `arm` before it looks for work and `rest` after: what rings
+    between the two is not lost.
+    """
+
+    def __init__(self, clock: Clock, longest: float) -> None:
+        """Take the clock, and the longest rest in seconds."""
+        self._clock = clock
+        self._longest = longest
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self._until: datetime | None = None
+        self._earliest: datetime | None = None
+
+    def arm(self) -> None:
+        """Forget what rang so far: the loop is about to look for itself."""
+        self._earliest = None
+        self._until = None
+        self._rung.clear()
+
+    def ring(self, at: datetime) -> None:
+        """Say that something is due at an instant; may be called from any thread."""
+        self._loop.call_soon_threadsafe(self._ring, at)
+
+    def _ring(self, at: datetime) -> None:
+        if self._earliest is None or at < self._earliest:
+            self._earliest = at
+        if self._until is not None and at < self._until:
+            self._rung.set()
+
+    async def rest(self, due: datetime | None) -> None:
+        """Return when `due` has come, the longest rest is over, or it rings."""
+        while True:
+            dues = [at for at in (due, self._earliest) if at is not None]
+            now = self._clock.now()
+            wait = (min(dues) - now).total_seconds() if dues else self._longest
+            if wait <= 0:
+                return
+            seconds = min(wait, self._longest)
+            self._until = min(dues, default=datetime.max.replace(tzinfo=now.tzinfo))
+            self._rung.clear()
+            if not await self._sleep_or_ring(seconds):
+                return
+
+    async def _sleep_or_ring(self, seconds: float) -> bool:
+        """Return whether it rang before the time was over."""
+        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
+        rung = asyncio.ensure_future(self._rung.wait())
+        try:
+            await asyncio.wait((sleep, rung), return_when=asyncio.FIRST_COMPLETED)
+            return not sleep.done()
+        finally:
+            sleep.cancel()
+            rung.cancel()

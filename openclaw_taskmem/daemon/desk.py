@@ -1,0 +1,106 @@
+"""What the daemon answers: tools for agents, views for people."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.config import Settings
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import catalog, views
+from taskmem_hookspecs import InvalidArguments
+from taskmem_hookspecs.errors import UnknownTool
+
+T = TypeVar("T")
+Params = Mapping[str, object]
+
+THREADS = 8
+"""Calls that run at once; fewer than a decision is tried (`shell.TRIES`)."""
+
+
+class Desk:
+    """Answers calls, each on a thread of the pool."""
+
+    def __init__(self, shell: Shell, settings: Settings) -> None:
+        self._shell = shell
+        self._settings = settings
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="call")
+        self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
+            "call": self._call,
+            "tools": lambda _: self._tools(),
+            "status": lambda _: self._status(),
+            "show": self._show,
+            "waits": lambda params: views.waits(shell, params),
+            "wakes": lambda params: views.wakes(shell, params),
+            "events": lambda params: views.events(shell, params),
+            "plugins": lambda _: views.plugins(shell),
+        }
+
+    async def apart(self, call: Callable[..., T], *values: Any) -> T:  # noqa: ANN401
+        """Run a call on a thread of the pool and return what it returns."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, call, *values)
+
+    def close(self) -> None:
+        """Wait for the calls that run, and take no others."""
+        self._pool.shutdown(wait=True)
+
+    async def answer(self, method: str, params: Params) -> JsonValue:
+        """Answer a person's call.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        handler = self._methods.get(method)
+        if handler is None:
+            raise UnknownTool(
+                f"The daemon does not know {method!r:.80}; it may be older than the "
+                "command: restart it with taskmem daemon stop."
+            )
+        return await self.apart(handler, params)
+
+    async def call_tool(self, name: str, given: dict[str, Any]) -> catalog.Answer:
+        """Answer an agent's call.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        return await self.apart(catalog.call, self._shell, name, given, Caller())
+
+    def _call(self, params: Params) -> JsonValue:
+        name, given = params.get("tool"), params.get("arguments")
+        if not isinstance(name, str) or not isinstance(given, dict):
+            raise InvalidArguments("A call takes a tool's name and an object.")
+        arguments = cast("dict[str, object]", given)
+        return catalog.call(self._shell, name, arguments, Caller(person=True))
+
+    def _tools(self) -> JsonValue:
+        return [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+            }
+            for tool in catalog.TOOLS
+        ]
+
+    def _show(self, params: Params) -> JsonValue:
+        return views.show(self._shell, str(params.get("id", "")))
+
+    def _status(self) -> JsonValue:
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "version": __version__,
+            "home": str(self._settings.home.folder),
+            "database": scrub(self._settings.database),
+            **views.counts(self._shell),
+        }

@@ -1,0 +1,198 @@
+"""The socket: who may come in, and as what.
+
+The first line of a connection says which face it is; from then on a client
+sends calls, one JSON object a line, and a relay sends MCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon.desk import Desk
+from taskmem_hookspecs import TaskmemError
+
+log = logging.getLogger(__name__)
+
+PROTOCOL: Final = 1
+LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
+"""The longest line taken; the relay refuses longer ones itself."""
+OPENING_SECONDS: Final = 10.0
+
+
+class Door:
+    """Lets faces in and serves each until it hangs up."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._visits: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.emptied = asyncio.Event()
+        """Set when the last face hangs up."""
+
+    @property
+    def visitors(self) -> int:
+        """How many faces are connected."""
+        return len(self._visits)
+
+    async def open(self, path: Path) -> None:
+        """Listen at a path, for our own user alone."""
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at start
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        self._server = await asyncio.start_unix_server(
+            self._visit, sock=listener, limit=LINE_BYTES
+        )
+
+    async def close(self, seconds: float) -> None:
+        """Let nobody in, let the calls that run end, and hang up on everyone."""
+        if self._server is not None:
+            self._server.close()
+        running = [*self._calls]
+        if running:
+            await asyncio.wait(running, timeout=seconds)
+        for visit in [*self._visits]:
+            visit.cancel()
+        await asyncio.gather(*self._visits, return_exceptions=True)
+
+    async def _visit(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        visit = asyncio.current_task()
+        assert visit is not None  # noqa: S101 - a coroutine runs in a task
+        self._visits.add(visit)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            self._visits.discard(visit)
+            if not self._visits:
+                self.emptied.set()
+            writer.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if not _is_ours(writer.get_extra_info("socket")):
+            return
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                opening = json.loads(await reader.readline())
+            face = opening["face"] if opening["taskmem"] == PROTOCOL else None
+        except (ValueError, TypeError, KeyError, TimeoutError):
+            face = None
+        if face not in ("mcp", "client"):
+            _send(writer, _refusal("protocol", _OTHER_VERSION))
+            return
+        _send(
+            writer,
+            {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__},
+        )
+        if face == "mcp":
+            await mcp.serve(reader, writer, self._desk_call)
+        else:
+            await self._serve_client(reader, writer)
+
+    async def _desk_call(self, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
+        call = asyncio.current_task()
+        assert call is not None  # noqa: S101 - a coroutine runs in a task
+        self._calls.add(call)
+        try:
+            return await self._desk.call_tool(name, given)
+        except TaskmemError:
+            raise
+        except Exception as error:
+            raise _unforeseen(name) from error
+        finally:
+            self._calls.discard(call)
+
+    async def _serve_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:
+                _send(writer, _refusal("invalid_arguments", "The call is too long."))
+                return
+            if not line:
+                return
+            answer = asyncio.create_task(self._answer(line, writer))
+            self._calls.add(answer)
+            answer.add_done_callback(self._calls.discard)
+
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+        number: object = None
+        try:
+            call: dict[str, Any] = json.loads(line)
+            number = call["id"]
+            params: dict[str, object] = call.get("params") or {}
+            result = await self._desk.answer(call["method"], params)
+            _send(writer, {"id": number, "result": result})
+        except TaskmemError as error:
+            refusal = {"error": error.name, "message": str(error)}
+            _send(writer, {"id": number, "error": refusal})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            refusal = {
+                "error": "invalid_arguments",
+                "message": "A call is one JSON object a line: id, method, params.",
+            }
+            log.debug("a malformed call", exc_info=True)
+            _send(writer, {"id": number, "error": refusal})
+        except Exception:  # noqa: BLE001 - told, and logged
+            unforeseen = _unforeseen("the call")
+            refusal = {"error": unforeseen.name, "message": str(unforeseen)}
+            _send(writer, {"id": number, "error": refusal})
+
+
+_OTHER_VERSION: Final = (
+    "This daemon speaks another protocol than the command that called it; restart "
+    "it with: taskmem daemon stop."
+)
+
+
+class Unforeseen(TaskmemError):
+    """Something went wrong that nobody foresaw."""
+
+
+def _unforeseen(doing: str) -> Unforeseen:
+    log.exception("%s failed", doing)  # noqa: LOG004 - callers handle one
+    return Unforeseen(
+        f"{doing} failed inside the daemon, and its log says how; look whether it "
+        "was done (task_list) before calling again."
+    )
+
+
+def _refusal(name: str, sentence: str) -> dict[str, object]:
+    return {"error": name, "message": sentence}
+
+
+def _send(writer: asyncio.StreamWriter, document: object) -> None:
+    text = json.dumps(document, ensure_ascii=False)
+    writer.write(text.encode(errors="replace") + b"\n")
+
+
+def _is_ours(peer: socket.socket) -> bool:
+    """Whether the other end runs as our own user; the mode 0600 says so too."""
+    if sys.platform != "linux":
+        return True
+    size = struct.calcsize("3i")
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return bool(struct.unpack("3i", raw)[1] == os.geteuid())

@@ -1,0 +1,190 @@
+"""The loops: who is stuck, what is owed, who is to be told, when to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol, TypeVar
+
+from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.domain.jumps import Reading, hold, jump
+from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.engine import recover, sweep, tell, wakes
+from openclaw_taskmem.engine.shell import Due, Shell
+from taskmem_hookspecs import WaitStatus, WakeRefused, WakeTransport, WakeUndelivered
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+AGAIN: Final = timedelta(seconds=0.5)
+"""After which a pass that left something due is repeated."""
+TROUBLE: Final = timedelta(seconds=5)
+"""After which a pass that failed is repeated."""
+
+
+class Apart(Protocol):
+    """Runs a call off the event loop."""
+
+    def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
+        """Return what the call returns."""
+        ...
+
+
+class Loops:
+    """Everything that happens without being asked for."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        transport: WakeTransport,
+        apart: Apart,
+        *,
+        longest: float,
+    ) -> None:
+        """Take what the loops work with; `longest` rest in seconds."""
+        self._shell = shell
+        self._transport = transport
+        self._apart = apart
+        self._stuck = Alarm(shell.clock, longest)
+        self._outbox = Alarm(shell.clock, longest)
+        self._tell = Alarm(shell.clock, longest)
+        self._deliveries: set[asyncio.Task[None]] = set()
+        self._seen = self._read_clocks()
+        self._held_until = float("-inf")
+
+    def nudge(self, due: Due) -> None:
+        """Take note of what a commit made due; called from any thread."""
+        if due.stuck_at is not None:
+            self._stuck.ring(due.stuck_at)
+        if due.wake_at is not None:
+            self._outbox.ring(due.wake_at)
+        if due.tell:
+            self._tell.ring(self._shell.clock.now())
+
+    async def run(self) -> None:
+        """Run all loops until cancelled."""
+        await self._apart(recover.reschedule, self._shell)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._forever(self._stuck, self._stuck_pass))
+                group.create_task(self._forever(self._outbox, self._outbox_pass))
+                group.create_task(self._forever(self._tell, self._tell_pass))
+        finally:
+            await self._stop_deliveries()
+
+    async def _forever(
+        self, alarm: Alarm, one_pass: Callable[[], Awaitable[datetime | None]]
+    ) -> None:
+        """Run passes for ever; each returns when the next is due, None: unknown."""
+        while True:
+            alarm.arm()
+            try:
+                due = await one_pass()
+            except Exception:
+                log.exception("a pass failed; it is repeated")
+                due = self._shell.clock.now() + TROUBLE
+            await alarm.rest(due)
+
+    # --- stuck --------------------------------------------------------------
+
+    async def _stuck_pass(self) -> datetime | None:
+        await self._mind_the_clock()
+        held = self._held_until - self._shell.clock.monotonic()
+        if held > 0:
+            return self._shell.clock.now() + timedelta(seconds=held)
+        looked = await self._apart(sweep.sweep, self._shell)
+        if looked == sweep.BATCH:
+            return self._shell.clock.now()
+        due = await self._apart(self._shell.store.next_stuck_due)
+        return self._not_before(due, AGAIN if looked else timedelta())
+
+    async def _mind_the_clock(self) -> None:
+        """Notice a jump of the wall: nobody was silent while the machine slept."""
+        now = self._read_clocks()
+        jumped = jump(self._seen, now)
+        self._seen = now
+        if jumped > 0:
+            threshold = self._shell.stuck.threshold_seconds
+            self._held_until = now.monotonic + hold(jumped, threshold)
+            log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
+        elif jumped < 0:
+            log.info("the clock went back by %.0f s; dues are set anew", -jumped)
+            await self._apart(lambda: recover.reschedule(self._shell, force=True))
+            self._outbox.ring(now.wall)
+
+    def _read_clocks(self) -> Reading:
+        return Reading(self._shell.clock.now(), self._shell.clock.monotonic())
+
+    def _not_before(self, due: datetime | None, rest: timedelta) -> datetime | None:
+        """Keep a pass that leaves something due from spinning."""
+        earliest = self._shell.clock.now() + rest
+        return due and max(due, earliest)
+
+    # --- outbox -------------------------------------------------------------
+
+    async def _outbox_pass(self) -> datetime | None:
+        for delivery in await self._apart(wakes.claim, self._shell):
+            task = asyncio.create_task(self._deliver(delivery))
+            self._deliveries.add(task)
+            task.add_done_callback(self._deliveries.discard)
+        due = await self._apart(self._shell.store.next_wake_due)
+        return self._not_before(due, AGAIN)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        """Hand one message to the transport, and write what became of it."""
+        shell, transport = self._shell, self._transport
+        limit = shell.outbox.lease_seconds / 2
+        try:
+            try:
+                async with asyncio.timeout(limit):
+                    receipt = await transport.deliver(delivery.message)
+            except WakeRefused as error:
+                await self._apart(wakes.refused, shell, delivery, str(error))
+            except WakeUndelivered as error:
+                await self._apart(wakes.failed, shell, delivery, str(error))
+            except TimeoutError:
+                said = f"{transport.name} gave no answer within {limit:g} s"
+                await self._apart(wakes.failed, shell, delivery, said)
+            except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+                said = f"{transport.name} failed: {type(error).__name__}: {error}"
+                await self._apart(wakes.failed, shell, delivery, said)
+            else:
+                await self._apart(
+                    wakes.delivered, shell, delivery, receipt, transport.name
+                )
+        except asyncio.CancelledError:
+            said = "the daemon stopped while it was being delivered"
+            await self._apart(wakes.failed, shell, delivery, said)
+            raise
+        except Exception:
+            # Not written: the lease ends, and the wake is delivered again.
+            log.exception("what became of %s was not kept", delivery.message.key)
+
+    async def _stop_deliveries(self) -> None:
+        running = list(self._deliveries)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # --- tell ---------------------------------------------------------------
+
+    async def _tell_pass(self) -> datetime | None:
+        told = await self._apart(tell.tell, self._shell)
+        return self._shell.clock.now() if told == tell.BATCH else None
+
+    # --- the end ------------------------------------------------------------
+
+    async def idle(self) -> bool:
+        """Whether nothing is owed to anybody: no open task, wait or wake."""
+        store = self._shell.store
+
+        def look() -> bool:
+            return not (
+                store.next_stuck_due()
+                or store.next_wake_due()
+                or store.list_waits(WaitStatus.WATCHING, None, 1)
+            )
+
+        return not self._deliveries and await self._apart(look)

@@ -1,0 +1,132 @@
+"""The catalogue over MCP: the official SDK, on a Unix socket.
+
+The relay copies lines between a host's stdio and this socket, so what arrives
+here is MCP as it is on stdio: one JSON document a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import TaskmemError
+
+if TYPE_CHECKING:
+    import anyio
+    from mcp.server import Server
+
+INSTRUCTIONS: Final = (
+    "Memory for work that takes many steps. Register such work with task_register, "
+    "narrate every step with task_update, revise with task_plan_update. A message "
+    "that starts with [task_stuck_resume] is from here: it holds your own task as "
+    "JSON; go on with its suggested_next_action and report with task_update."
+)
+
+_ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+CallTool = Callable[[str, dict[str, Any]], Awaitable[catalog.Answer]]
+
+
+class LinesIn:
+    """What a socket receives, as the lines of text that the SDK reads."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Yield line after line until the other end is done."""
+        async for line in self._reader:
+            yield _whole(line.decode(errors="replace"))
+
+
+class LinesOut:
+    """What the SDK writes, into a socket."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        """Take a line."""
+        self._writer.write(text.encode(errors="replace"))
+
+    async def flush(self) -> None:
+        """Wait until the socket has room again."""
+        await self._writer.drain()
+
+
+def _whole(line: str) -> str:
+    """Replace lone surrogates, which the SDK's parser refuses with the whole line."""
+    if not _ESCAPED_SURROGATE.search(line):
+        return line
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line
+    text = json.dumps(document, ensure_ascii=False)
+    return _SURROGATE.sub("\ufffd", text) + "\n"
+
+
+def load_sdk() -> None:
+    """Import the SDK, which takes most of a second, ahead of the first host."""
+    importlib.import_module("mcp.server.stdio")
+
+
+async def serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call_tool: CallTool
+) -> None:
+    """Serve one host until it hangs up."""
+    from mcp.server.stdio import stdio_server
+
+    server = _server(call_tool)
+    lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader))
+    lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
+    async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _server(call_tool: CallTool) -> Server[dict[str, Any]]:
+    import mcp_types as types
+    from mcp.server import Server
+
+    listed = types.ListToolsResult(
+        tools=[
+            types.Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=tool.input_schema,
+            )
+            for tool in catalog.TOOLS
+        ]
+    )
+
+    async def on_list_tools(_ctx: object, _params: object) -> types.ListToolsResult:
+        return listed
+
+    async def on_call_tool(
+        _ctx: object, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            answer: object = await call_tool(params.name, dict(params.arguments or {}))
+            failed = False
+        except TaskmemError as error:
+            answer = {"error": error.name, "message": str(error)}
+            failed = True
+        text = json.dumps(answer, ensure_ascii=False)
+        content = [types.TextContent(type="text", text=text)]
+        return types.CallToolResult(content=list(content), is_error=failed)
+
+    return Server(
+        "taskmem",
+        version=__version__,
+        title="Task memory",
+        instructions=INSTRUCTIONS,
+        on_list_tools=on_list_tools,
+        on_call_tool=on_call_tool,
+    )

@@ -1,0 +1,154 @@
+"""One daemon: opened, served and shut down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import MutableMapping
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.config import Settings, load
+from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon.desk import Desk
+from openclaw_taskmem.daemon.door import Door
+from openclaw_taskmem.daemon.lock import Held, Lock
+from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine.shell import Due, Shell
+from openclaw_taskmem.home import HomeRefused
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Clock, TaskmemError
+
+log = logging.getLogger(__name__)
+
+LAST_CALLS_SECONDS = 5.0
+"""How long calls that run may take to end when the daemon stops."""
+
+
+def main(environ: MutableMapping[str, str]) -> int:
+    """Run a daemon in the foreground until it is told to stop; return its status."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    try:
+        settings = load(environ)
+        settings.home.prepare()
+        lock = Lock(settings.home.lock)
+    except Held as held:
+        return _say(
+            f"A daemon for this home runs already, as process {held.pid}; see "
+            "taskmem status, or stop it with taskmem daemon stop."
+        )
+    except (TaskmemError, HomeRefused) as error:
+        return _say(str(error))
+    try:
+        asyncio.run(serve(settings, SystemClock()))
+    except TaskmemError as error:
+        return _say(str(error))
+    finally:
+        lock.release()
+    return 0
+
+
+def _say(sentence: str) -> int:
+    print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
+    return 1
+
+
+async def serve(settings: Settings, clock: Clock) -> None:
+    """Serve one home until a signal comes, or nobody needs it any more.
+
+    Raises:
+        SettingsInvalid: There is no such transport.
+        StoreUnavailable: The database cannot be opened.
+    """
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    transport = seams.transport(settings.wake_transport)
+    store = seams.store(settings.database)
+    loops: Loops | None = None
+
+    def nudge(due: Due) -> None:
+        if loops is not None:
+            loops.nudge(due)
+
+    shell = Shell(
+        store=store,
+        seams=seams,
+        clock=clock,
+        stuck=StuckPolicy(
+            threshold_seconds=settings.stuck_threshold_seconds,
+            cooldown_seconds=settings.stuck_cooldown_seconds,
+        ),
+        outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
+        nudge=nudge,
+    )
+    desk = Desk(shell, settings)
+    door = Door(desk)
+    loops = Loops(shell, transport, desk.apart, longest=settings.stuck_interval_seconds)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        await door.open(settings.home.socket)
+        log.info("taskmem %s serves %s", __version__, settings.home.folder)
+        await _until_done(
+            stop, door, loops, clock=clock, patience=settings.idle_exit_seconds
+        )
+    finally:
+        settings.home.socket.unlink(missing_ok=True)
+        await door.close(LAST_CALLS_SECONDS)
+        desk.close()
+        store.close()
+        log.info("stopped")
+
+
+async def _until_done(
+    stop: asyncio.Event, door: Door, loops: Loops, *, clock: Clock, patience: float
+) -> None:
+    background = [
+        asyncio.create_task(loops.run()),
+        asyncio.create_task(asyncio.to_thread(mcp.load_sdk)),
+        asyncio.create_task(_stop_when_idle(stop, door, loops, clock, patience)),
+    ]
+    running = background[0]
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, running), return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        await running
+    for task in (*background, stopping):
+        task.cancel()
+    for task in background:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _stop_when_idle(
+    stop: asyncio.Event, door: Door, loops: Loops, clock: Clock, patience: float
+) -> None:
+    """Stop after a while with no face connected and nothing owed to anybody."""
+    alone_since = clock.monotonic()
+    while True:
+        if door.visitors:
+            await door.emptied.wait()
+        if door.emptied.is_set():
+            door.emptied.clear()
+            alone_since = clock.monotonic()
+        left = alone_since + patience - clock.monotonic()
+        if left > 0:
+            await clock.sleep(left)
+        elif await loops.idle():
+            log.info("nobody needs this daemon any more")
+            stop.set()
+            return
+        else:
+            alone_since = clock.monotonic()

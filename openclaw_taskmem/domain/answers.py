@@ -1,0 +1,134 @@
+"""Answers to questions about a task, without any model.
+
+What is done, where it stands, what remains, what blocks it, what is waited for.
+Source: seed 001 tool 2, requirement A5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain.texts import (
+    clip,
+    duration,
+    plural,
+    quoted,
+    step_name,
+    step_numbers,
+    step_words,
+)
+from taskmem_hookspecs import (
+    Message,
+    MessageType,
+    QueryFacts,
+    Role,
+    Task,
+    TaskStatus,
+    WaitStatus,
+)
+
+_NAMED: Final = 6
+"""Steps that are named before the rest is only counted."""
+_BLOCKED: Final = re.compile(
+    r"(?i)\b(?:block(?:ed|er|ing)|stuck|fail(?:ed|s|ing|ure)?|error|denied|refused"
+    r"|cannot|can't|could not|couldn't|unable|missing|waiting for|needs? (?:your|the"
+    r" user|approval)|timed? ?out)\b"
+)
+_CLEARED: Final = re.compile(
+    r"(?i)\b(?:no (?:errors?|blockers?|failures?)|without errors?|fixed|resolved"
+    r"|unblocked|works now|0 (?:errors?|failed|failures?))\b"
+)
+
+
+def summary(facts: QueryFacts) -> str:
+    """Return where a task stands, in a few sentences."""
+    task = facts.task
+    sentences = [
+        *_standing(task),
+        _blockers(facts.messages),
+        *_waiting(facts),
+        *_last_word(facts),
+    ]
+    return " ".join(sentences)
+
+
+def _standing(task: Task) -> list[str]:
+    progress = plan.progress(task)
+    told: list[str] = []
+    if task.status is not TaskStatus.ACTIVE:
+        told.append(f"The task is {task.status}.")
+    if progress.completed:
+        told.append(f"Completed {_steps(task, progress.completed)}.")
+    else:
+        told.append("No step is done yet.")
+    if progress.current is None:
+        told.append("All steps are done.")
+        return told
+    current = step_name(task.plan[progress.current], 200)
+    place = "Currently on" if task.status is TaskStatus.ACTIVE else "Not done:"
+    told.append(f"{place} step {progress.current + 1}, {current}.")
+    if progress.remaining:
+        told.append(f"Remaining: {_steps(task, progress.remaining)}.")
+    return told
+
+
+def _steps(task: Task, indices: Collection[int]) -> str:
+    noun = "step" if len(indices) == 1 else "steps"
+    chosen = sorted(indices)
+    names = ", ".join(step_words(task.plan[i]) for i in chosen[:_NAMED])
+    more = len(chosen) - _NAMED
+    rest = f", and {more} more" if more > 0 else ""
+    return f"{noun} {step_numbers(chosen)} ({names}{rest})"
+
+
+def _blockers(messages: Collection[Message]) -> str:
+    """Find the last trouble that was told and not followed by progress."""
+    for message in reversed(tuple(messages)):
+        if message.role is Role.SYSTEM and message.msg_type is not MessageType.WAIT:
+            continue
+        if message.msg_type is MessageType.PROGRESS or _CLEARED.search(message.content):
+            break
+        if _BLOCKED.search(message.content):
+            return f"Possible blocker: {quoted(message.content, 240)}."
+    return "No blockers noted."
+
+
+def _waiting(facts: QueryFacts) -> list[str]:
+    told: list[str] = []
+    for wait in facts.waits:
+        if wait.status is WaitStatus.WATCHING:
+            left = duration((wait.deadline_at - facts.now).total_seconds())
+            told.append(
+                f"Waiting on {clip(wait.target, 80)} ({wait.wait_id}) until "
+                f"{quoted(wait.wake_when, 160)}, {left} left."
+            )
+    if not told and facts.task.linkage.last_wait_state is not None:
+        told.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
+    return told
+
+
+def _last_word(facts: QueryFacts) -> list[str]:
+    spoken = [message for message in facts.messages if message.role is not Role.SYSTEM]
+    told = thread.meaningful(spoken or facts.messages, most=1)
+    if not told:
+        return ["Nothing was narrated yet."]
+    ago = duration((facts.now - told[0].created_at).total_seconds())
+    return [f"Last message, {ago} ago: {quoted(told[0].content, 300)}."]
+
+
+def next_step(task: Task) -> str:
+    """Say what comes next, for the end of an acknowledgement."""
+    progress = plan.progress(task)
+    if task.status.terminal:
+        left = len(task.plan) - len(progress.completed)
+        if task.status is TaskStatus.COMPLETED and left:
+            return f"{plural(left, 'step')} of the plan stays unmarked."
+        return "Nothing is watched any more."
+    if progress.current is None:
+        return 'All steps are done: set status "completed" when the result is checked.'
+    return (
+        f"Next: step {progress.current + 1}, {step_name(task.plan[progress.current])}."
+    )

@@ -1,0 +1,23 @@
+"""The kinds of entries in the audit log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TASK_REGISTERED: Final = "task_registered"
+TASK_UPDATED: Final = "task_updated"
+STATUS_CHANGED: Final = "status_changed"
+PLAN_REVISED: Final = "plan_revised"
+WAIT_OPENED: Final = "wait_opened"
+WAIT_ENDED: Final = "wait_ended"
+STUCK: Final = "stuck"
+WAKE_SENT: Final = "wake_sent"
+WAKE_FAILED: Final = "wake_failed"
+WAKE_REFUSED: Final = "wake_refused"
+WAKE_ACKNOWLEDGED: Final = "wake_acknowledged"
+WAKE_SUPERSEDED: Final = "wake_superseded"
+WAKE_UNANSWERED: Final = "wake_unanswered"
+RUN_CHANGED: Final = "run_changed"
+
+TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
+"""The kinds that plug-ins are told of."""

@@ -1,0 +1,107 @@
+"""The life of a task: registered, moved from status to status, ended, reopened.
+
+Source: seed 000 §1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    MessageType,
+    Role,
+    Task,
+    TaskStatus,
+)
+from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
+
+_ALIASES: Final = {"canceled": "cancelled"}
+
+
+def parse_status(text: str) -> TaskStatus:
+    """Return the status that a word names; `canceled` counts as `cancelled`.
+
+    Raises:
+        InvalidArguments: There is no such status; the sentence lists them.
+    """
+    word = text.strip().lower()
+    try:
+        return TaskStatus(_ALIASES.get(word, word))
+    except ValueError:
+        raise InvalidArguments(
+            f"There is no status {text!r:.60}; use one of: {', '.join(TaskStatus)}."
+        ) from None
+
+
+def register(
+    *,
+    task_id: str,
+    name: str,
+    plan: tuple[str, ...],
+    metadata: Mapping[str, JsonValue],
+    session_key: str | None,
+    now: datetime,
+) -> Change:
+    """Return the change that makes an active task."""
+    task = Task(
+        task_id=task_id,
+        name=name,
+        status=TaskStatus.ACTIVE,
+        plan=plan,
+        metadata=metadata,
+        session_key=session_key,
+        created_at=now,
+        updated_at=now,
+    )
+    event = Event(
+        at=now,
+        kind=events.TASK_REGISTERED,
+        task_id=task_id,
+        data={"name": name, "steps": len(plan)},
+    )
+    return Change(tasks=(task,), events=(event,))
+
+
+def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
+    """Return the task in its new status, and what the thread says of it.
+
+    Any status may follow any other: an ended task is reopened by `active`.
+    None instead of a message: it was in that status already.
+    """
+    if status is task.status:
+        return task, None
+    verb = "Reopened" if task.status.terminal and not status.terminal else "Status"
+    message = Message(
+        task_id=task.task_id,
+        role=Role.SYSTEM,
+        msg_type=MessageType.LIFECYCLE,
+        content=f"{verb}: {task.status} → {status}",
+        created_at=now,
+    )
+    return task.model_copy(update={"status": status}), message
+
+
+def require_open(task: Task, wish: str) -> None:
+    """Refuse a wish that makes no sense for a task that has ended.
+
+    Raises:
+        TaskEnded: It has; the sentence says how to reopen it.
+    """
+    if task.status.terminal:
+        raise TaskEnded(
+            f"{task.task_id} is {task.status}, so {wish}; call task_update with "
+            'status "active" first if the work goes on.'
+        )
+
+
+def touch(task: Task, now: datetime) -> Task:
+    """Return the task as touched now; a clock that went back does not age it."""
+    return task.model_copy(update={"updated_at": max(now, task.updated_at)})

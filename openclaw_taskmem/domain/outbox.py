@@ -1,0 +1,284 @@
+"""The outbox: what is delivered when, together with what, and what becomes of it.
+
+A wake is owed from the commit of its cause, delivered at least once, and under
+one key. Source: requirement C6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import events, packet
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Task,
+    TaskStatus,
+    Value,
+    Wake,
+    WakeCause,
+    WakeReceipt,
+    WakeState,
+)
+
+MINUTE: Final = timedelta(minutes=1)
+
+_KINDS: Final = {
+    WakeState.ACKNOWLEDGED: events.WAKE_ACKNOWLEDGED,
+    WakeState.SUPERSEDED: events.WAKE_SUPERSEDED,
+    WakeState.UNANSWERED: events.WAKE_UNANSWERED,
+    WakeState.REFUSED: events.WAKE_REFUSED,
+}
+
+
+class OutboxPolicy(Value):
+    """How patiently wakes are delivered. All times in seconds."""
+
+    ack_seconds: float = 600.0
+    """After which a wait's wake that nobody acted on is sent again; then doubled."""
+    sends: int = 3
+    """How often a wait's wake is sent in all."""
+    per_minute: int = 4
+    """Messages to one session; OpenClaw defers the sixth turn of a minute."""
+    first_retry_seconds: float = 5.0
+    longest_retry_seconds: float = 300.0
+    lease_seconds: float = 120.0
+    """How long one delivery may take before the wake counts as not delivered."""
+    lines: int = 20
+    """Wakes of waits that share one message at most."""
+
+
+class Delivery(Value):
+    """One message to one session, and the wakes that it carries."""
+
+    delivery_id: str
+    wakes: tuple[Wake, ...]
+    """As they stand in the store once the delivery is claimed; the lead first."""
+    message: Wake
+    """What the transport is given: the lead wake with the text of all."""
+
+
+class Claim(Value):
+    """What one look at the due wakes of a session decides."""
+
+    change: Change
+    delivery: Delivery | None = None
+    """None: nothing goes out now."""
+
+
+def answered(
+    wakes: Sequence[Wake], *, acts: bool, moved: bool, now: datetime
+) -> tuple[Wake, ...]:
+    """Return the wakes of a task that a call on it settles, as they are now.
+
+    `acts`: the agent was seen to act, so what was sent is acknowledged.
+    `moved`: the task was touched, so an alert that is still due has lost its cause.
+    """
+    settled: list[Wake] = []
+    for wake in wakes:
+        if wake.state is WakeState.SENT and acts:
+            settled.append(_close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
+        elif wake.state is WakeState.DUE and wake.cause is WakeCause.STUCK and moved:
+            settled.append(_close(wake, WakeState.SUPERSEDED))
+    return tuple(settled)
+
+
+def settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
+    """Return what the log says of wakes that reached an end."""
+    return tuple(
+        _event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
+    )
+
+
+def claim(
+    due: Sequence[Wake],
+    tasks: Mapping[str, Task],
+    sent: Sequence[datetime],
+    *,
+    delivery_id: str,
+    now: datetime,
+    policy: OutboxPolicy,
+) -> Claim:
+    """Decide what becomes of the due wakes of one session.
+
+    `tasks` holds the task of every stuck wake; `sent` says when messages went
+    out to the session within the last minute. The claim moves each `due_at` to
+    the end of a lease, so that a second daemon leaves the wakes alone, and a
+    crash makes them due again.
+    """
+    stale = tuple(_stale(wake, tasks) for wake in due)
+    over = tuple(wake for wake in stale if wake is not None)
+    spent = tuple(
+        _close(wake, WakeState.UNANSWERED)
+        for wake in due
+        if wake.state is WakeState.SENT and wake.sends >= policy.sends
+    )
+    settled = (*over, *spent)
+    ended = {wake.wake_id for wake in settled}
+    open_ = [wake for wake in due if wake.wake_id not in ended]
+    log = settled_events(settled, now)
+    if not open_:
+        return Claim(change=Change(wakes=settled, events=log))
+    if len(sent) >= policy.per_minute:
+        free = sent[-policy.per_minute] + MINUTE
+        held = tuple(wake.model_copy(update={"due_at": free}) for wake in open_)
+        return Claim(change=Change(wakes=(*settled, *held), events=log))
+    chosen = _choose(open_, tasks, policy)
+    leased = tuple(
+        wake.model_copy(
+            update={
+                "attempts": wake.attempts + 1,
+                "due_at": now + timedelta(seconds=policy.lease_seconds),
+            }
+        )
+        for wake in chosen
+    )
+    stored = tuple(
+        wake.model_copy(update={"version": wake.version + 1}) for wake in leased
+    )
+    return Claim(
+        change=Change(wakes=(*settled, *leased), events=log),
+        delivery=Delivery(
+            delivery_id=delivery_id,
+            wakes=stored,
+            message=stored[0].model_copy(update={"text": compose(stored)}),
+        ),
+    )
+
+
+def compose(wakes: Sequence[Wake]) -> str:
+    """Return the text of one message for several wakes: one line each but the stuck.
+
+    The packet of the first stuck wake names the other stuck tasks.
+    """
+    stuck = [wake.text for wake in wakes if wake.cause is WakeCause.STUCK]
+    lines = [packet.with_others(stuck[0], stuck[1:])] if stuck else []
+    lines += [wake.text for wake in wakes if wake.cause is not WakeCause.STUCK]
+    return "\n".join(lines)
+
+
+def delivered(
+    delivery: Delivery,
+    current: Sequence[Wake],
+    tasks: Mapping[str, Task],
+    *,
+    receipt: WakeReceipt,
+    transport: str,
+    policy: OutboxPolicy,
+) -> Change:
+    """Return what a transport's receipt writes.
+
+    `current` are the delivery's wakes as they stand now: the agent may have
+    acted while the message was on its way. A cooldown counts from the delivery,
+    so that an alert that was owed for long is not followed by the next at once.
+    """
+    at = receipt.delivered_at
+    sent: list[Wake] = []
+    restamped: list[Task] = []
+    for wake in current:
+        taken = wake.model_copy(
+            update={
+                "sends": wake.sends + 1,
+                "sent_at": at,
+                "transport": transport,
+                "delivery_id": delivery.delivery_id,
+                "last_error": None,
+            }
+        )
+        if wake.state in (WakeState.DUE, WakeState.SENT):
+            again = timedelta(seconds=policy.ack_seconds * 2**wake.sends)
+            due = at + again if wake.cause is WakeCause.WAIT else None
+            sent.append(
+                taken.model_copy(update={"state": WakeState.SENT, "due_at": due})
+            )
+            task = tasks.get(wake.task_id or "")
+            if wake.cause is WakeCause.STUCK and task is not None:
+                restamped.append(task.model_copy(update={"last_stuck_alert_at": at}))
+        elif wake.state is WakeState.SUPERSEDED:
+            sent.append(_close(taken, WakeState.ACKNOWLEDGED, acknowledged_at=at))
+    return Change(
+        tasks=tuple(restamped),
+        wakes=tuple(sent),
+        events=tuple(_event(events.WAKE_SENT, wake, at) for wake in sent),
+    )
+
+
+def failed(
+    current: Sequence[Wake], error: str, now: datetime, policy: OutboxPolicy
+) -> Change:
+    """Return what a failed delivery writes: the wakes stay owed, and why."""
+    owed = tuple(
+        wake.model_copy(
+            update={
+                "due_at": now + retry_after(wake.attempts, policy),
+                "last_error": error,
+            }
+        )
+        for wake in current
+        if wake.state in (WakeState.DUE, WakeState.SENT)
+    )
+    log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
+    return Change(wakes=owed, events=log)
+
+
+def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:
+    """Return what a refusal writes: the wakes are not tried again."""
+    closed = tuple(
+        _close(wake, WakeState.REFUSED, last_error=error)
+        for wake in current
+        if wake.state in (WakeState.DUE, WakeState.SENT)
+    )
+    return Change(wakes=closed, events=settled_events(closed, now))
+
+
+def retry_after(attempts: int, policy: OutboxPolicy) -> timedelta:
+    """Return how long to wait after that many failed attempts: doubled each time."""
+    doublings = max(0, min(attempts - 1, 30))
+    seconds = policy.first_retry_seconds * 2**doublings
+    return timedelta(seconds=min(seconds, policy.longest_retry_seconds))
+
+
+def _stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
+    if wake.cause is not WakeCause.STUCK or wake.state is not WakeState.DUE:
+        return None
+    task = tasks.get(wake.task_id or "")
+    if (
+        task is not None
+        and task.status is TaskStatus.ACTIVE
+        and not task.linkage.active_wait_ids
+        and task.updated_at <= wake.created_at
+    ):
+        return None
+    return _close(wake, WakeState.SUPERSEDED)
+
+
+def _choose(
+    wakes: Sequence[Wake], tasks: Mapping[str, Task], policy: OutboxPolicy
+) -> list[Wake]:
+    """Order the wakes of a message: the most urgent stuck task, then the oldest."""
+    stuck = sorted(
+        (wake for wake in wakes if wake.cause is WakeCause.STUCK),
+        key=lambda wake: (
+            not wake.urgent,
+            tasks[wake.task_id or ""].updated_at,
+            wake.wake_id,
+        ),
+    )
+    others = [wake for wake in wakes if wake.cause is not WakeCause.STUCK]
+    return [*stuck, *others[: policy.lines]]
+
+
+def _close(wake: Wake, state: WakeState, **fields: object) -> Wake:
+    return wake.model_copy(update={"state": state, "due_at": None, **fields})
+
+
+def _event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
+    return Event(
+        at=at,
+        kind=kind,
+        task_id=wake.task_id,
+        wait_id=wake.wait_id,
+        data={"wake_id": wake.wake_id, "key": wake.key, **data},
+    )

@@ -1,0 +1,283 @@
+"""The resume packet: built from facts, fitted to its size, put into its envelope.
+
+The envelope is `[task_stuck_resume] {json}` on one line. Whatever the thread
+holds, the JSON stays within 4,096 bytes, and no text in it can pass for another
+envelope. Source: seed 000 §6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain.texts import clip, epoch, one_line, step_name
+from taskmem_hookspecs import (
+    AlsoStuck,
+    PacketMessage,
+    PacketWait,
+    ResumeFacts,
+    ResumePacket,
+    StuckVerdict,
+    Task,
+    WaitStatus,
+)
+
+MARKER: Final = "[task_stuck_resume]"
+LIMIT: Final = 4096
+"""Bytes of JSON."""
+NAMED: Final = 10
+"""How many other stuck tasks a packet names."""
+
+_OPTIONAL: Final = ("plan_from", "urgency", "extra", "also_stuck", "also_stuck_more")
+_FORGED: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|system)\b)", re.IGNORECASE)
+_BREAKS: Final = {ord(c): f"\\u{ord(c):04x}" for c in "\x7f\x85\u2028\u2029"}
+
+
+def build(facts: ResumeFacts) -> ResumePacket:
+    """Return the core's packet, before it is fitted to its size."""
+    task = facts.task
+    return ResumePacket(
+        wake_id=facts.wake_id,
+        task_id=task.task_id,
+        name=task.name,
+        status=task.status,
+        progress=plan.progress(task),
+        plan=task.plan,
+        recent_messages=tuple(
+            PacketMessage(
+                role=message.role,
+                msg_type=message.msg_type,
+                content=message.content,
+                created_at=message.created_at.replace(microsecond=0),
+            )
+            for message in thread.meaningful(facts.messages)
+        ),
+        wait=PacketWait(
+            active_wait_ids=task.linkage.active_wait_ids,
+            last_wait_state=task.linkage.last_wait_state,
+            last_wait_event_at=epoch(task.linkage.last_wait_event_at),
+        ),
+        reason=facts.verdict.reason,
+        suggested_next_action=suggest(facts),
+        urgency="high" if facts.verdict.urgent else None,
+    )
+
+
+def suggest(facts: ResumeFacts) -> str:
+    """Return what to do next, by simple rules. Source: seed 000 §6."""
+    task = facts.task
+    ended = [wait for wait in facts.waits if wait.ended_at is not None]
+    last = max(ended, key=lambda wait: wait.changed_at, default=None)
+    progress = plan.progress(task)
+    if last is not None and last.status in (WaitStatus.TIMEOUT, WaitStatus.ERROR):
+        return (
+            f"Look at {clip(last.target, 80)} first: the last wait there ended as "
+            f"{last.status}. Then go on with the plan, or wait again."
+        )
+    if progress.current is None:
+        return (
+            "All steps are marked done: check the result, then call task_update "
+            'with status "completed".'
+        )
+    step = step_name(task.plan[progress.current], 200)
+    return (
+        f"Go on with step {progress.current + 1}, {step}, then call task_update "
+        "with what was done; if it cannot go on, say why and set the status."
+    )
+
+
+def encode(packet: ResumePacket) -> str:
+    """Return the wake's text: the marker and the packet's JSON, on one line."""
+    return f"{MARKER} {_dump(packet)}"
+
+
+def decode(text: str) -> ResumePacket | None:
+    """Return the packet in a wake's text; None: it is not a whole packet."""
+    if not text.startswith(f"{MARKER} "):
+        return None
+    try:
+        return ResumePacket.model_validate_json(text[len(MARKER) :])
+    except ValidationError:
+        return None
+
+
+def minimal(task: Task, verdict: StuckVerdict, wake_id: str) -> str:
+    """Return the text that goes out when no packet can be built. Source: seed 000.
+
+    It rests on nothing but four fields that are always there.
+    """
+    return f"{MARKER} " + _safe(
+        {
+            "v": 1,
+            "wake_id": wake_id,
+            "task_id": task.task_id,
+            "name": clip(task.name, 600),
+            "status": task.status.value,
+            "reason": clip(verdict.reason, 400),
+            "suggested_next_action": (
+                f'Call task_update with task_id "{task.task_id}" and a query to '
+                "see where the task stands, then go on."
+            ),
+        }
+    )
+
+
+def with_others(text: str, others: Sequence[str]) -> str:
+    """Return a stuck wake's text that also names the tasks of other stuck wakes."""
+    packet = decode(text)
+    named = [_as_other(other) for other in others]
+    if packet is None or not named:
+        return text
+    more = len(named) - NAMED
+    return encode(
+        fit(
+            packet.model_copy(
+                update={
+                    "also_stuck": tuple(named[:NAMED]),
+                    "also_stuck_more": more if more > 0 else None,
+                }
+            )
+        )
+    )
+
+
+def _as_other(text: str) -> AlsoStuck:
+    fields = json.loads(text[len(MARKER) :])
+    return AlsoStuck(
+        task_id=fields["task_id"], name=fields["name"], reason=fields["reason"]
+    )
+
+
+def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
+    """Return the packet, made smaller step by step until its JSON fits.
+
+    First goes what plug-ins added, then the length of messages and entries of
+    the plan, then the plan's far ends; `progress` stays whole.
+    """
+    for smaller in _LADDER:
+        if len(_dump(packet).encode()) <= limit:
+            return packet
+        packet = smaller(packet)
+    return packet
+
+
+def _dump(packet: ResumePacket) -> str:
+    fields = packet.model_dump(mode="json")
+    for name in _OPTIONAL:
+        if fields[name] is None:
+            del fields[name]
+    return _safe(fields)
+
+
+def _safe(fields: object) -> str:
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return _FORGED.sub(r"\\u005b", text.translate(_BREAKS))
+
+
+def _without_extra(packet: ResumePacket) -> ResumePacket:
+    return packet.model_copy(update={"extra": None})
+
+
+def _messages(size: int, most: int = thread.MOST) -> _Smaller:
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        kept = packet.recent_messages[-most:] if most else ()
+        return packet.model_copy(
+            update={
+                "recent_messages": tuple(
+                    message.model_copy(
+                        update={"content": clip(one_line(message.content), size)}
+                    )
+                    for message in kept
+                )
+            }
+        )
+
+    return smaller
+
+
+def _entries(size: int) -> _Smaller:
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        return packet.model_copy(
+            update={"plan": tuple(clip(one_line(step), size) for step in packet.plan)}
+        )
+
+    return smaller
+
+
+def _window(steps: int) -> _Smaller:
+    """Keep that many entries of the plan, round the current step."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        if len(packet.plan) <= steps:
+            return packet
+        start = packet.plan_from or 0
+        current = packet.progress.current
+        centre = len(packet.plan) - 1 if current is None else current - start
+        first = min(max(0, centre - steps // 3), len(packet.plan) - steps)
+        return packet.model_copy(
+            update={
+                "plan": packet.plan[first : first + steps],
+                "plan_from": start + first,
+            }
+        )
+
+    return smaller
+
+
+def _words(size: int) -> _Smaller:
+    """Shorten the name, the sentences and the other tasks."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        others = packet.also_stuck
+        return packet.model_copy(
+            update={
+                "name": clip(packet.name, size),
+                "reason": clip(packet.reason, size * 2),
+                "suggested_next_action": clip(packet.suggested_next_action, size * 3),
+                "also_stuck": others
+                and tuple(
+                    AlsoStuck(
+                        task_id=other.task_id,
+                        name=clip(other.name, size // 2),
+                        reason=clip(other.reason, size),
+                    )
+                    for other in others
+                ),
+            }
+        )
+
+    return smaller
+
+
+def _fewer_waits(packet: ResumePacket) -> ResumePacket:
+    ids = packet.wait.active_wait_ids[:NAMED]
+    return packet.model_copy(
+        update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
+    )
+
+
+_Smaller = Callable[[ResumePacket], ResumePacket]
+_LADDER: Final[tuple[_Smaller, ...]] = (
+    _without_extra,
+    _messages(600),
+    _messages(320),
+    _entries(160),
+    _words(200),
+    _entries(80),
+    _messages(160),
+    _window(30),
+    _entries(48),
+    _window(12),
+    _messages(120, most=3),
+    _words(96),
+    _fewer_waits,
+    _window(5),
+    _messages(60, most=3),
+    _words(48),
+    _messages(0, most=0),
+)

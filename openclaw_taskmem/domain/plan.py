@@ -1,0 +1,147 @@
+"""The checklist of a task: how far it is, and its marks through a revision.
+
+Source: requirement A7; ruling "a step keeps its identity".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from taskmem_hookspecs.model import Task, Value
+from taskmem_hookspecs.packet import Progress
+
+_NUMBERING: Final = re.compile(
+    r"""\A(?:
+      (?: [-*+•–—]                       # a bullet
+        | \[[ x]?\] | [✅☑✔✓☐⬜]\ufe0f?  # a box
+        | step\ ?[0-9]{1,3}\ ?[.):–—-]   # `Step 1:`, `Step 1 -`
+        | [0-9]{1,2}[.):]                # `1.`; `404:` and `3.11` say something
+        | [a-z]\)                        # `a)`
+        | \((?:[0-9]{1,2}|[a-z])\)       # `(a)`
+      )
+      \ (?=\S)                           # alone it is all that the step says
+    )++""",
+    re.VERBOSE,
+)
+_OPENING: Final = "\"'“”„‘’«([{`¿¡"
+_CLOSING: Final = "\"'“”‘’»)]}`.,;:!?。、"
+_DASHES: Final = frozenset({"-", "--", "–", "—"})
+_ARTICLES: Final = frozenset({"a", "an", "the"})
+# What compatibility would melt into its neighbour: 10² is not 102.
+_RAISED: Final = ("<super>", "<sub>", "<fraction>")
+
+
+class DroppedStep(Value):
+    """A step that was done and is not known to be done any more."""
+
+    step: int
+    """Its number in the old plan, from 1."""
+    text: str
+    why: str
+    """One sentence."""
+
+
+class Remap(Value):
+    """What becomes of the marks when a plan is revised."""
+
+    done: frozenset[int]
+    """The steps of the new plan that are done, counted from 0."""
+    dropped: tuple[DroppedStep, ...]
+    """The marks that were lost, in the order of the old plan."""
+
+
+def progress(task: Task) -> Progress:
+    """How far the task is.
+
+    Source: ruling "`current`".
+    """
+    steps = task.steps
+    left = [step.index for step in steps if not step.done]
+    completed = tuple(step.index for step in steps if step.done)
+    return Progress(
+        completed=completed,
+        current=left[0] if left else None,
+        remaining=tuple(left[1:]),
+        pct=100 * len(completed) // len(steps) if steps else 100,
+    )
+
+
+def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Remap:
+    """Let the marks of a plan follow its steps into a revised plan.
+
+    Args:
+        old: The steps of the plan that is replaced.
+        done: Which of them are done, counted from 0.
+        new: The steps of the plan that replaces it.
+
+    Returns:
+        The marks of the new plan, and those that found no place in it.
+
+    Source: requirement A7; ruling "a step keeps its identity".
+    """
+    before, after = _places(old), _places(new)
+    moved = {
+        source: target
+        for identity, sources in before.items()
+        if len(sources) == len(targets := after.get(identity, ()))
+        for source, target in zip(sources, targets, strict=True)
+    }
+    marked = [index for index in range(len(old)) if index in done]
+    lost = [(i, _identity(old[i])) for i in marked if i not in moved]
+    return Remap(
+        done=frozenset(moved[i] for i in marked if i in moved),
+        dropped=tuple(
+            DroppedStep(
+                step=i + 1,
+                text=old[i],
+                why=_why(len(before[identity]), len(after.get(identity, ()))),
+            )
+            for i, identity in lost
+        ),
+    )
+
+
+def _why(before: int, after: int) -> str:
+    if not after:
+        return "No step of the new plan says the same."
+    return (
+        f"The old plan says this {_times(before)} and the new one {_times(after)}, "
+        "so it is not clear which step was done."
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _places(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[int]]:
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, text in enumerate(plan):
+        places[_identity(text)].append(index)
+    return places
+
+
+def _identity(text: str) -> tuple[str, ...]:
+    bare = _NUMBERING.sub("", _folded(text), count=1)
+    tokens = [token.lstrip(_OPENING) for token in bare.replace("—", " ").split()]
+    tokens = [token for token in tokens if token and token not in _DASHES]
+    # "Plan A" and "plan A, then B" name something: an article stands before a word.
+    words = [
+        token.rstrip(_CLOSING)
+        for place, token in enumerate(tokens, start=1)
+        if token not in _ARTICLES or place == len(tokens)
+    ]
+    return tuple(word for word in words if word) or (text.strip(),)
+
+
+def _folded(text: str) -> str:
+    apart = "".join(
+        f"^{char}" if unicodedata.decomposition(char).startswith(_RAISED) else char
+        for char in text
+    )
+    folded = unicodedata.normalize("NFKC", apart).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).replace("’", "'").split())

@@ -1,0 +1,91 @@
+"""Credentials out of text, before it is stored or sent.
+
+Only shapes that are hardly anything else count: a secret left in costs more
+than a word lost, but a thread full of holes helps nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+MASK: Final = "[secret removed]"
+
+_BLOCK: Final = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
+    r".*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+_TOKEN: Final = re.compile(
+    r"""\b(?:
+      sk-[A-Za-z0-9_-]{16,}                    # OpenAI, Anthropic and their like
+    | (?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
+    | glpat-[A-Za-z0-9_-]{16,}
+    | xox[abeoprs]-[A-Za-z0-9-]{10,}           # Slack
+    | (?:AKIA|ASIA)[A-Z0-9]{16}                # AWS
+    | AIza[A-Za-z0-9_-]{30,}                   # Google
+    | npm_[A-Za-z0-9]{30,}
+    | pypi-[A-Za-z0-9_-]{40,}
+    | hf_[A-Za-z0-9]{30,}
+    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}   # JWT
+    )""",
+    re.VERBOSE,
+)
+_URL: Final = re.compile(r"(?<=://)([^\s/:@]{1,80}):([^\s/@]{1,200})(?=@)")
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
+_ASSIGNED: Final = re.compile(
+    r"""(?ix)
+    \b([a-z0-9_.-]{0,40}
+       (?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
+         |access[_-]?token|private[_-]?key))
+    (["']?\s*[=:]\s*["']?)
+    ([^\s"',;&]{6,})
+    """
+)
+_HINT: Final = re.compile(
+    r"(?i)-----BEGIN|sk-|gh[pousr]_|github_pat|glpat|xox|AKIA|ASIA|AIza|npm_|pypi-"
+    r"|hf_|eyJ|://[^/\s]*@|bearer|basic|pass|secret|key|token"
+)
+_KEYS: Final = re.compile(
+    r"(?i)(?:^|[_.-])(?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key"
+    r"|auth[_-]?token|access[_-]?token|private[_-]?key|credentials?)$"
+)
+
+
+def scrub(text: str) -> str:
+    """Return the text with each credential replaced by `[secret removed]`."""
+    if not _HINT.search(text):
+        return text
+    text = _BLOCK.sub(MASK, text)
+    text = _TOKEN.sub(MASK, text)
+    text = _URL.sub(rf"\1:{MASK}", text)
+    text = _BEARER.sub(rf"\1 {MASK}", text)
+    return _ASSIGNED.sub(_masked_value, text)
+
+
+def _masked_value(match: re.Match[str]) -> str:
+    if match[3].startswith(MASK[:7]):
+        return match[0]
+    return f"{match[1]}{match[2]}{MASK}"
+
+
+def scrub_json(value: JsonValue) -> JsonValue:
+    """Return a JSON value with every credential in its texts replaced.
+
+    A text under a key that is named like a credential is replaced whole.
+    """
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, Mapping):
+        return {
+            key: MASK
+            if isinstance(item, str) and item and _KEYS.search(key)
+            else scrub_json(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, Sequence):
+        return [scrub_json(item) for item in value]
+    return value

@@ -1,0 +1,185 @@
+"""The stuck rule, its cooldown, and the alert.
+
+A task is stuck if it is active, nothing is waited for, and nobody has touched
+it for the threshold. Source: seed 000 §5.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events, outbox
+from openclaw_taskmem.domain.texts import duration, plural
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    MessageType,
+    Role,
+    StuckVerdict,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    WaitStatus,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+
+_DAY: Final = 86_400.0
+_FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
+
+
+class StuckPolicy(Value):
+    """When silence counts, and how often it is said. All in seconds."""
+
+    threshold_seconds: float = 300.0
+    """Silence after which an active task counts as stuck."""
+    cooldown_seconds: float = 900.0
+    """The shortest time between two alerts of one task."""
+    urgent_failed_waits: int = 3
+    """Waits that fail in a row before an alert is urgent."""
+
+
+def judge(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
+    """Return why the task is stuck; None: it is not. Source: seed 000 §5."""
+    task = facts.task
+    idle = (now - task.updated_at).total_seconds()
+    if (
+        task.status is not TaskStatus.ACTIVE
+        or task.linkage.active_wait_ids
+        or idle < policy.threshold_seconds
+    ):
+        return None
+    failed = failed_waits(facts)
+    urgent = failed >= policy.urgent_failed_waits
+    reason = f"no updates for {duration(idle)} and no active wait"
+    if urgent:
+        reason += f"; the last {plural(failed, 'wait')} ended without success"
+    return StuckVerdict(
+        idle_seconds=idle, failed_waits=failed, urgent=urgent, reason=reason
+    )
+
+
+def failed_waits(facts: TaskFacts) -> int:
+    """Count the waits that failed in a row, back from the one that ended last.
+
+    A wait that the agent cancelled says nothing either way.
+    """
+    ended = sorted(
+        (wait for wait in facts.waits if wait.ended_at is not None),
+        key=lambda wait: wait.ended_at or wait.created_at,
+        reverse=True,
+    )
+    count = 0
+    for wait in ended:
+        if wait.status in _FAILED:
+            count += 1
+        elif wait.status is WaitStatus.RESOLVED:
+            break
+    return count
+
+
+def cooldown(task: Task, policy: StuckPolicy) -> timedelta:
+    """Return how long the alert that a task had last keeps it quiet.
+
+    Doubled for each alert before it that changed nothing, up to a day.
+    """
+    doublings = max(0, min(task.alerts_in_a_row - 1, 40))
+    longest = max(_DAY, policy.cooldown_seconds)
+    return timedelta(seconds=min(policy.cooldown_seconds * 2**doublings, longest))
+
+
+def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
+    """Return when to look at a task; None: it cannot become stuck as it is."""
+    if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
+        return None
+    silent = task.updated_at + timedelta(seconds=policy.threshold_seconds)
+    if task.last_stuck_alert_at is None:
+        return silent
+    return max(silent, task.last_stuck_alert_at + cooldown(task, policy))
+
+
+def alert(
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    *,
+    wake_id: str,
+    text: str,
+    packet: JsonValue,
+    now: datetime,
+) -> Change:
+    """Return the change that owes the agent a wake for a stuck task.
+
+    `packet` is what `text` carries, for those who are told; None: the minimal
+    wake goes out. The task's `updated_at` stays, or the alert would hide the
+    very silence that it reports. An earlier alert that nobody answered is
+    closed: this one is its resend.
+    """
+    task = facts.task
+    moved = (
+        task.last_stuck_alert_at is None or task.updated_at > task.last_stuck_alert_at
+    )
+    number = task.alerts + 1
+    alerted = task.model_copy(
+        update={
+            "last_stuck_alert_at": now,
+            "alerts": number,
+            "alerts_in_a_row": 1 if moved else task.alerts_in_a_row + 1,
+            "message_count": task.message_count + 1,
+        }
+    )
+    wake = Wake(
+        wake_id=wake_id,
+        key=f"stuck:{task.task_id}:{number}",
+        cause=WakeCause.STUCK,
+        task_id=task.task_id,
+        session_key=task.session_key,
+        text=text,
+        urgent=verdict.urgent,
+        created_at=now,
+        due_at=now,
+    )
+    unanswered = tuple(
+        old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
+        for old in facts.wakes
+        if old.cause is WakeCause.STUCK and old.state is WakeState.SENT
+    )
+    return Change(
+        tasks=(alerted,),
+        messages=(
+            Message(
+                task_id=task.task_id,
+                role=Role.SYSTEM,
+                msg_type=MessageType.STUCK,
+                content=f"Task appears stuck: {verdict.reason}",
+                created_at=now,
+            ),
+        ),
+        wakes=(wake, *unanswered),
+        events=(
+            Event(
+                at=now,
+                kind=events.STUCK,
+                task_id=task.task_id,
+                data={
+                    "wake_id": wake_id,
+                    "verdict": verdict.model_dump(mode="json"),
+                    "packet": packet,
+                },
+            ),
+            *outbox.settled_events(unanswered, now),
+        ),
+    )
+
+
+def owed(facts: TaskFacts) -> Wake | None:
+    """Return the stuck wake of a task that is still to be delivered; None: no such."""
+    for wake in facts.wakes:
+        if wake.cause is WakeCause.STUCK and wake.state is WakeState.DUE:
+            return wake
+    return None

@@ -1,0 +1,105 @@
+"""Text on its way in and out: instants, durations, lists of steps, clipped lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+ELLIPSIS: Final = "…"
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+
+def iso(instant: datetime) -> str:
+    """Return an instant as the tools write it: `2026-02-13T17:00:00Z`."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_millis(instant: datetime | None) -> str | None:
+    """Return an instant to the millisecond, as lists for programs write it."""
+    if instant is None:
+        return None
+    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def epoch(instant: datetime | None) -> int | None:
+    """Return whole epoch seconds; None stays None. Source: seed 000 §4."""
+    return None if instant is None else int(instant.timestamp())
+
+
+def duration(seconds: float) -> str:
+    """Say how long something took: `45 seconds`, `9 minutes`, `2 hours`, `3 days`."""
+    whole = max(0, int(seconds))
+    for size, unit in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
+        if whole >= size:
+            return _count(whole // size, unit)
+    return _count(whole, "second")
+
+
+def plural(number: int, noun: str) -> str:
+    """Return `1 step`, `2 steps`."""
+    return _count(number, noun)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def step_numbers(indices: Iterable[int]) -> str:
+    """Name steps as a person counts them: `1-3, 5` for 0, 1, 2 and 4."""
+    runs: list[list[int]] = []
+    for number in sorted(index + 1 for index in indices):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs
+    )
+
+
+_NUMBERING: Final = re.compile(r"\A(?:step\s+)?\d{1,3}[.):]\s+(?=\S)", re.IGNORECASE)
+
+
+def step_name(step: str, size: int = 120) -> str:
+    """Return a step's text in quotes, without a number of its own, cut to `size`."""
+    return quoted(_NUMBERING.sub("", one_line(step)), size)
+
+
+def step_words(step: str, size: int = 80) -> str:
+    """Return a step's text without quotes or a number of its own, cut to `size`."""
+    return clip(_NUMBERING.sub("", one_line(step)), size)
+
+
+def one_line(text: str) -> str:
+    """Return the words of a text on one line, whatever separated them."""
+    return " ".join(text.split())
+
+
+def clip(text: str, size: int) -> str:
+    """Cut a text to at most `size` bytes of JSON, marking the cut with `…`."""
+    if json_size(text) <= size:
+        return text
+    room = size - json_size(ELLIPSIS)
+    kept = 0
+    for character in text:
+        room -= json_size(character)
+        if room < 0:
+            break
+        kept += 1
+    return text[:kept].rstrip() + ELLIPSIS
+
+
+def json_size(text: str) -> int:
+    """Return how many bytes a text takes between the quotes of a JSON string."""
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+
+
+def quoted(text: str, size: int = 120) -> str:
+    """Return a text in quotes on one line, cut to `size` bytes."""
+    return f'"{clip(one_line(text), size)}"'

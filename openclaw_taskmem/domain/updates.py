@@ -1,0 +1,175 @@
+"""What an update does to a task: a message, marks, a status, an acknowledgement.
+
+Source: seed 000 §1-3, seed 001 tool 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from openclaw_taskmem.domain import events, lifecycle, narration, outbox
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    InvalidArguments,
+    Message,
+    MessageType,
+    Role,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+
+
+class Wish(Value):
+    """What an update asks for; steps counted from 1, as the agent counts."""
+
+    message: str | None = None
+    status: TaskStatus | None = None
+    completed_steps: tuple[int, ...] = ()
+    reopened_steps: tuple[int, ...] = ()
+    caller: Caller = Caller()
+    """Who asks; a task without a session takes over the caller's."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything beyond an acknowledgement is asked for."""
+        return bool(
+            self.message is not None
+            or self.status is not None
+            or self.completed_steps
+            or self.reopened_steps
+        )
+
+
+class Updated(Value):
+    """What an update did."""
+
+    task: Task
+    marked: frozenset[int]
+    """Steps that are done now and were not before; counted from 0."""
+    unmarked: frozenset[int]
+    """Steps that were done before and are not now; counted from 0."""
+    was: TaskStatus
+
+
+def update(facts: TaskFacts, wish: Wish, now: datetime) -> tuple[Change, Updated]:
+    """Decide what an update writes.
+
+    A task that has ended keeps a message and changes in nothing else, unless
+    the update reopens it.
+
+    Raises:
+        InvalidArguments: A step that the plan does not have.
+        TaskEnded: Steps are to be marked on a task that has ended.
+    """
+    before = facts.task
+    done, reopened = _explicit_marks(before, wish)
+    resting = before.status.terminal and wish.status in (None, before.status)
+    if resting and (done or reopened):
+        lifecycle.require_open(before, "its steps keep their marks")
+    if wish.message is not None and not resting:
+        done |= narration.marks(wish.message, len(before.plan)) - reopened
+    task, moved = lifecycle.move(before, wish.status or before.status, now)
+    marks = (before.done | done) - reopened
+    messages = _messages(task, wish, moved, marked=marks != before.done, now=now)
+    task = task.model_copy(
+        update={
+            "done": marks,
+            "message_count": before.message_count + len(messages),
+            "session_key": before.session_key or wish.caller.session_key,
+        }
+    )
+    if wish.changes and not resting:
+        task = lifecycle.touch(task, now)
+    updated = Updated(
+        task=task,
+        marked=marks - before.done,
+        unmarked=before.done - marks,
+        was=before.status,
+    )
+    wakes = outbox.answered(
+        facts.wakes, acts=wish.caller.acts_for(before), moved=wish.changes, now=now
+    )
+    return (
+        Change(
+            tasks=(task,) if task != before or messages else (),
+            messages=messages,
+            wakes=wakes,
+            events=(
+                *_log(updated, wish, messages, now),
+                *outbox.settled_events(wakes, now),
+            ),
+        ),
+        updated,
+    )
+
+
+def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[int]]:
+    both = set(wish.completed_steps) & set(wish.reopened_steps)
+    if both:
+        raise InvalidArguments(
+            f"Step {min(both)} cannot be both completed and reopened; name it once."
+        )
+    for number in (*wish.completed_steps, *wish.reopened_steps):
+        if not 1 <= number <= len(task.plan):
+            raise InvalidArguments(
+                f"There is no step {number}: the plan of {task.task_id} has steps "
+                f"1 to {len(task.plan)}. Nothing was written."
+            )
+    return _indices(wish.completed_steps), _indices(wish.reopened_steps)
+
+
+def _indices(numbers: Collection[int]) -> frozenset[int]:
+    return frozenset(number - 1 for number in numbers)
+
+
+def _messages(
+    task: Task, wish: Wish, moved: Message | None, *, marked: bool, now: datetime
+) -> tuple[Message, ...]:
+    own: tuple[Message, ...] = ()
+    if wish.message is not None:
+        kind = MessageType.PROGRESS if marked else MessageType.TEXT
+        own = (
+            Message(
+                task_id=task.task_id,
+                role=Role.AGENT,
+                msg_type=kind,
+                content=wish.message,
+                created_at=now,
+            ),
+        )
+    return (*own, moved) if moved else own
+
+
+def _log(
+    updated: Updated, wish: Wish, messages: tuple[Message, ...], now: datetime
+) -> tuple[Event, ...]:
+    if not wish.changes:
+        return ()
+    task = updated.task
+    log = [
+        Event(
+            at=now,
+            kind=events.TASK_UPDATED,
+            task_id=task.task_id,
+            data={
+                "messages": len(messages),
+                "marked": [*sorted(updated.marked)],
+                "unmarked": [*sorted(updated.unmarked)],
+            },
+        )
+    ]
+    if task.status is not updated.was:
+        log.append(
+            Event(
+                at=now,
+                kind=events.STATUS_CHANGED,
+                task_id=task.task_id,
+                data={"from": updated.was, "to": task.status},
+            )
+        )
+    return tuple(log)

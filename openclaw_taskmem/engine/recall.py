@@ -1,0 +1,25 @@
+"""Searching recorded history through whatever sources plug-ins provide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Recollection
+
+
+def recall(
+    shell: Shell, query: str, limit: int, recency_bias: float
+) -> Sequence[Recollection] | None:
+    """Return the best matches of all sources; None: there is no source."""
+    sources = shell.seams.recall_sources()
+    if not sources:
+        return None
+    found: list[Recollection] = []
+    for source in sources:
+        answer = shell.seams.ask(
+            source, "recall", source.recall, query, limit, recency_bias
+        )
+        found += answer or ()
+    found.sort(key=lambda item: item.confidence, reverse=True)
+    return found[:limit]

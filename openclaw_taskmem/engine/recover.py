@@ -1,0 +1,58 @@
+"""What a start, a changed setting or a clock that went back asks for.
+
+Recovery puts things back to be looked at; it never does what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Bookmark, Change, Task
+from taskmem_hookspecs.errors import Conflict
+
+BOOKMARK: Final = "stuck_policy"
+BATCH: Final = 500
+
+
+def reschedule(shell: Shell, *, force: bool = False) -> int:
+    """Decide anew when each active task is looked at; return how many there were.
+
+    Done when the settings are others than those that the stored instants rest
+    on, and when `force` says that the wall clock went back: then no task may
+    have been touched in what is now the future.
+    """
+    policy = shell.stuck.model_dump_json()
+    if not force and shell.store.read_bookmark(BOOKMARK) == policy:
+        return 0
+    seen, after = 0, ""
+    while batch := shell.store.active_tasks(after, BATCH):
+        seen, after = seen + len(batch), batch[-1].task_id
+        try:
+            shell.commit(Change(tasks=tuple(_not_ahead(shell, t) for t in batch)))
+        except Conflict:
+            _one_by_one(shell, batch)
+    shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=policy),)))
+    return seen
+
+
+def _one_by_one(shell: Shell, batch: Sequence[Task]) -> None:
+    for task in batch:
+
+        def once(task_id: str = task.task_id) -> None:
+            fresh = shell.store.read_task(task_id).task
+            shell.commit(Change(tasks=(_not_ahead(shell, fresh),)))
+
+        shell.decide(once)
+
+
+def _not_ahead(shell: Shell, task: Task) -> Task:
+    now = shell.clock.now()
+    alerted = task.last_stuck_alert_at
+    return task.model_copy(
+        update={
+            "updated_at": min(task.updated_at, now),
+            "last_stuck_alert_at": min(alerted, now) if alerted else None,
+        }
+    )

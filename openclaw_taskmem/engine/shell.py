@@ -1,0 +1,131 @@
+"""What every use case holds: the store, the seams, the clock, the policies.
+
+`Shell.commit` is the one door to the store. What must be true of every change
+is made true here: secrets are gone, and each task knows when to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeVar
+
+from openclaw_taskmem.domain import events, scrub, stuck
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Change, Clock, Task, TaskStore, Wake, WakeCause
+from taskmem_hookspecs.errors import Conflict
+
+T = TypeVar("T")
+TRIES: Final = 16
+"""Decisions taken anew when someone wrote first.
+
+More than there are threads that can write at once, so that each gets its turn.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a commit may have made due; None: nothing of the kind."""
+
+    stuck_at: datetime | None
+    wake_at: datetime | None
+    tell: bool
+
+
+def _ignore(_: Due) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Everything outside that a use case may touch."""
+
+    store: TaskStore
+    seams: Seams
+    clock: Clock
+    stuck: StuckPolicy = field(default_factory=StuckPolicy)
+    outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
+    new_id: Callable[[str, datetime], str] = new_id
+    nudge: Callable[[Due], None] = _ignore
+    """Called after each commit, from the thread that made it."""
+
+    def commit(self, change: Change) -> None:
+        """Write a change: scrubbed, scheduled, all or nothing.
+
+        Raises:
+            Conflict: Someone else wrote one of the rows first.
+        """
+        if change.empty:
+            return
+        ready = _scrubbed(self._scheduled(change))
+        self.store.commit(ready)
+        self.nudge(_due(ready))
+
+    def decide(self, read_decide_commit: Callable[[], T]) -> T:
+        """Run a use case, and again from the start when someone else wrote first.
+
+        Raises:
+            Conflict: Someone did, every time.
+        """
+        for _ in range(TRIES - 1):
+            try:
+                return read_decide_commit()
+            except Conflict:
+                continue
+        return read_decide_commit()
+
+    def _scheduled(self, change: Change) -> Change:
+        tasks = tuple(self._schedule(task) for task in change.tasks)
+        return change.model_copy(update={"tasks": tasks})
+
+    def _schedule(self, task: Task) -> Task:
+        due = stuck.due_at(task, self.stuck)
+        return task.model_copy(update={"stuck_due_at": due})
+
+
+def _scrubbed(change: Change) -> Change:
+    return change.model_copy(
+        update={
+            "messages": tuple(
+                message.model_copy(update={"content": scrub.scrub(message.content)})
+                for message in change.messages
+            ),
+            "wakes": tuple(_scrubbed_wake(wake) for wake in change.wakes),
+            "waits": tuple(
+                wait.model_copy(
+                    update={"last_observation": scrub.scrub(wait.last_observation)}
+                )
+                if wait.last_observation
+                else wait
+                for wait in change.waits
+            ),
+            "events": tuple(
+                event.model_copy(update={"data": scrub.scrub_json(dict(event.data))})
+                for event in change.events
+            ),
+        }
+    )
+
+
+def _scrubbed_wake(wake: Wake) -> Wake:
+    # The text of a stuck wake is JSON, and was scrubbed before it became that.
+    text = wake.text if wake.cause is WakeCause.STUCK else scrub.scrub(wake.text)
+    error = scrub.scrub(wake.last_error) if wake.last_error else None
+    return wake.model_copy(update={"text": text, "last_error": error})
+
+
+def _due(change: Change) -> Due:
+    return Due(
+        stuck_at=min(
+            (task.stuck_due_at for task in change.tasks if task.stuck_due_at),
+            default=None,
+        ),
+        wake_at=min(
+            (wake.due_at for wake in change.wakes if wake.due_at), default=None
+        ),
+        tell=any(event.kind in events.TOLD for event in change.events),
+    )

@@ -1,0 +1,95 @@
+"""One pass over the tasks that are due to be looked at: who is stuck is owed a wake."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import packet, scrub, stuck, thread
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    ResumeFacts,
+    ResumePacket,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    StuckVerdict,
+    TaskFacts,
+)
+
+log = logging.getLogger(__name__)
+BATCH: Final = 200
+"""Tasks that one pass looks at; the next pass takes the rest."""
+
+
+def sweep(shell: Shell) -> int:
+    """Look at the tasks that are due, and return how many were looked at.
+
+    A task that cannot be judged is logged; it never keeps the others from being
+    seen.
+    """
+    due = shell.store.stuck_due(shell.clock.now(), BATCH)
+    for task_id in due:
+        try:
+            shell.decide(partial(_look, shell, task_id))
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            raise
+        except Exception:
+            log.exception("%s could not be looked at; the others are", task_id)
+    return len(due)
+
+
+def _look(shell: Shell, task_id: str) -> None:
+    facts = shell.store.read_task(task_id)
+    now = shell.clock.now()
+    verdict = stuck.judge(facts, now, shell.stuck)
+    due = stuck.due_at(facts.task, shell.stuck)
+    if verdict is None or due is None or due > now:
+        # Looked at too early: the commit writes when to look again.
+        shell.commit(Change(tasks=(facts.task,)))
+        return
+    owed = stuck.owed(facts)
+    wake_id = owed.wake_id if owed else shell.new_id("wake", now)
+    text, told = _packet(shell, facts, verdict, wake_id)
+    if owed is not None:
+        # Still undelivered: the wake that is owed tells the newer story, and the
+        # cooldown starts again, for the agent has heard nothing yet.
+        task = facts.task.model_copy(update={"last_stuck_alert_at": now})
+        fresh = owed.model_copy(update={"text": text, "urgent": verdict.urgent})
+        shell.commit(Change(tasks=(task,), wakes=(fresh,)))
+        return
+    shell.commit(
+        stuck.alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
+    )
+
+
+def _packet(
+    shell: Shell, facts: TaskFacts, verdict: StuckVerdict, wake_id: str
+) -> tuple[str, JsonValue]:
+    """Return the wake's text and the packet in it; None: the minimal wake.
+
+    Whatever goes wrong here, a wake goes out. Source: requirement C5.
+    """
+    try:
+        built = shell.seams.build_resume_packet(
+            ResumeFacts(
+                task=facts.task,
+                waits=facts.waits,
+                messages=tuple(
+                    shell.store.read_thread(facts.task.task_id, thread.READ)
+                ),
+                verdict=verdict,
+                wake_id=wake_id,
+                now=shell.clock.now(),
+            )
+        )
+        clean = scrub.scrub_json(built.model_dump(mode="json"))
+        fitted = packet.fit(ResumePacket.model_validate(clean))
+        return packet.encode(fitted), fitted.model_dump(mode="json")
+    except Exception:
+        log.exception("no packet for %s; the minimal wake goes out", facts.task.task_id)
+        return packet.minimal(facts.task, verdict, wake_id), None

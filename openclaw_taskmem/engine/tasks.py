@@ -1,0 +1,124 @@
+"""Use cases on tasks: register, update, ask, revise, list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import answers, lifecycle, outbox, revisions, thread
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.plan import Remap
+from openclaw_taskmem.domain.updates import Updated, Wish, update
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Change, QueryFacts, Task, TaskFacts, TaskStatus
+
+
+def register(
+    shell: Shell,
+    *,
+    name: str,
+    plan: tuple[str, ...],
+    metadata: Mapping[str, JsonValue],
+    session_key: str | None,
+) -> Task:
+    """Make an active task and return it."""
+    now = shell.clock.now()
+    change = lifecycle.register(
+        task_id=shell.new_id("task", now),
+        name=name,
+        plan=plan,
+        metadata=metadata,
+        session_key=session_key,
+        now=now,
+    )
+    shell.commit(change)
+    return change.tasks[0]
+
+
+def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
+    """Write an update and return what it did.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        InvalidArguments: A step that the plan does not have.
+        TaskEnded: Steps are to be marked on a task that has ended.
+    """
+
+    def once() -> Updated:
+        facts = shell.store.read_task(task_id)
+        change, updated = update(facts, wish, shell.clock.now())
+        shell.commit(change)
+        return updated
+
+    return shell.decide(once)
+
+
+def ask(shell: Shell, task_id: str, query: str, caller: Caller) -> tuple[Task, str]:
+    """Answer a question about a task, and return the task with the answer.
+
+    A plug-in may answer better than the core. Asking changes nothing but the
+    state of wakes: whoever asks was woken.
+
+    Raises:
+        TaskNotFound: No task has that id.
+    """
+    acknowledge(shell, task_id, caller)
+    facts = shell.store.read_task(task_id)
+    known = QueryFacts(
+        task=facts.task,
+        waits=facts.waits,
+        messages=tuple(shell.store.read_thread(task_id, thread.READ)),
+        now=shell.clock.now(),
+    )
+    for answerer in shell.seams.answerers():
+        better = shell.seams.ask(answerer, "answer", answerer.answer, known, query)
+        if isinstance(better, str) and better.strip():
+            return facts.task, better
+    return facts.task, answers.summary(known)
+
+
+def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
+    """Settle the wakes of a task that a call on it answers, and return the facts."""
+
+    def once() -> TaskFacts:
+        facts = shell.store.read_task(task_id)
+        now = shell.clock.now()
+        acts = caller.acts_for(facts.task)
+        wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)
+        shell.commit(Change(wakes=wakes, events=outbox.settled_events(wakes, now)))
+        return facts
+
+    return shell.decide(once)
+
+
+def revise(
+    shell: Shell,
+    task_id: str,
+    *,
+    new_plan: tuple[str, ...],
+    reason: str,
+    caller: Caller,
+) -> tuple[Task, Remap]:
+    """Replace a plan, and return the task with what became of its marks.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        TaskEnded: The task has ended.
+    """
+
+    def once() -> tuple[Task, Remap]:
+        facts = shell.store.read_task(task_id)
+        now = shell.clock.now()
+        change, task, remap = revisions.revise(
+            facts, new_plan, reason, now, caller=caller
+        )
+        shell.commit(change)
+        return task, remap
+
+    return shell.decide(once)
+
+
+def listed(shell: Shell, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+    """Return tasks, most recently updated first; None: of every status."""
+    return shell.store.list_tasks(status, limit)

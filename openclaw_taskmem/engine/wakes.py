@@ -1,0 +1,102 @@
+"""One pass of the outbox: claim what is due, deliver it, write what became of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Change, Task, Wake, WakeCause, WakeReceipt
+from taskmem_hookspecs.errors import Conflict
+
+log = logging.getLogger(__name__)
+BATCH: Final = 500
+"""Due wakes that one pass looks at; the next pass takes the rest."""
+
+
+def claim(shell: Shell) -> Sequence[Delivery]:
+    """Return the messages to send now, at most one a session, each claimed."""
+    now = shell.clock.now()
+    sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
+    for wake in shell.store.due_wakes(now, BATCH):
+        sessions[wake.session_key].append(wake)
+    claimed = (_claim(shell, key, wakes, now) for key, wakes in sessions.items())
+    return [delivery for delivery in claimed if delivery is not None]
+
+
+def _claim(
+    shell: Shell, session_key: str | None, wakes: Sequence[Wake], now: datetime
+) -> Delivery | None:
+    decided = outbox.claim(
+        wakes,
+        _tasks(shell, wakes),
+        shell.store.sent_since(session_key, now - outbox.MINUTE),
+        delivery_id=shell.new_id("delivery", now),
+        now=now,
+        policy=shell.outbox,
+    )
+    try:
+        shell.commit(decided.change)
+    except Conflict:
+        # Another daemon claimed them, or the agent acted: look again.
+        return None
+    return decided.delivery
+
+
+def delivered(
+    shell: Shell, delivery: Delivery, receipt: WakeReceipt, transport: str
+) -> None:
+    """Write that a transport took a message."""
+
+    def once() -> Change:
+        current = _current(shell, delivery)
+        return outbox.delivered(
+            delivery,
+            current,
+            _tasks(shell, current),
+            receipt=receipt,
+            transport=transport,
+            policy=shell.outbox,
+        )
+
+    shell.decide(lambda: shell.commit(once()))
+
+
+def failed(shell: Shell, delivery: Delivery, error: str) -> None:
+    """Write that a message did not arrive; its wakes stay owed."""
+    log.warning("wake %s was not delivered: %s", delivery.message.key, error)
+    shell.decide(
+        lambda: shell.commit(
+            outbox.failed(
+                _current(shell, delivery), error, shell.clock.now(), shell.outbox
+            )
+        )
+    )
+
+
+def refused(shell: Shell, delivery: Delivery, error: str) -> None:
+    """Write that a message never will arrive."""
+    log.warning("wake %s was refused: %s", delivery.message.key, error)
+    shell.decide(
+        lambda: shell.commit(
+            outbox.refused(_current(shell, delivery), error, shell.clock.now())
+        )
+    )
+
+
+def _current(shell: Shell, delivery: Delivery) -> Sequence[Wake]:
+    return shell.store.read_wakes([wake.wake_id for wake in delivery.wakes])
+
+
+def _tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
+    ids = {
+        wake.task_id
+        for wake in wakes
+        if wake.cause is WakeCause.STUCK and wake.task_id is not None
+    }
+    return {task_id: shell.store.read_task(task_id).task for task_id in ids}

@@ -1,0 +1,280 @@
+"""The command line: a thin client of the daemon, for people and scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+import click
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.faces.link import LinkError, connect, reach
+from openclaw_taskmem.home import HomeRefused, find_home
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one document.")
+ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Ended ones too.")
+
+NOT_RUNNING = 3
+"""The exit status of `taskmem status` when no daemon runs."""
+
+
+class _Sentences(click.Group):
+    """Turns what went wrong into a sentence and a status."""
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command; no traceback reaches anyone."""
+        try:
+            return super().invoke(ctx)
+        except (LinkError, HomeRefused) as error:
+            _fail(str(error))
+
+
+@click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="taskmem")
+def cli() -> None:
+    """Memory, patience and proof for AI agents that work for hours."""
+
+
+def main() -> None:
+    """Run the command line; the console script calls this."""
+    cli(prog_name="taskmem")
+
+
+def _fail(sentence: str, status: int = 1) -> NoReturn:
+    click.echo(sentence, err=True)
+    sys.exit(status)
+
+
+def _ask(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+    """Call the daemon, which is started when none runs."""
+    with reach(find_home(os.environ), os.environ) as link:
+        return link.call(method, params)
+
+
+def _print(document: object) -> None:
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _rows(rows: list[list[str]]) -> None:
+    """Print a table: columns as wide as they need, the last one open-ended."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _line(text: object, width: int = 72) -> str:
+    """Return a text on one line that cannot steer a terminal."""
+    words = " ".join(str(text if text is not None else "-").split())
+    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    return safe if len(safe) <= width else safe[: width - 1] + "…"
+
+
+@cli.command()
+@click.option("--detach", is_flag=True, help="Start it in the background.")
+@click.argument("action", type=click.Choice(["stop"]), required=False)
+def daemon(*, detach: bool, action: str | None) -> None:
+    """Serve this home until SIGTERM; or `daemon stop` the one that does."""
+    if action == "stop":
+        from openclaw_taskmem.faces.stopping import stop
+
+        sentence, status = stop(find_home(os.environ))
+        click.echo(sentence, err=status != 0)
+        sys.exit(status)
+    if detach:
+        with reach(find_home(os.environ), os.environ) as link:
+            click.echo(f"A daemon runs as process {link.pid}.")
+        return
+    from openclaw_taskmem.daemon.run import main as run_daemon
+
+    sys.exit(run_daemon(os.environ))
+
+
+@cli.command()
+def mcp() -> None:
+    """Serve MCP over stdio: what an agent's host is told to start."""
+    from openclaw_taskmem.faces.relay import run
+
+    sys.exit(run(os.environ))
+
+
+@cli.command()
+@AS_JSON
+def status(*, as_json: bool) -> None:
+    """Tell whether a daemon runs, and what it holds. Starts none."""
+    home = find_home(os.environ)
+    try:
+        with connect(home) as link:
+            found = link.call("status", {})
+    except LinkError as error:
+        if error.name != "daemon_unavailable":
+            raise
+        if as_json:
+            _print({"running": False, "home": str(home.folder)})
+        else:
+            click.echo(f"No daemon runs for {home.folder}; any command starts one.")
+        sys.exit(NOT_RUNNING)
+    if as_json:
+        _print(found)
+        return
+    click.echo(
+        f"taskmem {found['version']} runs as process {found['pid']}\n"
+        f"home      {found['home']}\n"
+        f"database  {found['database']}"
+    )
+    for kind in ("tasks", "waits", "wakes"):
+        states = [f"{n} {state}" for state, n in found[kind].items() if n]
+        click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
+    click.echo(f"plug-ins  {found['plugins']} on")
+
+
+@cli.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+def call(tool: str, arguments: str) -> None:
+    """Call TOOL with ARGUMENTS, a JSON object, and print its JSON answer."""
+    given: object = None
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        _fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
+    if not isinstance(given, dict):
+        _fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
+    _print(_ask("call", tool=tool, arguments=cast("dict[str, object]", given)))
+
+
+@cli.command()
+@AS_JSON
+def tools(*, as_json: bool) -> None:
+    """Show the tools that an agent may call; as JSON with their schemas."""
+    found = _ask("tools")
+    if as_json:
+        _print(found)
+        return
+    _rows([[tool["name"], _line(tool["description"])] for tool in found])
+
+
+@cli.command(name="list")
+@AS_JSON
+@ENDED_TOO
+@click.option("--limit", default=100, show_default=True, help="How many at most.")
+def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
+    """Show the tasks, the latest first."""
+    given = {"status": "all" if ended_too else "active", "limit": limit}
+    found = _ask("call", tool="task_list", arguments=given)
+    if as_json:
+        _print(found)
+        return
+    rows = [
+        [
+            task["task_id"],
+            task["status"],
+            task["last_update"],
+            f"{task['plan_steps']} steps",
+            _line(task["name"]),
+        ]
+        for task in found["tasks"]
+    ]
+    _rows(rows) if rows else click.echo(found["message"])
+
+
+@cli.command()
+@click.argument("task_id", metavar="ID")
+@AS_JSON
+def show(*, task_id: str, as_json: bool) -> None:
+    """Show a task with its plan, thread, revisions, waits and wakes."""
+    found = _ask("show", id=task_id)
+    if as_json:
+        _print(found)
+        return
+    click.echo(f"{_line(found['name'], 200)}  ({found['task_id']}, {found['status']})")
+    for step in found["steps"]:
+        mark = "x" if step["done"] else " "
+        click.echo(f"  [{mark}] {step['step']}. {_line(step['text'], 500)}")
+    for message in found["messages"]:
+        click.echo(
+            f"{message['created_at']}  {message['role']}/{message['msg_type']}: "
+            f"{_line(message['content'], 400)}"
+        )
+
+
+def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
+    """Add a command that shows a list from the daemon."""
+
+    @AS_JSON
+    @ENDED_TOO
+    @click.option("--limit", default=1000, help="How many at most.")
+    def show_list(*, as_json: bool, ended_too: bool, limit: int) -> None:
+        found = cast("list[Any]", _ask(name, all=ended_too, limit=limit))
+        if as_json:
+            _print(found)
+            return
+        rows = [row(item) for item in found]
+        _rows(rows) if rows else click.echo(f"No {name}.")
+
+    cli.command(name=name, help=help_text)(show_list)
+
+
+_listing(
+    "waits",
+    "Show what is waited for.",
+    lambda wait: [
+        wait["wait_id"],
+        wait["status"],
+        _line(wait["target"], 30),
+        _line(wait["wake_when"]),
+    ],
+)
+_listing(
+    "wakes",
+    "Show the wakes that are owed or not answered.",
+    lambda wake: [
+        wake["wake_id"],
+        wake["state"],
+        wake["created_at"],
+        f"{wake['attempts']} tries",
+        _line(wake["last_error"] or wake["text"]),
+    ],
+)
+_listing(
+    "events",
+    "Show the audit log, the newest last.",
+    lambda event: [
+        event["at"],
+        event["kind"],
+        event["task_id"] or event["wait_id"] or "-",
+        _line(json.dumps(event["data"], ensure_ascii=False)),
+    ],
+)
+
+
+@cli.command()
+@AS_JSON
+def plugins(*, as_json: bool) -> None:
+    """Show the plug-ins, and how each one fares."""
+    found = _ask("plugins")
+    if as_json:
+        _print(found)
+        return
+    _rows(
+        [
+            [
+                plugin["name"],
+                plugin["state"],
+                plugin["distribution"] or "-",
+                _line(plugin["last_error"] or ", ".join(plugin["hooks"])),
+            ]
+            for plugin in found
+        ]
+    )
+
+
+@cli.command()
+def demo() -> None:
+    """See it work, in under a minute: no key, no gateway, no display."""
+    from openclaw_taskmem.faces.demo import run
+
+    sys.exit(run(click.echo))

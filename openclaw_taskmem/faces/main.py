@@ -1,0 +1,40 @@
+"""The console entry: `taskmem mcp` by the short way, all else by the command line.
+
+Hosts start `taskmem mcp` once per session, so it takes a way on which nothing
+is imported that it does not need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run `taskmem` with the arguments of this process.
+
+    Raises:
+        SystemExit: Always: with what the command answers, 130 after Ctrl-C, 1
+            when whoever read the output went away.
+    """
+    try:
+        status = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 1
+    raise SystemExit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments == ["mcp"]:
+        from openclaw_taskmem.faces import relay
+
+        return relay.run(os.environ)
+    from openclaw_taskmem.faces import cli
+
+    cli.main()
+    return 0

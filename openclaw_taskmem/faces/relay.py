@@ -1,0 +1,307 @@
+"""`taskmem mcp`: MCP lines between a host's stdin and stdout and the daemon.
+
+Hosts start one per session and sometimes leak it, so it is small, holds next to
+nothing, and ends when its stdin does. It speaks for itself only where the daemon
+cannot: when a line is too long, and when the daemon is gone.
+
+The two directions do not wait for each other: a host that writes before it
+reads, and a daemon that does, must not stop both.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from openclaw_taskmem.faces.lines import (
+    INVALID_REQUEST,
+    SERVER_ERROR,
+    Id,
+    Lines,
+    Message,
+    TooLong,
+    read_message,
+    refuse,
+    request_id,
+)
+from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, reach
+from openclaw_taskmem.home import Home, find_home
+
+_CHUNK = 64 * 1024
+_AHEAD = 1024 * 1024
+_DRAIN_SECONDS = 10.0
+_RETRY_SECONDS = 3.0
+_LOSSES = 2
+_TOO_LONG = (
+    "invalid_arguments",
+    f"The call is more than {MAX_LINE >> 20} MiB and was not done. Shorten its texts, "
+    "or write them in parts.",
+)
+_MAYBE_DONE = (
+    "daemon_unavailable",
+    "The daemon ended while this call was running; it may or may not have been done. "
+    "Look with task_list or task_update(query) before repeating it.",
+)
+_NOT_DONE = (
+    "daemon_unavailable",
+    f"The daemon ended {_LOSSES + 1} times before it took this, which was not done. "
+    "Look at `taskmem status` and `taskmem doctor`.",
+)
+
+
+def run(environ: Mapping[str, str]) -> int:
+    """Relay between this process's stdin and stdout and the daemon.
+
+    Args:
+        environ: The environment, such as `os.environ`.
+
+    Returns:
+        The exit status: 0, when stdin ended or nobody reads stdout any more.
+    """
+    relay = Relay(find_home(environ), environ)
+    with suppress(ConnectionError):
+        relay.serve(0, 1)
+    return 0
+
+
+class Relay:
+    """One host's session, over as many daemons as it takes."""
+
+    def __init__(
+        self,
+        home: Home,
+        environ: Mapping[str, str],
+        command: Sequence[str] | None = None,
+    ) -> None:
+        """Relay to the daemon of a home, which is first reached when needed.
+
+        Args:
+            home: The state folder whose daemon is meant.
+            environ: The environment that a new daemon gets.
+            command: What starts a daemon; None is this Python's own.
+        """
+        self._home = home
+        self._environ = environ
+        self._command = command
+        self._daemon: socket.socket | None = None
+        self._refusal: LinkError | None = None
+        self._refused_at = 0.0
+        self._from_host = Lines(MAX_LINE)
+        self._from_daemon = Lines()
+        self._to_host = bytearray()
+        self._queue: deque[Message] = deque()
+        self._sent = 0  # bytes of the queue's first
+        self._in_flight: dict[Id, Message] = {}
+        self._hello: Message | None = None
+        self._ready: Message | None = None
+        self._replay: Message | None = None
+
+    def serve(self, stdin: int, stdout: int) -> None:
+        """Relay until stdin ends and what is in flight is answered, 10 s at most.
+
+        Args:
+            stdin: The descriptor that the host writes to.
+            stdout: The descriptor that the host reads from; only MCP goes there.
+
+        Raises:
+            ConnectionError: Nobody reads stdout any more.
+        """
+        try:
+            self._loop(stdin, stdout)
+        finally:
+            if self._daemon:
+                self._daemon.close()
+
+    def _loop(self, stdin: int, stdout: int) -> None:
+        due: float | None = None
+        while True:
+            if self._queue and not self._daemon:
+                self._reach()
+            left = None if due is None else due - _now()
+            if left is not None and (left <= 0 or self._is_done()):
+                return
+            readable, writable = self._select(stdin, stdout, left)
+            if stdout in writable:
+                self._write(stdout)
+            if self._daemon in writable:
+                self._send()
+            if self._daemon in readable:
+                self._receive()
+            if stdin in readable and not self._read(stdin):
+                due = _now() + _DRAIN_SECONDS
+
+    def _is_done(self) -> bool:
+        return not (self._queue or self._in_flight or self._to_host)
+
+    def _select(
+        self, stdin: int, stdout: int, seconds: float | None
+    ) -> tuple[list[int | socket.socket], list[int | socket.socket]]:
+        """Wait for what can go on; after stdin's end at most some seconds."""
+        readable: list[int | socket.socket] = []
+        writable: list[int | socket.socket] = []
+        if seconds is None and sum(len(one.line) for one in self._queue) < _AHEAD:
+            readable.append(stdin)
+        if self._to_host:
+            writable.append(stdout)
+        if self._daemon:
+            if len(self._to_host) < _AHEAD:
+                readable.append(self._daemon)
+            if self._queue and not self._must_hold():
+                writable.append(self._daemon)
+        return select.select(readable, writable, (), seconds)[:2]
+
+    # From the host to the daemon.
+
+    def _read(self, stdin: int) -> bool:
+        """Take what the host wrote; False when it will write no more."""
+        try:
+            chunk = os.read(stdin, _CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            chunk = b""
+        for line in self._from_host.cut(chunk):
+            self._take(line)
+        if not chunk and (last := self._from_host.rest()):
+            self._take(last if isinstance(last, TooLong) else last + b"\n")
+        self._send()
+        return bool(chunk)
+
+    def _take(self, line: bytes) -> None:
+        if isinstance(line, TooLong):
+            self._to_host += refuse(request_id(line), INVALID_REQUEST, *_TOO_LONG)
+            return
+        message = read_message(line)
+        if message.cancels is not None:
+            self._in_flight.pop(message.cancels, None)
+        if message.method == "notifications/initialized":
+            self._ready = message
+        if self._daemon or self._queue or message.wants_daemon:
+            self._queue.append(message)
+
+    def _send(self) -> None:
+        try:
+            while self._daemon and self._queue and not self._must_hold():
+                message = self._queue[0]
+                self._sent += self._daemon.send(memoryview(message.line)[self._sent :])
+                if self._sent == len(message.line):
+                    self._hand_over(self._queue.popleft())
+        except BlockingIOError:
+            return
+        except OSError:
+            while self._receive():
+                pass  # what it still said
+            self._lose()
+
+    def _hand_over(self, message: Message) -> None:
+        self._sent = 0
+        if message.id is not None and message.method is not None:
+            if message.method == "tools/call":
+                message.line = b""  # it is never sent again
+            self._in_flight[message.id] = message
+
+    # From the daemon to the host.
+
+    def _receive(self) -> bool:
+        """Take what the daemon said; False when that is nothing."""
+        if not self._daemon:
+            return False
+        try:
+            chunk = self._daemon.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._lose()
+        for line in self._from_daemon.cut(chunk):
+            self._give(line)
+        return bool(chunk)
+
+    def _give(self, line: bytes) -> None:
+        answer = read_message(line)
+        asked = None
+        if answer.is_answer and answer.id is not None:
+            asked = self._in_flight.pop(answer.id, None)
+        if asked and asked is self._replay:
+            self._replay = None
+            if self._ready and self._ready not in self._queue:
+                self._queue.appendleft(self._ready)
+            return
+        if asked and asked.method == "initialize":
+            self._hello = asked
+        self._to_host += line
+
+    def _write(self, stdout: int) -> None:
+        # A pipe that is ready takes this much without making us wait.
+        with suppress(BlockingIOError):
+            del self._to_host[: os.write(stdout, self._to_host[: select.PIPE_BUF])]
+
+    # From one daemon to the next.
+
+    def _reach(self) -> None:
+        if not self._refusal or _now() - self._refused_at >= _RETRY_SECONDS:
+            try:
+                link = reach(self._home, self._environ, "mcp", self._command)
+            except LinkError as error:
+                self._refusal, self._refused_at = error, _now()
+            else:
+                self._refusal = None
+                self._start(link)
+                return
+        why = (
+            self._refusal.name,
+            f"{self._refusal} Nothing was done; `taskmem status` and "
+            f"{self._home.log} say more.",
+        )
+        while self._queue:
+            self._give_up(self._queue.popleft(), why)
+
+    def _start(self, link: Link) -> None:
+        link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
+        self._daemon = link.socket
+        self._from_daemon = Lines()
+        self._sent = 0
+        if self._hello:
+            # The host said hello to the daemon before; this one must hear it too,
+            # and all else waits until it has answered.
+            self._replay = Message(self._hello.line, self._hello.id, "initialize")
+            self._queue.appendleft(self._replay)
+        for line in self._from_daemon.cut(link.received):
+            self._give(line)
+
+    def _must_hold(self) -> bool:
+        return self._replay is not None and self._queue[0] is not self._replay
+
+    def _lose(self) -> None:
+        if not self._daemon:
+            return
+        self._daemon.close()
+        self._daemon = None
+        open_ones = [*self._in_flight.values(), *self._queue]
+        replay, self._replay = self._replay, None
+        self._in_flight.clear()
+        self._queue.clear()
+        for message in open_ones:
+            message.losses += 1
+            if message is replay:
+                continue
+            if not message.line:
+                self._give_up(message, _MAYBE_DONE)
+            elif message.losses > _LOSSES:
+                self._give_up(message, _NOT_DONE)
+            else:
+                self._queue.append(message)
+
+    def _give_up(self, message: Message, why: tuple[str, str]) -> None:
+        if message.method is not None and message.id is not None:
+            self._to_host += refuse(message.id, SERVER_ERROR, *why)
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 (real waiting on other processes)

@@ -1,0 +1,296 @@
+"""What an agent may call: name, form, description, and what answers.
+
+Answers count steps from 1 and carry a `message` that says what happened and
+what comes next. Source: seed 001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import answers, lifecycle, plan
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
+from openclaw_taskmem.domain.updates import Updated, Wish
+from openclaw_taskmem.engine import recall, tasks
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import arguments, forms
+from taskmem_hookspecs import Task
+from taskmem_hookspecs.errors import UnknownTool
+
+Answer = dict[str, JsonValue]
+F = TypeVar("F", bound=forms.Form)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that an agent may call."""
+
+    name: str
+    description: str
+    """For the model: what it does, when to use it."""
+    form: type[forms.Form]
+    answer: Callable[[Shell, Any, Caller], Answer]
+
+    @property
+    def input_schema(self) -> dict[str, JsonValue]:
+        """The JSON schema of the arguments."""
+        return forms.schema(self.form)
+
+
+def call(
+    shell: Shell, name: str, given: Mapping[str, object], caller: Caller
+) -> Answer:
+    """Call a tool and return its answer.
+
+    Raises:
+        TaskmemError: It was refused; the sentence says why and what to do.
+    """
+    tool = find(name)
+    safe, removed = arguments.prepared(given)
+    form = forms.fill(tool.form, safe)
+    if form.session_key is not None:
+        caller = caller.model_copy(update={"session_key": form.session_key})
+    answer = tool.answer(shell, form, caller)
+    if removed:
+        answer["message"] = (
+            f"{answer['message']} {plural(removed, 'secret')} in the text "
+            "was replaced before anything was stored."
+        )
+    return answer
+
+
+def find(name: str) -> Tool:
+    """Return a tool by its name.
+
+    Raises:
+        UnknownTool: There is none; the sentence lists them.
+    """
+    for tool in TOOLS:
+        if tool.name == name:
+            return tool
+    known = ", ".join(tool.name for tool in TOOLS)
+    raise UnknownTool(f"There is no tool {name!r:.80}; the tools are: {known}.")
+
+
+def _progress(task: Task) -> Answer:
+    progress = plan.progress(task)
+    current = progress.current
+    return {
+        "completed": [index + 1 for index in progress.completed],
+        "current": None if current is None else current + 1,
+        "remaining": [index + 1 for index in progress.remaining],
+        "pct": progress.pct,
+    }
+
+
+def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
+    task = tasks.register(
+        shell,
+        name=form.name,
+        plan=tuple(form.plan),
+        metadata=form.metadata or {},
+        session_key=caller.session_key,
+    )
+    silence = f"{shell.stuck.threshold_seconds:g}"
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "status": task.status,
+        "plan": list(task.plan),
+        "created_at": iso(task.created_at),
+        "message": (
+            f"Registered with {plural(len(task.plan), 'step')}. Report with "
+            "task_update as you go; after "
+            f"{silence} s of silence you are woken with all you need to go on. "
+            f"{answers.next_step(task)}"
+        ),
+    }
+
+
+def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
+    status = None if form.status is None else lifecycle.parse_status(form.status)
+    wish = Wish(
+        message=form.message,
+        status=status,
+        completed_steps=tuple(form.completed_steps or ()),
+        reopened_steps=tuple(form.reopened_steps or ()),
+        caller=caller,
+    )
+    answer: Answer = {"task_id": form.task_id}
+    said: list[str] = []
+    if wish.changes:
+        updated = tasks.apply(shell, form.task_id, wish)
+        task = updated.task
+        answer |= {
+            "message_count": task.message_count,
+            "status": task.status,
+            "acknowledged": True,
+        }
+        said.append(_said(updated, wish))
+        if form.query is None:
+            answer["plan_progress"] = _progress(task)
+    if form.query is not None:
+        task, summary = tasks.ask(shell, form.task_id, form.query, caller)
+        answer |= {
+            "status": task.status,
+            "summary": summary,
+            "plan_progress": _progress(task),
+            "last_update": iso(task.updated_at),
+        }
+        said.append(
+            "That is where the task stands."
+            if said
+            else f"That is where the task stands. {answers.next_step(task)}"
+        )
+    answer["message"] = " ".join(said)
+    return answer
+
+
+def _said(updated: Updated, wish: Wish) -> str:
+    task = updated.task
+    told: list[str] = []
+    if wish.message is not None:
+        told.append("Noted.")
+    if updated.marked:
+        done = len(task.done)
+        numbers = step_numbers(updated.marked)
+        noun = "Step" if len(updated.marked) == 1 else "Steps"
+        told.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
+    if updated.unmarked:
+        told.append(f"Reopened: {step_numbers(updated.unmarked)}.")
+    if task.status is not updated.was:
+        told.append(f"The task is {task.status} now, and was {updated.was}.")
+    elif task.status.terminal:
+        told.append(
+            f"The task is {task.status}, so nothing else changed; "
+            'set status "active" to go on with it.'
+        )
+        return " ".join(told)
+    told.append(answers.next_step(task))
+    return " ".join(told)
+
+
+def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
+    task, remap = tasks.revise(
+        shell,
+        form.task_id,
+        new_plan=tuple(form.new_plan),
+        reason=form.reason,
+        caller=caller,
+    )
+    told = f"Plan revised: {plural(len(task.plan), 'step')}"
+    told += f", {len(remap.done)} still done." if remap.done else "."
+    if remap.dropped:
+        told += (
+            f" {plural(len(remap.dropped), 'mark')} could not be carried over, see "
+            "dropped_steps; mark with completed_steps what is still done."
+        )
+    return {
+        "task_id": task.task_id,
+        "status": task.status,
+        "plan": list(task.plan),
+        "plan_progress": _progress(task),
+        "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
+        "message": f"{told} {answers.next_step(task)}",
+    }
+
+
+def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
+    del caller  # whoever asks sees all tasks of this home
+    word = form.status.strip().lower()
+    status = None if word == "all" else lifecycle.parse_status(word)
+    found = tasks.listed(shell, status, form.limit)
+    kind = "" if status is None else f"{status} "
+    return {
+        "tasks": [
+            {
+                "task_id": task.task_id,
+                "name": task.name,
+                "status": task.status,
+                "plan_steps": len(task.plan),
+                "messages": task.message_count,
+                "last_update": iso(task.updated_at),
+            }
+            for task in found
+        ],
+        "message": (
+            f"{plural(len(found), f'{kind}task')}, the latest first. Ask for one "
+            "with task_update and a query."
+            if found
+            else f"There is no {kind}task. Start one with task_register."
+        ),
+    }
+
+
+def _recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
+    del caller
+    found = recall.recall(shell, form.query, form.limit, form.recency_bias)
+    if found is None:
+        return {
+            "results": [],
+            "message": (
+                "No recording source is switched on, so there is no history to "
+                "search. Install a plug-in that provides recall_source and restart "
+                "the daemon with: taskmem daemon stop."
+            ),
+        }
+    return {
+        "results": [
+            {
+                **cast("Answer", item.model_dump(mode="json")),
+                "timestamp": iso(item.timestamp),
+            }
+            for item in found
+        ],
+        "message": (
+            f"{plural(len(found), 'match')} for {quoted(form.query)}."
+            if len(found) == 1
+            else f"{len(found)} matches for {quoted(form.query)}."
+        ),
+    }
+
+
+TOOLS: Final = (
+    Tool(
+        "task_register",
+        "Start tracking a piece of work that takes many steps or long. Write down "
+        "its plan once; it outlives your context, and you are woken with it if the "
+        "work goes silent.",
+        forms.TaskRegister,
+        _register,
+    ),
+    Tool(
+        "task_update",
+        "Report progress on a task, or ask where it stands, e.g. after your context "
+        "was compacted. At least one of message, query, status, completed_steps, "
+        'reopened_steps. "Step 2 done" in a message marks step 2. Call it after every '
+        "step, and with status when the work ends.",
+        forms.TaskUpdate,
+        _update,
+    ),
+    Tool(
+        "task_plan_update",
+        "Replace a task's plan when it turned out differently. Steps that stay the "
+        "same keep their marks; the answer tells which marks were dropped.",
+        forms.TaskPlanUpdate,
+        _revise,
+    ),
+    Tool(
+        "task_list",
+        "What am I working on? Tasks with their ids, the latest first.",
+        forms.TaskList,
+        _list,
+    ),
+    Tool(
+        "memory_recall",
+        "Search the user's recorded screen history for how something was done "
+        "before. Not for tasks: use task_update with a query for those.",
+        forms.MemoryRecall,
+        _recall,
+    ),
+)

@@ -1,0 +1,232 @@
+"""What each tool takes: the forms that its JSON schema comes from.
+
+Limits: name 200 characters, 200 steps of 500, message and metadata 64 KiB.
+Source: design §5.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
+from taskmem_hookspecs.errors import ReservedKey
+
+KIB: Final = 1024
+TEXT_BYTES: Final = 64 * KIB
+NAME_CHARS: Final = 200
+STEPS: Final = 200
+STEP_CHARS: Final = 500
+LISTED: Final = 100
+SAID: Final = 3
+"""Faults that one refusal names."""
+NOTHING: Final = "Nothing was written."
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _small(text: str) -> str:
+    size = len(text.encode())
+    if size > TEXT_BYTES:
+        raise ValueError(
+            f"has {size:,} bytes, and at most {TEXT_BYTES:,} are kept; "
+            "shorten it, or put the long part into a file and name the file"
+        )
+    return text
+
+
+def _trimmed(text: str) -> str:
+    return text.strip()
+
+
+Text = Annotated[str, AfterValidator(_not_blank), AfterValidator(_small)]
+Name = Annotated[
+    str, AfterValidator(_not_blank), AfterValidator(_trimmed), Field(max_length=200)
+]
+StepText = Annotated[
+    str, AfterValidator(_not_blank), AfterValidator(_trimmed), Field(max_length=500)
+]
+Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
+Id = Annotated[str, AfterValidator(_not_blank), Field(max_length=200)]
+Numbers = Annotated[list[int], Field(max_length=STEPS)]
+
+
+def _own_keys(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    taken = sorted(set(metadata) & set(RESERVED_METADATA))
+    if taken:
+        raise ReservedKey(
+            f"metadata may not hold {', '.join(taken)}: these keys belong to the "
+            f"task itself. Choose another name. {NOTHING}"
+        )
+    try:
+        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
+    except ValueError:
+        raise ValueError("holds NaN or Infinity, which JSON does not know") from None
+    _small(text)
+    return metadata
+
+
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_own_keys)]
+
+
+class Form(BaseModel):
+    """What a tool takes; every tool takes the caller's session."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    session_key: Annotated[Id | None, Field(description="Your session, if known.")] = (
+        None
+    )
+
+
+class TaskRegister(Form):
+    """Arguments of `task_register`."""
+
+    name: Name
+    plan: Annotated[Plan, Field(description="Steps in order.")]
+    metadata: Annotated[Metadata | None, Field(description="Your own keys.")] = None
+
+
+class TaskUpdate(Form):
+    """Arguments of `task_update`."""
+
+    task_id: Id
+    message: Annotated[
+        Text | None, Field(description='What happened: "Step 2 done, pushed v1.2".')
+    ] = None
+    query: Annotated[
+        Text | None, Field(description='A question: "where am I on this?"')
+    ] = None
+    status: Annotated[
+        str | None,
+        Field(description="active, paused, completed, failed or cancelled"),
+    ] = None
+    completed_steps: Annotated[
+        Numbers | None, Field(description="Steps now done, from 1.")
+    ] = None
+    reopened_steps: Annotated[
+        Numbers | None, Field(description="Steps no longer done, from 1.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _something(self) -> TaskUpdate:
+        given = (
+            self.message,
+            self.query,
+            self.status,
+            self.completed_steps,
+            self.reopened_steps,
+        )
+        if not any(given):
+            raise ValueError(
+                "give at least one of message, query, status, completed_steps, "
+                "reopened_steps"
+            )
+        return self
+
+
+class TaskPlanUpdate(Form):
+    """Arguments of `task_plan_update`."""
+
+    task_id: Id
+    new_plan: Annotated[Plan, Field(description="The whole new checklist.")]
+    reason: Annotated[Text, Field(description="Why, in a sentence.")]
+
+
+class TaskList(Form):
+    """Arguments of `task_list`."""
+
+    status: Annotated[str, Field(description="A status, or all.")] = "active"
+    limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
+
+
+class MemoryRecall(Form):
+    """Arguments of `memory_recall`."""
+
+    query: Annotated[Text, Field(description='"how to add an SSH key on GitHub"')]
+    limit: Annotated[int, Field(ge=1, le=20)] = 3
+    recency_bias: Annotated[
+        float, Field(ge=0, le=1, description="1: prefer the newest.")
+    ] = 0.5
+
+
+def fill(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
+    """Return the form filled with a call's arguments.
+
+    Raises:
+        InvalidArguments: They do not fit; the sentence says which, and what does.
+    """
+    try:
+        return form.model_validate(arguments)
+    except ValidationError as error:
+        found = [_sentence(item) for item in error.errors(include_url=False)]
+        known = ", ".join(form.model_fields)
+        more = f" (and {len(found) - SAID} more)" if len(found) > SAID else ""
+        raise InvalidArguments(
+            f"{'; '.join(found[:SAID])}{more}. {NOTHING} The arguments are: {known}."
+        ) from None
+
+
+def _sentence(item: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    kind, given, limits = item["type"], item["input"], item.get("ctx", {})
+    said = {
+        "missing": "is missing",
+        "extra_forbidden": "is not an argument of this tool",
+        "too_short": "must not be empty",
+        "too_long": f"has too many entries; at most {limits.get('max_length')}",
+        "string_too_long": (
+            f"is too long; at most {limits.get('max_length')} characters"
+        ),
+    }.get(kind)
+    if said is None and kind.endswith("_type"):
+        wanted = kind.removesuffix("_type").replace("_", " ")
+        said = f"must be of type {wanted}, and is {type(given).__name__}"
+    if said is None:
+        said = str(item["msg"]).removeprefix("Value error, ")
+    return f"{place} {said}" if place else str(said)
+
+
+def schema(form: type[Form]) -> dict[str, JsonValue]:
+    """Return a form's JSON schema, small: schemas are read in every session."""
+    made = form.model_json_schema()
+    compact = _compact(made)
+    assert isinstance(compact, dict)  # noqa: S101 - a schema is an object
+    compact.pop("description", None)
+    return compact
+
+
+def _compact(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_compact(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, JsonValue] = {
+        key: {name: _compact(field) for name, field in item.items()}
+        if key == "properties" and isinstance(item, dict)
+        else _compact(item)
+        for key, item in value.items()
+        if key != "title" and not (key == "default" and item is None)
+    }
+    options = kept.get("anyOf")
+    if isinstance(options, list) and {"type": "null"} in options:
+        real = [option for option in options if option != {"type": "null"}]
+        if len(real) == 1 and isinstance(real[0], dict):
+            del kept["anyOf"]
+            kept = {**real[0], **kept}
+    return kept

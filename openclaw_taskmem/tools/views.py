@@ -1,0 +1,195 @@
+"""What people and programs look at: tasks, wakes, waits, events and plug-ins as JSON.
+
+Source: design §6, "`--json` prints one JSON document".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.texts import epoch, iso_millis
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Event,
+    InvalidArguments,
+    Message,
+    PlanRevision,
+    Task,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
+
+View = dict[str, JsonValue]
+MOST = 1000
+"""Rows that a list shows unless it is told otherwise."""
+
+_OWED = (WakeState.DUE, WakeState.SENT)
+
+
+def counts(shell: Shell) -> View:
+    """Return how much there is, by state."""
+    found = shell.store.count()
+    return {
+        "tasks": {state.value: number for state, number in found.tasks.items()},
+        "waits": {state.value: number for state, number in found.waits.items()},
+        "wakes": {state.value: number for state, number in found.wakes.items()},
+        "events": found.events,
+        "plugins": len([p for p in shell.seams.plugins if p.state == "on"]),
+    }
+
+
+def show(shell: Shell, task_id: str) -> View:
+    """Return a task with all that hangs on it.
+
+    Raises:
+        TaskNotFound: No task has that id.
+    """
+    task = shell.store.read_task(task_id).task
+    waits = shell.store.list_waits(None, task_id, MOST)
+    wakes = shell.store.list_wakes(None, task_id, MOST)
+    return {
+        **_task(task),
+        "plan": list(task.plan),
+        "steps": [
+            {"step": step.index + 1, "text": step.text, "done": step.done}
+            for step in task.steps
+        ],
+        "messages": [_message(m) for m in shell.store.read_thread(task_id)],
+        "revisions": [_revision(r) for r in shell.store.read_revisions(task_id)],
+        "waits": [_wait(wait) for wait in waits],
+        "wakes": [_wake(wake) for wake in wakes],
+        "metadata": {
+            **dict(task.metadata),
+            "active_wait_ids": list(task.linkage.active_wait_ids),
+            "last_wait_event_at": epoch(task.linkage.last_wait_event_at),
+            "last_wait_state": task.linkage.last_wait_state,
+        },
+    }
+
+
+def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+    """Return the open waits, newest first; with `all` the ended ones too."""
+    status = None if params.get("all") else WaitStatus.WATCHING
+    return [_wait(w) for w in shell.store.list_waits(status, None, _limit(params))]
+
+
+def wakes(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+    """Return the wakes that are due or sent, newest first; with `all` every one."""
+    states = None if params.get("all") else _OWED
+    return [_wake(w) for w in shell.store.list_wakes(states, None, _limit(params))]
+
+
+def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+    """Return the newest entries of the audit log, oldest first."""
+    task_id = params.get("task_id")
+    wanted = task_id if isinstance(task_id, str) else None
+    return [_event(e) for e in shell.store.last_events(wanted, _limit(params))]
+
+
+def plugins(shell: Shell) -> list[JsonValue]:
+    """Return every plug-in found, and how it fares."""
+    return [
+        {
+            "name": plugin.name,
+            "state": plugin.state,
+            "distribution": plugin.distribution,
+            "hooks": list(plugin.hooks),
+            "last_error": plugin.last_error,
+        }
+        for plugin in shell.seams.plugins
+    ]
+
+
+def _limit(params: Mapping[str, object]) -> int:
+    limit = params.get("limit", MOST)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidArguments("limit must be a whole number from 1.")
+    return limit
+
+
+def _task(task: Task) -> View:
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "status": task.status,
+        "session_key": task.session_key,
+        "created_at": iso_millis(task.created_at),
+        "updated_at": iso_millis(task.updated_at),
+        "last_stuck_alert_at": iso_millis(task.last_stuck_alert_at),
+        "stuck_alerts": task.alerts,
+        "stuck_due_at": iso_millis(task.stuck_due_at),
+    }
+
+
+def _message(message: Message) -> View:
+    return {
+        "message_id": message.message_id,
+        "role": message.role,
+        "msg_type": message.msg_type,
+        "content": message.content,
+        "created_at": iso_millis(message.created_at),
+    }
+
+
+def _revision(revision: PlanRevision) -> View:
+    return {
+        "id": revision.revision_id,
+        "old_plan": list(revision.old_plan),
+        "new_plan": list(revision.new_plan),
+        "reason": revision.reason,
+        "author": revision.author,
+        "created_at": iso_millis(revision.created_at),
+    }
+
+
+def _wait(wait: Wait) -> View:
+    return {
+        "wait_id": wait.wait_id,
+        "status": wait.status,
+        "target": wait.target,
+        "wake_when": wait.wake_when,
+        "task_id": wait.task_id,
+        "session_key": wait.session_key,
+        "timeout": wait.timeout_seconds,
+        "poll_interval": wait.poll_seconds,
+        "created_at": iso_millis(wait.created_at),
+        "deadline_at": iso_millis(wait.deadline_at),
+        "ended_at": iso_millis(wait.ended_at),
+        "last_observation": wait.last_observation,
+    }
+
+
+def _wake(wake: Wake) -> View:
+    return {
+        "wake_id": wake.wake_id,
+        "key": wake.key,
+        "state": wake.state,
+        "cause": wake.cause,
+        "session_key": wake.session_key,
+        "task_id": wake.task_id,
+        "wait_id": wake.wait_id,
+        "attempts": wake.attempts,
+        "last_error": wake.last_error,
+        "created_at": iso_millis(wake.created_at),
+        "due_at": iso_millis(wake.due_at),
+        "sent_at": iso_millis(wake.sent_at),
+        "acknowledged_at": iso_millis(wake.acknowledged_at),
+        "transport": wake.transport,
+        "text": wake.text,
+    }
+
+
+def _event(event: Event) -> View:
+    return {
+        "event_id": event.event_id,
+        "at": iso_millis(event.at),
+        "kind": event.kind,
+        "task_id": event.task_id,
+        "wait_id": event.wait_id,
+        "run_id": event.run_id,
+        "data": dict(event.data),
+    }

@@ -1,0 +1,111 @@
+"""Wakes by `openclaw system event`: works with every gateway, and is slow.
+
+One call takes 5 to 12 seconds, nearly all of it the command's own start. It runs
+without a shell, in a process group of its own, and never on the event loop.
+Source: seed 000, "Notes for OpenClaw integration".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
+
+SECONDS: Final = 45.0
+"""How long one call may take before it is killed."""
+ARGUMENT_BYTES: Final = 120_000
+"""What one argument may hold; Linux allows 128 KiB with its end."""
+
+_SAID_BYTES: Final = 600
+_FINAL: Final = (
+    "cannot target a subagent session",
+    "agent is unavailable",
+)
+"""What the gateway says when trying again is of no use."""
+
+
+class OpenClawCli:
+    """Hands wakes to the gateway through OpenClaw's command."""
+
+    name = "openclaw-cli"
+
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS
+    ) -> None:
+        """Take the environment and the limit of one call in seconds."""
+        self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+        self._seconds = seconds
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Queue a wake in the gateway and start a turn.
+
+        Raises:
+            WakeUndelivered: The command is missing, failed or hung.
+            WakeRefused: The gateway will never take it.
+        """
+        status, said = await self._run(command(self._binary, wake))
+        if status != 0:
+            reason = f"{self._binary} ended with status {status}: {said or 'no word'}"
+            if any(final in said for final in _FINAL):
+                raise WakeRefused(f"{reason}. Register the task in a main session.")
+            raise WakeUndelivered(f"{reason}. See that the gateway runs.")
+        return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
+
+    async def _run(self, arguments: list[str]) -> tuple[int, str]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WakeUndelivered(
+                f"{self._binary} cannot be started ({error.strerror}); install "
+                "OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+            ) from error
+        try:
+            async with asyncio.timeout(self._seconds):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            raise WakeUndelivered(
+                f"{self._binary} gave no answer within {self._seconds:g} s and was "
+                "ended. See that the gateway runs."
+            ) from None
+        finally:
+            _kill_group(process.pid)
+            if process.returncode is None:
+                await process.wait()
+        return process.returncode or 0, _last_words(output)
+
+
+def command(binary: str, wake: Wake) -> list[str]:
+    """Return the command that delivers a wake. Source: design §6."""
+    if len(wake.text.encode()) > ARGUMENT_BYTES:
+        raise WakeRefused(
+            f"The wake's text has more than {ARGUMENT_BYTES:,} bytes; a plug-in "
+            "made it, for the core's own stay within a few thousand."
+        )
+    arguments = [binary, "system", "event", "--mode", "now", "--text", wake.text]
+    if wake.session_key is not None:
+        arguments += ["--session-key", wake.session_key]
+    return arguments
+
+
+def _kill_group(pid: int) -> None:
+    """End whatever the command left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _last_words(output: bytes) -> str:
+    """Return the last lines that were printed, on one line."""
+    text = output[-_SAID_BYTES:].decode(errors="replace")
+    return " ".join(text.split())

@@ -1,0 +1,94 @@
+"""The column types: instants and JSON as text that reads the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+
+def _in_code_point_order(dialect: Dialect) -> sa.types.TypeEngine[str]:
+    """Return text that sorts on PostgreSQL as it does on SQLite and in Python."""
+    return dialect.type_descriptor(
+        sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text()
+    )
+
+
+class Text(sa.TypeDecorator[str]):
+    """Text in the order of its code points."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
+        """Choose the collation."""
+        return _in_code_point_order(dialect)
+
+
+class Serial(sa.TypeDecorator[int]):
+    """A number that the database counts up; SQLite does so only for `INTEGER`."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[int]:
+        """Choose the width."""
+        return dialect.type_descriptor(
+            sa.Integer() if dialect.name == "sqlite" else sa.BigInteger()
+        )
+
+
+class InstantText(sa.TypeDecorator[datetime]):
+    """An instant as ISO 8601 in UTC, of fixed width, so that text order is time's."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
+        """Choose the collation."""
+        return _in_code_point_order(dialect)
+
+    def process_bind_param(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str | None:
+        """Write `2026-02-16T06:00:00.000000Z`."""
+        if value is None:
+            return None
+        naive = value.astimezone(UTC).replace(tzinfo=None)
+        return naive.isoformat(timespec="microseconds") + "Z"
+
+    def process_result_value(
+        self,
+        value: Any | None,  # noqa: ANN401 - what the driver read
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> datetime | None:
+        """Read it back, aware."""
+        return value and datetime.fromisoformat(value)
+
+
+class JsonText(sa.TypeDecorator[Any]):
+    """JSON as text, with letters of every script as they are."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: Any,  # noqa: ANN401 - whatever JSON can say
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str:
+        """Write it without needless spaces."""
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    def process_result_value(
+        self,
+        value: Any,  # noqa: ANN401 - what the driver read
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> Any:  # noqa: ANN401 - whatever JSON can say
+        """Read it back."""
+        return json.loads(value)

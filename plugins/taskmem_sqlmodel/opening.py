@@ -1,0 +1,230 @@
+"""From a URL to a database that is ready: its file, its engine, its schema."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from taskmem_hookspecs import StoreUnavailable
+from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.translation import damaged, translated
+
+BUSY_TIMEOUT: Final = 5.0
+"""How long to wait for another process's lock, unless told otherwise. Seconds."""
+
+_WRITERS_LOCK: Final = 0x7461736B6D656D
+"""Names PostgreSQL's advisory lock: `taskmem` in ASCII."""
+
+_FIRST: Final = "taskmem_first"
+"""The execution option that holds the statement which opens a transaction."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open database, and the two kinds of connection to it.
+
+    Transactions of a writer run one after the other, also between processes, so
+    that events become visible in the order of their ids. A reader's see one
+    snapshot.
+    """
+
+    engine: sa.Engine
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    def reader(self) -> sa.Connection:
+        """Connect for reading."""
+        if self.dialect == "sqlite":
+            return self._connect(**{_FIRST: "BEGIN"})
+        return self._connect(isolation_level="REPEATABLE READ")
+
+    def writer(self) -> sa.Connection:
+        """Connect for writing."""
+        first = (
+            "BEGIN IMMEDIATE"
+            if self.dialect == "sqlite"
+            else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
+        )
+        return self._connect(**{_FIRST: first})
+
+    def _connect(self, **options: Any) -> sa.Connection:  # noqa: ANN401 - SQLAlchemy's
+        return self.engine.connect().execution_options(**options)
+
+
+def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
+    """Open a database, made or migrated where it needs to be.
+
+    Args:
+        url: `sqlite:////path/to/file.db`, or `postgresql://…`.
+        busy_timeout: How long to wait for another process's lock. Seconds.
+
+    Raises:
+        SettingsInvalid: The URL names no database.
+        StoreBusy: Another process holds it, and did not let go in time.
+        StoreTooNew: A newer version wrote it; it was left untouched.
+        StoreUnavailable: It cannot be reached or read.
+    """
+    address = _address(url)
+    with translated():
+        if address.get_backend_name() == "sqlite":
+            path = _path(address)
+            _prepare_file(path)
+            database = Database(_sqlite_engine(address, busy_timeout))
+            _switch_to_wal(database)
+        else:
+            database = Database(_postgresql_engine(address, busy_timeout))
+        with database.writer() as connection, connection.begin():
+            schema.bring_to_head(connection)
+    return database
+
+
+def _address(url: str) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+    except ArgumentError:
+        raise SettingsInvalid(
+            "The database URL cannot be read; write it as sqlite:////path/to/file.db "
+            "or postgresql://user@host/name."
+        ) from None
+    if address.drivername == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    return address
+
+
+# --- SQLite -----------------------------------------------------------------
+
+
+def _path(address: sa.URL) -> Path:
+    if not address.database or address.database == ":memory:":
+        raise SettingsInvalid(
+            "The database must be a file; write its URL as sqlite:////path/to/file.db."
+        )
+    return Path(address.database).absolute()
+
+
+def _prepare_file(path: Path) -> None:
+    """Make sure that there is a file which only its owner reads, and look at it.
+
+    SQLite gives its other two files the permissions of this one. A file that
+    exists is never opened from here but through SQLite: closing it would let go
+    of the locks that this process holds on it.
+    """
+    try:
+        _make_folder(path.parent)
+        with suppress(FileExistsError):
+            made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            os.fchmod(made, 0o600)
+            os.close(made)
+        schema.refuse_newer(_revision_of_file(path))
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The database {path} cannot be made ({error.strerror}); give its owner "
+            "write access to the folder, then try again."
+        ) from error
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.exists():
+        _make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
+
+
+def _revision_of_file(path: Path) -> str | None:
+    """Return the revision of a SQLite file without writing a byte; None: it is new."""
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    ) as connection:
+        try:
+            (version_tables,) = connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"
+            ).fetchone()
+            if not version_tables:
+                return None
+            found = connection.execute("SELECT version_num FROM alembic_version")
+            row = found.fetchone()
+        except sqlite3.OperationalError:
+            return None
+        except sqlite3.DatabaseError as error:
+            raise damaged() from error
+    return None if row is None else str(row[0])
+
+
+def _sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+    engine = sa.create_engine(
+        address,
+        poolclass=NullPool,
+        connect_args={
+            "check_same_thread": False,
+            "isolation_level": None,
+            "timeout": busy_timeout,
+        },
+    )
+
+    @event.listens_for(engine, "connect")
+    def _set_pragmas(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    event.listen(engine, "begin", _open_transaction)
+    return engine
+
+
+def _switch_to_wal(database: Database, tries: int = 100) -> None:
+    """Switch the file to a write-ahead log, once for all.
+
+    The switch needs the file alone, and SQLite does not wait for that: so wait
+    for whoever has it, as a writer does, and try again.
+    """
+    try:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    except OperationalError:
+        if not tries:
+            raise
+        with database.writer() as connection, connection.begin():
+            pass
+        _switch_to_wal(database, tries - 1)
+
+
+def _open_transaction(connection: sa.Connection) -> None:
+    first = connection.get_execution_options().get(_FIRST)
+    if first:
+        connection.exec_driver_sql(first)
+
+
+# --- PostgreSQL -------------------------------------------------------------
+
+
+def _postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+    patience = {"options": f"-c lock_timeout={int(busy_timeout * 1000)}"}
+    try:
+        engine = sa.create_engine(
+            address,
+            poolclass=NullPool,
+            connect_args={} if "options" in address.query else patience,
+        )
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable(
+            f"PostgreSQL needs a driver that is not installed ({error.name}); install "
+            "openclaw-taskmem[postgres], then start again."
+        ) from error
+    event.listen(engine, "begin", _open_transaction)
+    return engine

@@ -1,0 +1,327 @@
+"""The tables, and beside each the way of its values in and out.
+
+A column has the name of its field, unless seed 000 names it otherwise. Checks
+and indexes have names, because migrations speak of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.orm import declared_attr, registry
+from sqlmodel import Field, SQLModel
+
+from taskmem_hookspecs import (
+    RESERVED_METADATA,
+    Author,
+    Event,
+    Linkage,
+    Message,
+    MessageType,
+    PlanRevision,
+    Role,
+    Task,
+    TaskStatus,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+from taskmem_sqlmodel.columns import InstantText, JsonText, Serial, Text
+
+Params = dict[str, Any]
+"""What a statement is executed with: a value by the name of its column."""
+
+Row = Mapping[Any, Any]
+"""What a statement answers: a column by its name."""
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Base(SQLModel, registry=registry()):
+    """Keeps these tables apart from those of other users of SQLModel.
+
+    A table has the name of its class: `TaskMessages` is `task_messages`.
+    """
+
+    @declared_attr.directive
+    def __tablename__(  # pyright: ignore[reportIncompatibleVariableOverride]
+        cls,  # noqa: N805 - SQLAlchemy hands in the class
+    ) -> str:
+        return _HUMP.sub("_", cls.__name__).lower()
+
+
+def _one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
+    """Return a check that a column holds a member of an enum."""
+    members = ", ".join(f"'{member.value}'" for member in enum)
+    return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
+
+
+def _index_where(condition: str, name: str, *columns: str) -> sa.Index:
+    """Return an index of the rows for which a condition holds."""
+    where = sa.text(condition)
+    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
+class Tasks(Base, table=True):
+    """One task; its `metadata` holds the agent's keys and the task's own three."""
+
+    __table_args__ = (
+        _one_of("status", TaskStatus),
+        sa.Index("tasks_by_status", "status", "updated_at", "task_id"),
+        sa.Index("tasks_by_update", "updated_at", "task_id"),
+        sa.Index("tasks_by_id", "status", "task_id"),
+        _index_where(
+            "stuck_due_at IS NOT NULL",
+            "tasks_stuck_due",
+            "status",
+            "stuck_due_at",
+            "task_id",
+        ),
+    )
+
+    task_id: str = Field(primary_key=True, sa_type=Text)
+    name: str = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    plan: list[str] = Field(sa_type=JsonText)
+    done: list[int] = Field(sa_type=JsonText)
+    keys: dict[str, Any] = Field(
+        sa_column=sa.Column("metadata", JsonText, nullable=False)
+    )
+    session_key: str | None = Field(sa_type=Text)
+    message_count: int
+    created_at: datetime = Field(sa_type=InstantText)
+    updated_at: datetime = Field(sa_type=InstantText)
+    version: int
+    last_stuck_alert_at: datetime | None = Field(sa_type=InstantText)
+    alerts: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
+    alerts_in_a_row: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
+    stuck_due_at: datetime | None = Field(sa_type=InstantText)
+
+
+def task_params(task: Task) -> Params:
+    """Return the row of a task."""
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "status": task.status.value,
+        "plan": task.plan,
+        "done": sorted(task.done),
+        "metadata": {**task.metadata, **_linkage_keys(task.linkage)},
+        "session_key": task.session_key,
+        "message_count": task.message_count,
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "last_stuck_alert_at": task.last_stuck_alert_at,
+        "alerts": task.alerts,
+        "alerts_in_a_row": task.alerts_in_a_row,
+        "stuck_due_at": task.stuck_due_at,
+        "version": task.version,
+    }
+
+
+def task_value(row: Row) -> Task:
+    """Return the task of a row."""
+    keys = dict(row["metadata"])
+    own = {key: keys.pop(key, None) for key in RESERVED_METADATA}
+    fields: dict[str, Any] = {**row, "metadata": keys, "linkage": _linkage(**own)}
+    return Task(**fields)
+
+
+def _linkage_keys(linkage: Linkage) -> dict[str, Any]:
+    """Return the three keys of seed 000 §4; its instant is in epoch seconds."""
+    at, state = linkage.last_wait_event_at, linkage.last_wait_state
+    return {
+        "active_wait_ids": linkage.active_wait_ids,
+        "last_wait_event_at": None if at is None else int(at.timestamp()),
+        "last_wait_state": state and state.value,
+    }
+
+
+def _linkage(
+    active_wait_ids: list[str] | None,
+    last_wait_event_at: int | None,
+    last_wait_state: str | None,
+) -> Linkage:
+    """Return what the three keys say; rows of the first schema have none of them."""
+    at = last_wait_event_at
+    return Linkage(
+        active_wait_ids=tuple(active_wait_ids or ()),
+        last_wait_event_at=None if at is None else datetime.fromtimestamp(at, UTC),
+        last_wait_state=WaitStatus(last_wait_state) if last_wait_state else None,
+    )
+
+
+class TaskMessages(Base, table=True):
+    """One entry of a task's thread."""
+
+    __table_args__ = (
+        _one_of("role", Role),
+        _one_of("msg_type", MessageType),
+        sa.Index("task_messages_by_task", "task_id", "id"),
+    )
+
+    id: int = Field(primary_key=True, sa_type=Serial)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    role: str = Field(sa_type=Text)
+    msg_type: str = Field(sa_type=Text)
+    content: str = Field(sa_type=Text)
+    created_at: datetime = Field(sa_type=InstantText)
+
+
+def message_params(message: Message) -> Params:
+    """Return the row of a message, but for its id."""
+    return {
+        "task_id": message.task_id,
+        "role": message.role.value,
+        "msg_type": message.msg_type.value,
+        "content": message.content,
+        "created_at": message.created_at,
+    }
+
+
+class TaskPlanRevisions(Base, table=True):
+    """One replacement of a plan. Source: seed 000 §2."""
+
+    __table_args__ = (
+        _one_of("author", Author),
+        sa.Index("task_plan_revisions_by_task", "task_id", "id"),
+    )
+
+    id: int = Field(primary_key=True, sa_type=Serial)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    old_plan_json: list[str] = Field(sa_type=JsonText)
+    new_plan_json: list[str] = Field(sa_type=JsonText)
+    reason: str = Field(sa_type=Text)
+    created_at: datetime = Field(sa_type=InstantText)
+    author: str = Field(sa_type=Text)
+
+
+def revision_params(revision: PlanRevision) -> Params:
+    """Return the row of a revision, but for its id."""
+    return {
+        "task_id": revision.task_id,
+        "old_plan_json": revision.old_plan,
+        "new_plan_json": revision.new_plan,
+        "reason": revision.reason,
+        "created_at": revision.created_at,
+        "author": revision.author.value,
+    }
+
+
+class Waits(Base, table=True):
+    """One watched condition."""
+
+    __table_args__ = (
+        _one_of("status", WaitStatus),
+        sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
+        sa.Index("waits_by_age", "created_at", "wait_id"),
+        _index_where("status = 'watching'", "waits_watching", "created_at", "wait_id"),
+    )
+
+    wait_id: str = Field(primary_key=True, sa_type=Text)
+    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=Text)
+    session_key: str | None = Field(sa_type=Text)
+    target: str = Field(sa_type=Text)
+    wake_when: str = Field(sa_type=Text)
+    status: str = Field(sa_type=Text)
+    timeout_seconds: float = Field(sa_type=sa.Double)
+    poll_seconds: float = Field(sa_type=sa.Double)
+    created_at: datetime = Field(sa_type=InstantText)
+    armed_at: datetime = Field(sa_type=InstantText)
+    deadline_at: datetime = Field(sa_type=InstantText)
+    changed_at: datetime = Field(sa_type=InstantText)
+    ended_at: datetime | None = Field(sa_type=InstantText)
+    last_observation: str | None = Field(sa_type=Text)
+    round: int
+    version: int
+
+
+def wait_params(wait: Wait) -> Params:
+    """Return the row of a wait."""
+    return {**dict(wait), "status": wait.status.value}
+
+
+class Wakes(Base, table=True):
+    """One message owed to an agent: the outbox."""
+
+    __table_args__ = (
+        _one_of("cause", WakeCause),
+        _one_of("state", WakeState),
+        sa.Index("wakes_by_age", "created_at", "wake_id"),
+        sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
+        _index_where(
+            "state IN ('due', 'sent')",
+            "wakes_open",
+            "task_id",
+            "created_at",
+            "wake_id",
+        ),
+        _index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
+        _index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
+    )
+
+    wake_id: str = Field(primary_key=True, sa_type=Text)
+    key: str = Field(unique=True, sa_type=Text)
+    cause: str = Field(sa_type=Text)
+    state: str = Field(sa_type=Text)
+    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=Text)
+    wait_id: str | None = Field(foreign_key="waits.wait_id", sa_type=Text)
+    session_key: str | None = Field(sa_type=Text)
+    text: str = Field(sa_type=Text)
+    urgent: bool
+    attempts: int
+    sends: int
+    last_error: str | None = Field(sa_type=Text)
+    created_at: datetime = Field(sa_type=InstantText)
+    due_at: datetime | None = Field(sa_type=InstantText)
+    sent_at: datetime | None = Field(sa_type=InstantText)
+    acknowledged_at: datetime | None = Field(sa_type=InstantText)
+    transport: str | None = Field(sa_type=Text)
+    delivery_id: str | None = Field(sa_type=Text)
+    version: int
+
+
+def wake_params(wake: Wake) -> Params:
+    """Return the row of a wake."""
+    return {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
+
+
+class Events(Base, table=True):
+    """One entry of the audit log; it outlives what it is about."""
+
+    __table_args__ = (sa.Index("events_by_task", "task_id", "id"),)
+
+    id: int = Field(primary_key=True, sa_type=Serial)
+    at: datetime = Field(sa_type=InstantText)
+    kind: str = Field(sa_type=Text)
+    task_id: str | None = Field(sa_type=Text)
+    wait_id: str | None = Field(sa_type=Text)
+    run_id: str | None = Field(sa_type=Text)
+    data: dict[str, Any] = Field(sa_type=JsonText)
+
+
+def event_params(event: Event) -> Params:
+    """Return the row of an event, but for its id."""
+    return {
+        "at": event.at,
+        "kind": event.kind,
+        "task_id": event.task_id,
+        "wait_id": event.wait_id,
+        "run_id": event.run_id,
+        "data": dict(event.data),
+    }
+
+
+class Bookmarks(Base, table=True):
+    """A named place."""
+
+    name: str = Field(primary_key=True, sa_type=Text)
+    value: str = Field(sa_type=Text)

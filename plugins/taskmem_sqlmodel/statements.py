@@ -1,0 +1,247 @@
+"""Every statement, prepared once when this is imported.
+
+An answer has its columns named as the fields of the value it is for. What a
+partial index is about is written out as text: SQLite does not see that a bound
+parameter says the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from taskmem_sqlmodel.columns import Text
+from taskmem_sqlmodel.rows import Base
+
+_TABLES = Base.metadata.tables
+TASKS: Final = _TABLES["tasks"]
+MESSAGES: Final = _TABLES["task_messages"]
+REVISIONS: Final = _TABLES["task_plan_revisions"]
+WAITS: Final = _TABLES["waits"]
+WAKES: Final = _TABLES["wakes"]
+EVENTS: Final = _TABLES["events"]
+BOOKMARKS: Final = _TABLES["bookmarks"]
+
+_LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
+_TASK_ID: Final = sa.bindparam("task_id", type_=Text)
+
+
+def _renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
+    """Select all columns, some of them under the names of their fields."""
+    return sa.select(*(c.label(names.get(c.name, c.name)) for c in table.c))
+
+
+_MESSAGE: Final = _renamed(MESSAGES, id="message_id")
+_REVISION: Final = _renamed(
+    REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
+)
+_EVENT: Final = _renamed(EVENTS, id="event_id")
+
+# --- reading tasks ----------------------------------------------------------
+
+TASK: Final = sa.select(
+    TASKS,
+    sa.exists().where(WAITS.c.task_id == TASKS.c.task_id).label("has_waits"),
+    sa.exists()
+    .where(WAKES.c.task_id == TASKS.c.task_id, sa.text("state IN ('due', 'sent')"))
+    .label("has_wakes"),
+).where(TASKS.c.task_id == _TASK_ID)
+"""One task, and whether there is more to read about it."""
+
+ACTIVE_TASKS: Final = (
+    sa.select(TASKS)
+    .where(sa.text("status = 'active'"), TASKS.c.task_id > sa.bindparam("after"))
+    .order_by(TASKS.c.task_id)
+    .limit(_LIMIT)
+)
+
+_STUCK: Final = sa.text("status = 'active' AND stuck_due_at IS NOT NULL")
+
+STUCK_DUE: Final = (
+    sa.select(TASKS.c.task_id)
+    .where(_STUCK, TASKS.c.stuck_due_at <= sa.bindparam("now"))
+    .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
+    .limit(_LIMIT)
+)
+
+NEXT_STUCK_DUE: Final = (
+    sa.select(TASKS.c.stuck_due_at)
+    .where(_STUCK)
+    .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
+    .limit(1)
+)
+
+
+@cache
+def tasks(*, by_status: bool) -> sa.Select[Any]:
+    """Select tasks, most recently updated first."""
+    every = sa.select(TASKS).order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
+    return _narrowed(every, TASKS.c.status, by_status).limit(_LIMIT)
+
+
+@cache
+def thread(*, limited: bool) -> sa.Select[Any]:
+    """Select the messages of a task, newest first."""
+    every = _MESSAGE.where(MESSAGES.c.task_id == _TASK_ID).order_by(
+        MESSAGES.c.id.desc()
+    )
+    return every.limit(_LIMIT) if limited else every
+
+
+REVISIONS_OF_TASK: Final = _REVISION.where(REVISIONS.c.task_id == _TASK_ID).order_by(
+    REVISIONS.c.id
+)
+
+# --- reading waits and wakes ------------------------------------------------
+
+WAIT: Final = sa.select(WAITS).where(WAITS.c.wait_id == sa.bindparam("wait_id"))
+
+WAITS_OF_TASK: Final = (
+    sa.select(WAITS)
+    .where(WAITS.c.task_id == _TASK_ID)
+    .order_by(WAITS.c.created_at, WAITS.c.wait_id)
+)
+
+OPEN_WAKES_OF_TASK: Final = (
+    sa.select(WAKES)
+    .where(WAKES.c.task_id == _TASK_ID, sa.text("state IN ('due', 'sent')"))
+    .order_by(WAKES.c.created_at, WAKES.c.wake_id)
+)
+
+WATCHING: Final = (
+    sa.select(WAITS)
+    .where(sa.text("status = 'watching'"))
+    .order_by(WAITS.c.created_at.desc(), WAITS.c.wait_id.desc())
+    .limit(_LIMIT)
+)
+"""The waits that are watching, newest first, whatever else there is."""
+
+
+@cache
+def waits(*, by_status: bool, by_task: bool) -> sa.Select[Any]:
+    """Select waits, newest first."""
+    every = sa.select(WAITS).order_by(WAITS.c.created_at.desc(), WAITS.c.wait_id.desc())
+    some = _narrowed(every, WAITS.c.status, by_status)
+    return _narrowed(some, WAITS.c.task_id, by_task).limit(_LIMIT)
+
+
+@cache
+def wakes(*, by_states: bool, by_task: bool) -> sa.Select[Any]:
+    """Select wakes, newest first; `states` is a list."""
+    every = sa.select(WAKES).order_by(WAKES.c.created_at.desc(), WAKES.c.wake_id.desc())
+    some = _narrowed(every, WAKES.c.task_id, by_task)
+    if by_states:
+        some = some.where(WAKES.c.state.in_(sa.bindparam("states", expanding=True)))
+    return some.limit(_LIMIT)
+
+
+WAKES_BY_ID: Final = sa.select(WAKES).where(
+    WAKES.c.wake_id.in_(sa.bindparam("wake_ids", expanding=True))
+)
+
+_OWED: Final = sa.text("due_at IS NOT NULL")
+
+DUE_WAKES: Final = (
+    sa.select(WAKES)
+    .where(_OWED, WAKES.c.due_at <= sa.bindparam("now"))
+    .order_by(WAKES.c.due_at, WAKES.c.wake_id)
+    .limit(_LIMIT)
+)
+
+NEXT_WAKE_DUE: Final = sa.select(sa.func.min(WAKES.c.due_at)).where(_OWED)
+
+_SENT_AT: Final = sa.func.min(WAKES.c.sent_at)
+
+SENT_SINCE: Final = (
+    sa.select(_SENT_AT.label("sent_at"))
+    .where(
+        sa.text("sent_at IS NOT NULL"),
+        WAKES.c.sent_at >= sa.bindparam("since"),
+        WAKES.c.session_key.is_not_distinct_from(sa.bindparam("session_key")),
+    )
+    .group_by(sa.func.coalesce(WAKES.c.delivery_id, WAKES.c.wake_id))
+    .order_by(_SENT_AT)
+)
+
+# --- reading the rest -------------------------------------------------------
+
+EVENTS_AFTER: Final = (
+    _EVENT.where(EVENTS.c.id > sa.bindparam("after"))
+    .order_by(EVENTS.c.id)
+    .limit(_LIMIT)
+)
+
+
+@cache
+def last_events(*, by_task: bool) -> sa.Select[Any]:
+    """Select events, newest first."""
+    every = _EVENT.order_by(EVENTS.c.id.desc())
+    return _narrowed(every, EVENTS.c.task_id, by_task).limit(_LIMIT)
+
+
+BOOKMARK: Final = sa.select(BOOKMARKS.c.value).where(
+    BOOKMARKS.c.name == sa.bindparam("name")
+)
+
+EVENT_COUNT: Final = sa.select(sa.func.count()).select_from(EVENTS)
+
+
+def _counted(column: sa.Column[Any]) -> sa.Executable:
+    return sa.select(column, sa.func.count()).group_by(column)
+
+
+TASK_COUNTS: Final = _counted(TASKS.c.status)
+WAIT_COUNTS: Final = _counted(WAITS.c.status)
+WAKE_COUNTS: Final = _counted(WAKES.c.state)
+
+# --- writing ----------------------------------------------------------------
+
+INSERT: Final = {table: table.insert().inline() for table in _TABLES.values()}
+
+
+def _moving(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
+    """Replace the row `row_id` if its version is `expected`, and raise that by one."""
+    values = {
+        column: sa.bindparam(f"new_{column.name}", type_=column.type)
+        for column in table.c
+        if column is not row_id and column.name != "version"
+    }
+    return (
+        table.update()
+        .where(
+            row_id == sa.bindparam(f"new_{row_id.name}"),
+            table.c.version == sa.bindparam("expected"),
+        )
+        .values({**values, table.c.version: table.c.version + 1})
+    )
+
+
+UPDATE: Final = {
+    table: _moving(table, row_id)
+    for table, row_id in (
+        (TASKS, TASKS.c.task_id),
+        (WAITS, WAITS.c.wait_id),
+        (WAKES, WAKES.c.wake_id),
+    )
+}
+
+
+def set_bookmark(dialect: str) -> sa.Insert:
+    """Insert a bookmark, or give it another value."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    wanted = insert(BOOKMARKS)
+    return wanted.on_conflict_do_update(
+        index_elements=[BOOKMARKS.c.name], set_={"value": wanted.excluded.value}
+    )
+
+
+def _narrowed(
+    statement: sa.Select[Any],
+    column: sa.Column[Any],
+    wanted: bool,  # noqa: FBT001 - always by position, next to its column
+) -> sa.Select[Any]:
+    """Keep the rows whose column is the parameter of the same name, if wanted."""
+    return statement.where(column == sa.bindparam(column.name)) if wanted else statement

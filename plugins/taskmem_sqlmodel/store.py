@@ -1,0 +1,246 @@
+"""The store: each question is one prepared statement, or a few in one snapshot."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from taskmem_hookspecs import (
+    Change,
+    Counts,
+    Event,
+    Message,
+    PlanRevision,
+    Task,
+    TaskFacts,
+    TaskNotFound,
+    TaskStatus,
+    Wait,
+    WaitNotFound,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
+from taskmem_sqlmodel import rows, statements
+from taskmem_sqlmodel.commit import GroupCommit
+from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
+from taskmem_sqlmodel.translation import translated
+
+
+class SqlStore:
+    """Plays `TaskStore` on SQLite and on PostgreSQL."""
+
+    def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
+        """Open the database of a URL, made or migrated where it needs to be.
+
+        Args:
+            url: `sqlite:////path/to/file.db`, or `postgresql://…`.
+            busy_timeout: How long to wait for another process's lock. Seconds.
+
+        Raises:
+            SettingsInvalid: The URL names no database.
+            StoreTooNew: A newer version wrote it; it was left untouched.
+        """
+        self._database = open_database(url, busy_timeout)
+        self._commits = GroupCommit(self._database)
+        self._idle: deque[sa.Connection] = deque()
+
+    # --- tasks --------------------------------------------------------------
+
+    def read_task(self, task_id: str) -> TaskFacts:
+        """Return a task with its waits and its open wakes."""
+        named = {"task_id": task_id}
+        waits: Sequence[rows.Row] = ()
+        wakes: Sequence[rows.Row] = ()
+        with self._reading() as connection:
+            found = dict(
+                connection.execute(statements.TASK, named).mappings().first() or {}
+            )
+            if found.pop("has_waits", False):
+                waits = _all(connection, statements.WAITS_OF_TASK, named)
+            if found.pop("has_wakes", False):
+                wakes = _all(connection, statements.OPEN_WAKES_OF_TASK, named)
+        if not found:
+            raise TaskNotFound(
+                f"There is no task {task_id}; list the tasks to find the right id."
+            )
+        return TaskFacts(
+            task=rows.task_value(found),
+            waits=tuple(Wait(**wait) for wait in waits),
+            wakes=tuple(Wake(**wake) for wake in wakes),
+        )
+
+    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+        """Return the newest messages of a task, oldest first."""
+        statement = statements.thread(limited=limit is not None)
+        found = self._read(statement, task_id=task_id, limit=limit)
+        return [Message(**row) for row in reversed(found)]
+
+    def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
+        """Return the revisions of a task's plan, oldest first."""
+        found = self._read(statements.REVISIONS_OF_TASK, task_id=task_id)
+        return [PlanRevision(**row) for row in found]
+
+    def list_tasks(self, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+        """Return tasks, most recently updated first."""
+        statement = statements.tasks(by_status=status is not None)
+        found = self._read(statement, status=_word(status), limit=limit)
+        return [rows.task_value(row) for row in found]
+
+    def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
+        """Return active tasks whose id is greater than `after`, in order of id."""
+        found = self._read(statements.ACTIVE_TASKS, after=after, limit=limit)
+        return [rows.task_value(row) for row in found]
+
+    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+        """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
+        found = self._read(statements.STUCK_DUE, now=now, limit=limit)
+        return [row["task_id"] for row in found]
+
+    def next_stuck_due(self) -> datetime | None:
+        """Return the earliest `stuck_due_at` of an active task."""
+        return self._read_instant(statements.NEXT_STUCK_DUE)
+
+    # --- waits and wakes ----------------------------------------------------
+
+    def read_wait(self, wait_id: str) -> Wait:
+        """Return one wait."""
+        for row in self._read(statements.WAIT, wait_id=wait_id):
+            return Wait(**row)
+        raise WaitNotFound(
+            f"There is no wait {wait_id}; list the waits to find the right id."
+        )
+
+    def list_waits(
+        self, status: WaitStatus | None, task_id: str | None, limit: int
+    ) -> Sequence[Wait]:
+        """Return waits, newest first."""
+        if status is WaitStatus.WATCHING and task_id is None:
+            found = self._read(statements.WATCHING, limit=limit)
+        else:
+            statement = statements.waits(
+                by_status=status is not None, by_task=task_id is not None
+            )
+            found = self._read(
+                statement, status=_word(status), task_id=task_id, limit=limit
+            )
+        return [Wait(**row) for row in found]
+
+    def list_wakes(
+        self, states: Collection[WakeState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Wake]:
+        """Return wakes, newest first."""
+        statement = statements.wakes(
+            by_states=states is not None, by_task=task_id is not None
+        )
+        words = sorted(state.value for state in states or ())
+        found = self._read(statement, states=words, task_id=task_id, limit=limit)
+        return [Wake(**row) for row in found]
+
+    def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
+        """Return the wakes with these ids; an unknown id is passed over."""
+        found = self._read(statements.WAKES_BY_ID, wake_ids=list(wake_ids))
+        return [Wake(**row) for row in found]
+
+    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+        """Return the wakes whose `due_at` has come, first due first."""
+        found = self._read(statements.DUE_WAKES, now=now, limit=limit)
+        return [Wake(**row) for row in found]
+
+    def next_wake_due(self) -> datetime | None:
+        """Return the earliest `due_at` of a wake."""
+        return self._read_instant(statements.NEXT_WAKE_DUE)
+
+    def sent_since(
+        self, session_key: str | None, since: datetime
+    ) -> Sequence[datetime]:
+        """Return when messages went out to a session since then, oldest first."""
+        found = self._read(statements.SENT_SINCE, session_key=session_key, since=since)
+        return [row["sent_at"] for row in found]
+
+    # --- the rest -----------------------------------------------------------
+
+    def list_events(self, after: int, limit: int) -> Sequence[Event]:
+        """Return events with a greater id than `after`, oldest first."""
+        found = self._read(statements.EVENTS_AFTER, after=after, limit=limit)
+        return [Event(**row) for row in found]
+
+    def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
+        """Return the newest events, oldest first."""
+        statement = statements.last_events(by_task=task_id is not None)
+        found = self._read(statement, task_id=task_id, limit=limit)
+        return [Event(**row) for row in reversed(found)]
+
+    def read_bookmark(self, name: str) -> str | None:
+        """Return the value of a bookmark."""
+        for row in self._read(statements.BOOKMARK, name=name):
+            return str(row["value"])
+        return None
+
+    def count(self) -> Counts:
+        """Return how much there is, by state."""
+        with self._reading() as connection:
+            tasks = _counted(connection, statements.TASK_COUNTS)
+            waits = _counted(connection, statements.WAIT_COUNTS)
+            wakes = _counted(connection, statements.WAKE_COUNTS)
+            events = connection.execute(statements.EVENT_COUNT).scalar_one()
+        return Counts(
+            tasks={status: tasks.get(status, 0) for status in TaskStatus},
+            waits={status: waits.get(status, 0) for status in WaitStatus},
+            wakes={state: wakes.get(state, 0) for state in WakeState},
+            events=events,
+        )
+
+    def commit(self, change: Change) -> None:
+        """Write all of a change, durably, or none of it."""
+        self._commits.commit(change)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        while self._idle:
+            self._idle.pop().close()
+        self._commits.close()
+
+    def _read(self, statement: sa.Executable, **named: Any) -> Sequence[rows.Row]:  # noqa: ANN401 - what SQLAlchemy takes
+        with self._reading() as connection:
+            return _all(connection, statement, named)
+
+    def _read_instant(self, statement: sa.Executable) -> datetime | None:
+        with self._reading() as connection:
+            instant: datetime | None = connection.execute(statement).scalar()
+        return instant
+
+    @contextmanager
+    def _reading(self) -> Generator[sa.Connection]:
+        """Lend a connection that sees one snapshot; one that fails is not kept."""
+        with translated():
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._database.reader()
+            try:
+                with connection.begin():
+                    yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+
+
+def _all(
+    connection: sa.Connection, statement: sa.Executable, named: rows.Params
+) -> Sequence[rows.Row]:
+    return connection.execute(statement, named).mappings().all()
+
+
+def _counted(connection: sa.Connection, statement: sa.Executable) -> dict[str, int]:
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def _word(status: TaskStatus | WaitStatus | None) -> str | None:
+    return None if status is None else status.value

@@ -1,0 +1,120 @@
+"""What went wrong in a database, as an error of the contract with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from taskmem_hookspecs import (
+    Conflict,
+    InvalidArguments,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskmemError,
+    TaskNotFound,
+)
+
+_BUSY: Final = (
+    "Another process holds the database, and nothing was written; "
+    "try again in a moment."
+)
+_FULL: Final = (
+    "There is no room left for the database, and nothing was written; "
+    "free some space on its disk, then try again."
+)
+_MOVED: Final = (
+    "Another wrote first, and nothing was written; read again, then try again."
+)
+_DANGLING: Final = (
+    "The task or wait that this belongs to does not exist, and nothing was "
+    "written; list the tasks to find the right id."
+)
+_DAMAGED: Final = (
+    "The database file is damaged, or is no SQLite database; move it away or "
+    "restore a copy of it, then start again."
+)
+_READ_ONLY: Final = (
+    "The database cannot be written; give its owner write access to the file "
+    "and its folder, then try again."
+)
+_UNSTORABLE: Final = (
+    "The database cannot keep a character of this text, and nothing was "
+    "written; take out NUL characters and lone surrogates, then try again."
+)
+
+_MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
+    # SQLite, by the name of the extended code, or of the primary one before it.
+    "SQLITE_BUSY": (StoreBusy, _BUSY),
+    "SQLITE_LOCKED": (StoreBusy, _BUSY),
+    "SQLITE_FULL": (StoreFull, _FULL),
+    # SQLite says FULL only for ENOSPC: a quota or a limit on file sizes is these.
+    "SQLITE_IOERR_WRITE": (StoreFull, _FULL),
+    "SQLITE_IOERR_SHMSIZE": (StoreFull, _FULL),
+    "SQLITE_CORRUPT": (StoreUnavailable, _DAMAGED),
+    "SQLITE_NOTADB": (StoreUnavailable, _DAMAGED),
+    "SQLITE_READONLY": (StoreUnavailable, _READ_ONLY),
+    "SQLITE_CONSTRAINT_UNIQUE": (Conflict, _MOVED),
+    "SQLITE_CONSTRAINT_PRIMARYKEY": (Conflict, _MOVED),
+    "SQLITE_CONSTRAINT_FOREIGNKEY": (TaskNotFound, _DANGLING),
+    # PostgreSQL, by SQLSTATE, or by its class.
+    "23505": (Conflict, _MOVED),
+    "23503": (TaskNotFound, _DANGLING),
+    "22": (InvalidArguments, _UNSTORABLE),
+    "40": (StoreBusy, _BUSY),
+    "55P03": (StoreBusy, _BUSY),
+    "53100": (StoreFull, _FULL),
+}
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Let nothing of SQLAlchemy or a driver out."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _translation(error) from error
+    except UnicodeEncodeError as error:
+        raise InvalidArguments(_UNSTORABLE) from error
+
+
+def moved() -> Conflict:
+    """Return the error for a version that is not the one expected."""
+    return Conflict(_MOVED)
+
+
+def damaged() -> StoreUnavailable:
+    """Return the error for a file that is no database."""
+    return StoreUnavailable(_DAMAGED)
+
+
+def _translation(error: SQLAlchemyError) -> TaskmemError:
+    for code in _codes(error):
+        if code in _MEANINGS:
+            meaning, sentence = _MEANINGS[code]
+            return meaning(sentence)
+    if isinstance(error, NoSuchModuleError):
+        return StoreUnavailable(f"No driver for the database is installed ({error}).")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    said = " ".join(str(cause).split())
+    return StoreUnavailable(
+        f"The database cannot be used ({said}); put that right, then try again."
+    )
+
+
+def _codes(error: SQLAlchemyError) -> Iterator[str]:
+    """Yield what the driver calls it, the most exact name first."""
+    cause = error.orig if isinstance(error, DBAPIError) else None
+    name = getattr(cause, "sqlite_errorname", None)
+    if isinstance(name, str):
+        yield name
+        yield "_".join(name.split("_")[:2])
+    state = getattr(cause, "sqlstate", None)
+    if isinstance(state, str):
+        yield state
+        yield state[:2]
+    if isinstance(cause, ValueError) or type(cause).__name__ == "DataError":
+        yield "22"
