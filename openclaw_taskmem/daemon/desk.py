@@ -23,7 +23,7 @@ T = TypeVar("T")
 Params = Mapping[str, object]
 
 THREADS = 8
-"""Calls that run at once; fewer than a decision is tried (`shell.TRIES`)."""
+"""Calls that run at once; more would only wait for the one writer."""
 
 
 class Desk:

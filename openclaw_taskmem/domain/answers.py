@@ -125,7 +125,8 @@ def next_step(task: Task) -> str:
     if task.status.terminal:
         left = len(task.plan) - len(progress.completed)
         if task.status is TaskStatus.COMPLETED and left:
-            return f"{plural(left, 'step')} of the plan stays unmarked."
+            stay = "stays" if left == 1 else "stay"
+            return f"{plural(left, 'step')} of the plan {stay} unmarked."
         return "Nothing is watched any more."
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'

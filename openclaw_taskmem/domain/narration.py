@@ -18,7 +18,9 @@ from typing import Final
 _BASE: Final = 0xF0000
 _EVERY: Final = 10_000
 _PRIVATE: Final = re.compile("[\U000f0000-\U000fffff]")
-_REF: Final = "[\U000f0000-\U000fffff]+"
+_REF: Final = "[\U000f0000-\U000fffff]++"
+# A search that began again inside of a long reference would be quadratic.
+_HEAD: Final = rf"(?<![\U000f0000-\U000fffff]){_REF}"
 
 _WORDS: Final[tuple[str, ...]] = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -30,21 +32,20 @@ _TO: Final = "(?: ?[-–] ?| to | through | thru )"
 _AND: Final = "(?:, ?(?:and )?| and | ?& ?)"
 _ITEM: Final = rf"{_NUMBER}(?:{_TO}{_NUMBER})?"
 _SPAN: Final = re.compile(rf"({_NUMBER})(?:{_TO}({_NUMBER}))?")
-# `2.1`, `2a`, `2's`, `2%`, `2/5`, `2-b` and `2+` are not step 2.
-_END: Final = r"(?![\w%/⁄'+×]|[.,–-]\w|:[0-9])"
+# What would part `2–3`, `2(b)` and `2|3` into two clauses.
+_END: Final = r"(?![–—|;(][0-9]|\([a-z]\))"
 _REFERENCE: Final = re.compile(
-    r"(?<![\w./#-])(?:"
-    rf"step[ -]?(?:#|no\.? ?|number )?(?P<one>{_NUMBER})"
+    rf"(?:step[ -]?(?:#|no\.? ?|number )?(?P<one>{_NUMBER})"
     rf"(?:(?: ?/ ?| (?:out )?of )(?P<total>{_NUMBER}))?{_END}"
     rf"|(?:all (?:of )?(?:the )?)?steps (?P<many>{_ITEM}(?:{_AND}{_ITEM})*+){_END}"
     rf"|(?:all (?:of )?(?:the )?(?:(?P<count>{_NUMBER}) )?(?:planned )?steps"
-    rf"|every (?:single )?step)(?![\w'-]| {_NUMBER})"
+    r"|every (?:single )?step)"
     r")(?: (?:of|in|from|on) (?:the|this|my|our) (?:plan|task|checklist|list)\b)?"
 )
 
 _TICK: Final = r"(?:[✅☑✔✓]\ufe0f?|\[x\])"
 _DONE: Final = rf"(?:(?:done|completed?|finished|accomplished)\b|{_TICK})"
-_BULLET: Final = r"(?:[-+•#]+ |[0-9]{1,2}\) )*+"
+_BULLET: Final = r"(?:[-+•#]+ )*+"
 _OPENER: Final = rf"(?:{_TICK} )?(?:(?:and|but|so|now|also|finally) )?"
 _BE: Final = "(?: (?:is|are|was|were|has|have)(?: been)?| got)"
 _ADVERB: Final = (
@@ -70,16 +71,15 @@ _LABEL: Final = re.compile(
     r"(?:update|status|progress|summary): )?"
 )
 _TITLE: Final = re.compile(
-    rf"({_REF})(?: ?: ([^:;,—\U000f0000-\U000fffff]{{1,120}}?)"
+    rf"({_HEAD})(?: ?: ([^:;,—\U000f0000-\U000fffff]{{1,120}}?)"
     rf" (?:[—–]|-{{1,2}}) (?={_DONE})| \(([^()\U000f0000-\U000fffff]{{1,120}})\) ?)"
 )
-_EQUALS: Final = re.compile(rf"({_REF}) ?(?:[:=—–→]|-{{1,2}}) ?(?={_DONE})")
+_EQUALS: Final = re.compile(rf"({_HEAD}) ?(?:[:=—–→]|-{{1,2}}) ?(?={_DONE})")
 _LISTED: Final = re.compile(
     rf"((?:{_TICK} )?(?:done|completed|finished)) ?: ?(?={_REF})"
 )
 _TOGETHER: Final = re.compile(
-    "(?<![\U000f0000-\U000fffff])(?<![\U000f0000-\U000fffff], )"
-    rf"{_REF}(?:, {_REF})*+,? (?:and|&) {_REF}"
+    rf"(?<![\U000f0000-\U000fffff], ){_HEAD}(?:, {_REF})*+,? (?:and|&) {_REF}"
     rf"(?= (?:are|were|have|all|both)\b| {_DONE}| ?[.!:;,(—]| -|$)"
 )
 _CLAUSE: Final = re.compile(r", | ?[—–;|()] ?| -{1,2} |(?= (?:and|but) |: )")
@@ -182,9 +182,10 @@ def marks(message: str, steps: int) -> frozenset[int]:
         if _RECANTED.match(sentence.rstrip(".!…")):
             told.clear()
         told |= _told(clauses)
-        denied.update(*(_named(c) - {_EVERY} for c in clauses if _DENIAL.search(c)))
-    numbers = set(range(1, steps + 1)) if _EVERY in told else told
-    return frozenset(n - 1 for n in numbers - denied if n <= steps)
+        denied.update(*(_named(clause) for clause in clauses if _DENIAL.search(clause)))
+    plan = set(range(1, steps + 1))
+    counted = plan if _EVERY in told - denied else plan & told
+    return frozenset(number - 1 for number in counted - denied)
 
 
 def _plain(message: str) -> str:
@@ -272,12 +273,11 @@ def _told(clauses: list[str]) -> set[int]:
 
 
 def _marks(clause: str, *, denied: bool, marked: bool) -> bool:
-    joined = clause.startswith("and ")
     if found := _OBJECT.fullmatch(clause):
         # "Nothing pushed, finished step 2" may deny both.
-        return not denied or (bool(found["who"]) and not joined)
+        return not denied or bool(found["who"])
     # "Push it and step 2 is done" is a promise.
-    return (marked or not joined) and bool(
+    return (marked or not clause.startswith("and ")) and bool(
         _SUBJECT.fullmatch(clause) or _TICKED.fullmatch(clause)
     )
 

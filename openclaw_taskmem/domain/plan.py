@@ -144,4 +144,4 @@ def _folded(text: str) -> str:
         for char in text
     )
     folded = unicodedata.normalize("NFKC", apart).casefold()
-    return " ".join(unicodedata.normalize("NFKC", folded).replace("’", "'").split())
+    return " ".join(folded.replace("’", "'").split())

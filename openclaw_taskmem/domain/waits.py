@@ -143,7 +143,8 @@ def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
             f"{head}Condition not met after {wait.timeout_seconds:g}s. "
             f"Last observation: {seen}"
         )
-    return f"{head}{seen} Elapsed: {int(outcome.elapsed_seconds)}s."
+    stop = "" if seen.endswith((".", "!", "?", "…")) else "."
+    return f"{head}{seen}{stop} Elapsed: {int(outcome.elapsed_seconds)}s."
 
 
 def _tasks(

@@ -44,7 +44,7 @@ def _one_by_one(shell: Shell, batch: Sequence[Task]) -> None:
             fresh = shell.store.read_task(task_id).task
             shell.commit(Change(tasks=(_not_ahead(shell, fresh),)))
 
-        shell.decide(once)
+        shell.decide(task.task_id, once)
 
 
 def _not_ahead(shell: Shell, task: Task) -> Task:

@@ -6,6 +6,7 @@ is made true here: secrets are gone, and each task knows when to be looked at.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,11 +21,14 @@ from taskmem_hookspecs import Change, Clock, Task, TaskStore, Wake, WakeCause
 from taskmem_hookspecs.errors import Conflict
 
 T = TypeVar("T")
-TRIES: Final = 16
-"""Decisions taken anew when someone wrote first.
+TRIES: Final = 8
+"""Decisions taken before `Conflict` is given up to the caller.
 
-More than there are threads that can write at once, so that each gets its turn.
+Within a daemon, calls on one task take turns; only another daemon on the same
+database can write first.
 """
+TURNS: Final = 64
+"""Locks that the tasks share; calls on different tasks rarely meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,9 @@ class Shell:
     new_id: Callable[[str, datetime], str] = new_id
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
+    turns: tuple[threading.Lock, ...] = field(
+        default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS))
+    )
 
     def commit(self, change: Change) -> None:
         """Write a change: scrubbed, scheduled, all or nothing.
@@ -65,18 +72,24 @@ class Shell:
         self.store.commit(ready)
         self.nudge(_due(ready))
 
-    def decide(self, read_decide_commit: Callable[[], T]) -> T:
+    def decide(self, subject: str, read_decide_commit: Callable[[], T]) -> T:
         """Run a use case, and again from the start when someone else wrote first.
 
+        Args:
+            subject: The id of the task (or wait) that it is about; calls on one
+                subject take turns, or a crowd would starve its slowest.
+            read_decide_commit: The use case, whole.
+
         Raises:
-            Conflict: Someone did, every time.
+            Conflict: Someone else wrote first, every time.
         """
-        for _ in range(TRIES - 1):
-            try:
-                return read_decide_commit()
-            except Conflict:
-                continue
-        return read_decide_commit()
+        with self.turns[hash(subject) % TURNS]:
+            for _ in range(TRIES - 1):
+                try:
+                    return read_decide_commit()
+                except Conflict:
+                    continue
+            return read_decide_commit()
 
     def _scheduled(self, change: Change) -> Change:
         tasks = tuple(self._schedule(task) for task in change.tasks)

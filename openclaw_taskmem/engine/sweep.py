@@ -35,7 +35,7 @@ def sweep(shell: Shell) -> int:
     due = shell.store.stuck_due(shell.clock.now(), BATCH)
     for task_id in due:
         try:
-            shell.decide(partial(_look, shell, task_id))
+            shell.decide(task_id, partial(_look, shell, task_id))
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except Exception:

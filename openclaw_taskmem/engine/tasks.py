@@ -51,7 +51,7 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
         shell.commit(change)
         return updated
 
-    return shell.decide(once)
+    return shell.decide(task_id, once)
 
 
 def ask(shell: Shell, task_id: str, query: str, caller: Caller) -> tuple[Task, str]:
@@ -89,7 +89,7 @@ def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
         shell.commit(Change(wakes=wakes, events=outbox.settled_events(wakes, now)))
         return facts
 
-    return shell.decide(once)
+    return shell.decide(task_id, once)
 
 
 def revise(
@@ -116,7 +116,7 @@ def revise(
         shell.commit(change)
         return task, remap
 
-    return shell.decide(once)
+    return shell.decide(task_id, once)
 
 
 def listed(shell: Shell, status: TaskStatus | None, limit: int) -> Sequence[Task]:

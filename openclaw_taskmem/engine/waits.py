@@ -45,7 +45,7 @@ def open_wait(
         shell.commit(waits.open_(wait, facts, now))
         return wait
 
-    return shell.decide(once)
+    return shell.decide(task_id or "", once)
 
 
 def end_wait(shell: Shell, wait_id: str, outcome: WaitOutcome) -> bool:
@@ -54,6 +54,7 @@ def end_wait(shell: Shell, wait_id: str, outcome: WaitOutcome) -> bool:
     Raises:
         WaitNotFound: No wait has that id.
     """
+    first = shell.store.read_wait(wait_id)
 
     def once() -> bool:
         wait = shell.store.read_wait(wait_id)
@@ -65,4 +66,4 @@ def end_wait(shell: Shell, wait_id: str, outcome: WaitOutcome) -> bool:
         shell.commit(change)
         return not change.empty
 
-    return shell.decide(once)
+    return shell.decide(first.task_id or wait_id, once)

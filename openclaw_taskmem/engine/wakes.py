@@ -64,18 +64,19 @@ def delivered(
             policy=shell.outbox,
         )
 
-    shell.decide(lambda: shell.commit(once()))
+    shell.decide(_subject(delivery), lambda: shell.commit(once()))
 
 
 def failed(shell: Shell, delivery: Delivery, error: str) -> None:
     """Write that a message did not arrive; its wakes stay owed."""
     log.warning("wake %s was not delivered: %s", delivery.message.key, error)
     shell.decide(
+        _subject(delivery),
         lambda: shell.commit(
             outbox.failed(
                 _current(shell, delivery), error, shell.clock.now(), shell.outbox
             )
-        )
+        ),
     )
 
 
@@ -83,10 +84,15 @@ def refused(shell: Shell, delivery: Delivery, error: str) -> None:
     """Write that a message never will arrive."""
     log.warning("wake %s was refused: %s", delivery.message.key, error)
     shell.decide(
+        _subject(delivery),
         lambda: shell.commit(
             outbox.refused(_current(shell, delivery), error, shell.clock.now())
-        )
+        ),
     )
+
+
+def _subject(delivery: Delivery) -> str:
+    return delivery.message.task_id or delivery.message.wait_id or ""
 
 
 def _current(shell: Shell, delivery: Delivery) -> Sequence[Wake]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, cast
 
 Id = int | float | str
 
-INVALID_REQUEST: Final = -32600
-"""JSON-RPC's own number."""
-SERVER_ERROR: Final = -32000
-"""The first of those that JSON-RPC leaves to servers."""
 
 _HEAD = 4096
 _TAIL = 256
 _SMALL = 16 * 1024
+_INVALID_REQUEST = -32600
+_SERVER_ERROR = -32000
 _ID = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
 # The orders in which the official SDKs write: Python's has the id in front,
 # TypeScript's the method in front and the id at the end.
@@ -110,6 +108,11 @@ class Message:
         """How many daemons ended before this was answered."""
 
     @property
+    def is_request(self) -> bool:
+        """Whether it asks for an answer."""
+        return self.method is not None and self.id is not None
+
+    @property
     def is_answer(self) -> bool:
         """Whether it answers a request of the other side."""
         return self.method is None and self.id is not None
@@ -164,15 +167,15 @@ def request_id(line: TooLong) -> Id | None:
     return _as_id(json.loads(found)) if found else None
 
 
-def refuse(to: Id | None, code: int, name: str, message: str) -> bytes:
+def refuse(to: Id | None, name: str, message: str) -> bytes:
     """Make the line that answers a request with an error.
 
     Args:
         to: The request's id; None where it is not known.
-        code: JSON-RPC's number for the kind of error.
         name: What programs match on.
         message: One sentence that says what to do next.
     """
+    code = _INVALID_REQUEST if name == "invalid_arguments" else _SERVER_ERROR
     data = {"error": name, "message": message}
     error = {"code": code, "message": message, "data": data}
     answer = {"jsonrpc": "2.0", "id": to, "error": error}
@@ -181,8 +184,9 @@ def refuse(to: Id | None, code: int, name: str, message: str) -> bytes:
 
 def _as_id(value: object) -> Id | None:
     # True would be found under the id 1.
-    known = isinstance(value, (int, float, str)) and not isinstance(value, bool)
-    return value if known else None
+    if isinstance(value, bool):
+        return None
+    return value if isinstance(value, (int, float, str)) else None
 
 
 def _text(method: bytes | None) -> str | None:

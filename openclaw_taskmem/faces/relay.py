@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from openclaw_taskmem.faces.lines import (
-    INVALID_REQUEST,
-    SERVER_ERROR,
     Id,
     Lines,
     Message,
@@ -37,17 +35,13 @@ _AHEAD = 1024 * 1024
 _DRAIN_SECONDS = 10.0
 _RETRY_SECONDS = 3.0
 _LOSSES = 2
-_TOO_LONG = (
-    "invalid_arguments",
-    f"The call is more than {MAX_LINE >> 20} MiB and was not done. Shorten its texts, "
-    "or write them in parts.",
-)
-_MAYBE_DONE = (
+_TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
+_MAYBE_DONE = LinkError(
     "daemon_unavailable",
     "The daemon ended while this call was running; it may or may not have been done. "
     "Look with task_list or task_update(query) before repeating it.",
 )
-_NOT_DONE = (
+_NOT_DONE = LinkError(
     "daemon_unavailable",
     f"The daemon ended {_LOSSES + 1} times before it took this, which was not done. "
     "Look at `taskmem status` and `taskmem doctor`.",
@@ -96,7 +90,7 @@ class Relay:
         self._to_host = bytearray()
         self._queue: deque[Message] = deque()
         self._sent = 0  # bytes of the queue's first
-        self._in_flight: dict[Id, Message] = {}
+        self._in_flight: dict[Id | None, Message] = {}
         self._hello: Message | None = None
         self._ready: Message | None = None
         self._replay: Message | None = None
@@ -105,8 +99,8 @@ class Relay:
         """Relay until stdin ends and what is in flight is answered, 10 s at most.
 
         Args:
-            stdin: The descriptor that the host writes to.
-            stdout: The descriptor that the host reads from; only MCP goes there.
+            stdin: The descriptor to read from.
+            stdout: The descriptor to write to; nothing but MCP goes there.
 
         Raises:
             ConnectionError: Nobody reads stdout any more.
@@ -174,11 +168,10 @@ class Relay:
 
     def _take(self, line: bytes) -> None:
         if isinstance(line, TooLong):
-            self._to_host += refuse(request_id(line), INVALID_REQUEST, *_TOO_LONG)
+            to = request_id(line)
+            self._to_host += refuse(to, "invalid_arguments", _TOO_LONG)
             return
         message = read_message(line)
-        if message.cancels is not None:
-            self._in_flight.pop(message.cancels, None)
         if message.method == "notifications/initialized":
             self._ready = message
         if self._daemon or self._queue or message.wants_daemon:
@@ -200,7 +193,8 @@ class Relay:
 
     def _hand_over(self, message: Message) -> None:
         self._sent = 0
-        if message.id is not None and message.method is not None:
+        self._in_flight.pop(message.cancels, None)
+        if message.is_request:
             if message.method == "tools/call":
                 message.line = b""  # it is never sent again
             self._in_flight[message.id] = message
@@ -225,9 +219,7 @@ class Relay:
 
     def _give(self, line: bytes) -> None:
         answer = read_message(line)
-        asked = None
-        if answer.is_answer and answer.id is not None:
-            asked = self._in_flight.pop(answer.id, None)
+        asked = self._in_flight.pop(answer.id, None) if answer.is_answer else None
         if asked and asked is self._replay:
             self._replay = None
             if self._ready and self._ready not in self._queue:
@@ -254,13 +246,13 @@ class Relay:
                 self._refusal = None
                 self._start(link)
                 return
-        why = (
+        refusal = LinkError(
             self._refusal.name,
             f"{self._refusal} Nothing was done; `taskmem status` and "
             f"{self._home.log} say more.",
         )
         while self._queue:
-            self._give_up(self._queue.popleft(), why)
+            self._give_up(self._queue.popleft(), refusal)
 
     def _start(self, link: Link) -> None:
         link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
@@ -298,9 +290,9 @@ class Relay:
             else:
                 self._queue.append(message)
 
-    def _give_up(self, message: Message, why: tuple[str, str]) -> None:
-        if message.method is not None and message.id is not None:
-            self._to_host += refuse(message.id, SERVER_ERROR, *why)
+    def _give_up(self, message: Message, error: LinkError) -> None:
+        if message.is_request:
+            self._to_host += refuse(message.id, error.name, str(error))
 
 
 def _now() -> float:

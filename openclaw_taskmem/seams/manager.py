@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable
+import traceback
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.metadata import EntryPoint, distributions
+from typing import Any, Final
 
 import pluggy
 
+from openclaw_taskmem.seams.apart import call_apart
 from taskmem_hookspecs import PROJECT, specs
 
 log = logging.getLogger(__name__)
+
+LOAD_SECONDS: Final = 10.0
+"""How long one plug-in may take to be imported."""
+_OURS: Final = "openclaw-taskmem"
+_ERROR_CHARACTERS: Final = 500
 
 
 @dataclass(slots=True)
@@ -26,7 +34,8 @@ class Plugin:
     module: Any = None
     """The registered object; None: it could not be loaded, or is switched off."""
     state: str = "on"
-    """`on`, `off` (switched off), `failed` (could not be loaded) or `muted`."""
+    """`on`, `off` (switched off), `failed` (could not be loaded) or `muted` (there
+    is a hook through which it is not told any more)."""
     hooks: tuple[str, ...] = ()
     last_error: str | None = None
     strikes: dict[str, int] = field(default_factory=dict[str, int])
@@ -34,13 +43,33 @@ class Plugin:
 
     def note(self, doing: str, error: BaseException) -> None:
         """Keep and log what went wrong."""
-        self.last_error = f"{doing}: {type(error).__name__}: {error}"
+        self.last_error = f"{doing}: {words(error)}"
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 
-def found() -> Iterable[EntryPoint]:
-    """Return the entry points of all installed plug-ins, in order of name."""
-    return sorted(entry_points(group=PROJECT), key=lambda entry: entry.name)
+def words(error: BaseException) -> str:
+    """Return an error on one line, also one that cannot say itself what it is."""
+    text = " ".join("".join(traceback.format_exception_only(error)).split())
+    return text[:_ERROR_CHARACTERS]
+
+
+def found() -> list[EntryPoint]:
+    """Return the entry points of all installed plug-ins, in order of name.
+
+    Read one distribution at a time: one whose list is garbled hides no other.
+    Of two with the same name, ours comes first.
+    """
+    entries: dict[tuple[str, str], EntryPoint] = {}
+    for dist in distributions():
+        try:
+            for entry in dist.entry_points.select(group=PROJECT):
+                entries.setdefault((entry.name, dist.name), entry)
+        except Exception as error:  # noqa: BLE001 - whatever is in the file
+            log.warning("the entry points of %s are unreadable; %s", dist, words(error))
+    return [
+        entries[key]
+        for key in sorted(entries, key=lambda key: (key[0], key[1] != _OURS))
+    ]
 
 
 def load(
@@ -50,6 +79,8 @@ def load(
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(specs)
     plugins = [_load_one(manager, entry, disabled) for entry in entries]
+    for name in sorted(set(disabled).difference(plugin.name for plugin in plugins)):
+        log.warning("there is no plug-in %s that could be switched off", name)
     return manager, plugins
 
 
@@ -69,39 +100,65 @@ def _load_one(
     )
     if entry.name in disabled:
         plugin.state = "off"
-        return plugin
-    _register(manager, plugin, entry.load)
+    else:
+        _register(manager, plugin, entry.load)
     return plugin
 
 
 def _register(
     manager: pluggy.PluginManager, plugin: Plugin, load_it: Callable[[], Any]
 ) -> None:
-    module = None
     try:
-        module = load_it()
+        if manager.has_plugin(plugin.name):
+            raise ValueError(  # noqa: TRY301 - handled like any other failure
+                "another plug-in has the same name, and came first; rename this one's "
+                "entry point"
+            )
+        module = call_apart(load_it, LOAD_SECONDS, f"{plugin.name}.loading")
+        hooks = _hooks(manager, module)
         manager.register(module, name=plugin.name)
-        _check(manager, module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises
-        if module is not None and manager.is_registered(module):
-            manager.unregister(module)
+    except Exception as error:  # noqa: BLE001 - whatever it raises
         plugin.state = "failed"
         plugin.note("loading", error)
-        return
-    plugin.module = module
-    plugin.hooks = tuple(
-        sorted(caller.name for caller in manager.get_hookcallers(module) or ())
-    )
+    else:
+        plugin.module, plugin.hooks = module, hooks
 
 
-def _check(manager: pluggy.PluginManager, module: Any) -> None:  # noqa: ANN401
-    """Refuse implementations of hooks that do not exist: a misspelt name is silent."""
-    for caller in manager.get_hookcallers(module) or ():
-        if not caller.has_spec():
-            raise LookupError(
-                f"there is no hook {caller.name!r}; the hooks are: "
-                f"{', '.join(sorted(hook_names()))}"
-            )
+def _hooks(manager: pluggy.PluginManager, module: Any) -> tuple[str, ...]:  # noqa: ANN401
+    """Return the hooks that a plug-in answers; refuse what pluggy lets pass.
+
+    A function that is misspelt, unmarked or async would be silent for ever, and a
+    plug-in that has no hash breaks the calls of all others.
+    """
+    hash(module)
+    known, answered = hook_names(), set[str]()
+    for attribute in dir(module):
+        options = manager.parse_hookimpl_opts(module, attribute)
+        if options is None:
+            continue
+        name = options["specname"] or attribute
+        if name in known:
+            _refuse_lazy(name, getattr(module, attribute), options)
+            answered.add(name)
+        elif not options["optionalhook"]:
+            raise LookupError(f"there is no hook {name!r}; {_the_hooks(known)}")
+    if not answered:
+        raise LookupError(f"it has no function marked @hookimpl; {_the_hooks(known)}")
+    return tuple(sorted(answered))
+
+
+def _refuse_lazy(
+    name: str, function: Callable[..., object], options: pluggy.HookimplOpts
+) -> None:
+    wraps = options["wrapper"] or options["hookwrapper"]
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"hooks are synchronous, and its {name!r} is async")
+    if inspect.isgeneratorfunction(function) and not wraps:
+        raise TypeError(f"its {name!r} yields, and is not marked wrapper=True")
+
+
+def _the_hooks(known: Sequence[str]) -> str:
+    return f"the hooks are: {', '.join(sorted(known))}"
 
 
 def hook_names() -> list[str]:

@@ -6,15 +6,17 @@ nothing but its own contribution. Source: requirement H3.
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 from openclaw_taskmem.domain import packet as core_packet
 from openclaw_taskmem.seams import manager as plugin_manager
-from openclaw_taskmem.seams.apart import call_apart
+from openclaw_taskmem.seams import parts
+from openclaw_taskmem.seams.apart import TookTooLong, call_apart
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
     EvidenceVerifier,
@@ -25,18 +27,20 @@ from taskmem_hookspecs import (
     ResumePacket,
     Sensor,
     Target,
+    TaskmemError,
     TaskStore,
     WakeTransport,
     hookimpl,
 )
-from taskmem_hookspecs.errors import NoProvider, SettingsInvalid, StoreUnavailable
+from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 P = ParamSpec("P")
 
 STRIKES: Final = 3
-"""Failures in a row after which a plug-in is not told any more."""
+"""Failures in a row after which a plug-in is not told through a hook any more."""
+ANY_TRANSPORT: Final = "auto"
 KNOWN_TRANSPORTS: Final = (
     "openclaw-plugin",
     "openclaw-hooks",
@@ -76,11 +80,13 @@ class Seams:
             extra: Names and objects to register besides.
         """
         self._seconds = seconds
+        self._hanging: dict[str, Future[Any]] = {}
         found = plugin_manager.found() if entries is None else entries
         self._manager, self._plugins = plugin_manager.load(found, disabled)
         for name, module in extra:
             self._plugins.append(plugin_manager.add(self._manager, name, module))
-        self._manager.register(_Core, name="core")
+        # Last, and so behind all others; a name that no entry point can have.
+        self._manager.register(_Core, name="= the core")
 
     @property
     def plugins(self) -> Sequence[Plugin]:
@@ -91,35 +97,36 @@ class Seams:
 
     def hears(self, hook: str) -> bool:
         """Whether any plug-in wants to be told through a hook."""
-        return any(hook in plugin.hooks for plugin in self._on())
+        return bool(self._told(hook))
 
     def tell(self, hook: str, **values: object) -> None:
         """Tell every plug-in, each alone; three failures in a row mute it."""
-        for plugin in self._on():
-            if hook not in plugin.hooks:
-                continue
+        for plugin in self._told(hook):
+            call = self._alone(plugin, hook, values)
             try:
-                self._told(self._alone(plugin, hook, self._seconds, **values))
+                call_apart(call, self._seconds, f"{plugin.name}.{hook}")
             except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
                 plugin.note(hook, error)
-                plugin.strikes[hook] = plugin.strikes.get(hook, 0) + 1
-                if plugin.strikes[hook] >= STRIKES:
-                    plugin.state = "muted"
-                    log.warning(
-                        "plug-in %s is muted after %d failures in a row; restart "
-                        "the daemon to hear it again",
-                        plugin.name,
-                        STRIKES,
-                    )
+                self._strike(plugin, hook)
             else:
                 plugin.strikes[hook] = 0
 
+    def _told(self, hook: str) -> list[Plugin]:
+        able = self._in_order(hook)
+        return [plugin for plugin in able if plugin.strikes.get(hook, 0) < STRIKES]
+
     @staticmethod
-    def _told(answers: Any) -> None:  # noqa: ANN401
-        for answer in answers or ():
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise TypeError("hooks are synchronous, and this one is async")
+    def _strike(plugin: Plugin, hook: str) -> None:
+        plugin.strikes[hook] = plugin.strikes.get(hook, 0) + 1
+        if plugin.strikes[hook] == STRIKES:
+            plugin.state = "muted"
+            log.warning(
+                "plug-in %s failed %d times in a row, and %s does not tell it any "
+                "more; restart the daemon to try it again",
+                plugin.name,
+                STRIKES,
+                hook,
+            )
 
     # --- compute ------------------------------------------------------------
 
@@ -128,23 +135,26 @@ class Seams:
         hook = "build_resume_packet"
         call: Callable[..., object] = self._manager.hook.build_resume_packet
         try:
-            answer = call_apart(lambda: call(facts=facts), self._seconds, hook)
-            return _checked_packet(answer, facts)
+            answer = self._apart(
+                hook, self._seconds, lambda: parts.settled(call(facts=facts))
+            )
+            return parts.packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            for plugin in self._suspects(hook, error):
-                plugin.note(hook, error)
+            suspects = self._suspects(hook, error)
+            doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
+            for plugin in suspects:
+                plugin.note(doing, error)
         return core_packet.build(facts)
 
     def _suspects(self, hook: str, error: BaseException) -> list[Plugin]:
-        """Name the plug-ins whose code an error passed, else all that answer."""
-        passed = set[str]()
-        trace = error.__traceback__
-        while trace is not None:
-            passed.add(trace.tb_frame.f_globals.get("__name__", ""))
-            trace = trace.tb_next
-        able = [plugin for plugin in self._on() if hook in plugin.hooks]
-        guilty = [plugin for plugin in able if _module_of(plugin.module) in passed]
-        return guilty or able
+        """Return the plug-in in whose code an error arose; unclear: all that answer."""
+        impls = getattr(self._manager.hook, hook).get_hookimpls()
+        names = {impl.function.__code__: impl.plugin_name for impl in impls}
+        guilty = None
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            guilty = names.get(frame.f_code, guilty)
+        able = self._in_order(hook)
+        return [plugin for plugin in able if guilty in (None, plugin.name)]
 
     # --- provide ------------------------------------------------------------
 
@@ -153,59 +163,70 @@ class Seams:
 
         Raises:
             NoProvider: No plug-in opens such a URL.
-            StoreUnavailable: The one that does could not.
+            TaskmemError: Whatever the one that does says of why it could not.
         """
         hook = "task_store"
         for plugin in self._in_order(hook):
             # A database that cannot be opened is for the operator to read about,
             # not to be passed over in favour of another store.
-            opened = self._first(
-                plugin, hook, _task_store, StoreUnavailable, STORE_SECONDS, url=url
+            opened = self._answers(
+                plugin,
+                hook,
+                parts.is_store,
+                {"url": url},
+                seconds=STORE_SECONDS,
+                passed_on=TaskmemError,
             )
-            if opened is not None:
-                return opened
+            if opened:
+                return opened[0]
         raise NoProvider(
             f"No plug-in opens the database {url.split(':', 1)[0]}:…; install one, or "
-            f"unset TASKMEM_DATABASE_URL. {self._loaded()}"
+            f"unset TASKMEM_DATABASE_URL. {self._roll()}"
         )
 
     def transport(self, name: str) -> WakeTransport:
         """Return the transport of that name.
 
         Raises:
-            SettingsInvalid: There is none; the sentence lists those there are.
+            NoProvider: Any would do, and there is none.
+            SettingsInvalid: There is no such; the sentence lists those there are.
         """
-        for found in self._all("wake_transport", _wake_transport, name=name):
+        for found in self._transports(name):
             return found
-        known = {
-            found.name
-            for probe in (*KNOWN_TRANSPORTS, *(p.name for p in self._on()))
-            for found in self._all("wake_transport", _wake_transport, name=probe)
-        }
+        probes = (ANY_TRANSPORT, *KNOWN_TRANSPORTS, *(p.name for p in self._on()))
+        known = {found.name for probe in probes for found in self._transports(probe)}
+        if not known:
+            raise NoProvider(f"No plug-in carries wakes; install one. {self._roll()}")
         raise SettingsInvalid(
             f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
-            f"transport; use auto or one of: {', '.join(sorted(known)) or 'none'}."
+            f"transport; use {ANY_TRANSPORT} or one of: {', '.join(sorted(known))}."
         )
+
+    def _transports(self, name: str) -> Iterator[WakeTransport]:
+        def plays(answer: object) -> TypeGuard[WakeTransport]:
+            return parts.is_transport(answer) and name in (ANY_TRANSPORT, answer.name)
+
+        return self._all("wake_transport", plays, name=name)
 
     def sensor(self, target: Target) -> Sensor | None:
         """Return what can look at a target; None: nothing can."""
-        return next(self._all("wait_sensor", _sensor, target=target), None)
+        return next(self._all("wait_sensor", parts.is_sensor, target=target), None)
 
     def judges(self, target: Target) -> Sequence[Judge]:
         """Return all that can judge a target, in the order they are asked."""
-        return tuple(self._all("wait_judge", _judge, target=target))
+        return tuple(self._all("wait_judge", parts.is_judge, target=target))
 
     def verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all that can verify a kind of claim."""
-        return tuple(self._all("evidence_verifier", _evidence_verifier, kind=kind))
+        return tuple(self._all("evidence_verifier", parts.is_verifier, kind=kind))
 
     def recall_sources(self) -> Sequence[RecallSource]:
         """Return all sources of recorded history."""
-        return tuple(self._all("recall_source", _recall_source))
+        return tuple(self._all("recall_source", parts.is_recall_source))
 
     def answerers(self) -> Sequence[QueryAnswerer]:
         """Return all that may answer a question about a task."""
-        return tuple(self._all("query_answerer", _query_answerer))
+        return tuple(self._all("query_answerer", parts.is_answerer))
 
     def ask(
         self,
@@ -216,16 +237,21 @@ class Seams:
         **named: P.kwargs,
     ) -> T | None:
         """Call a method of a part under the hooks' limit; None: it failed."""
+        name = f"{type(part).__module__}.{type(part).__qualname__}"
         try:
-            return call_apart(lambda: call(*values, **named), self._seconds, doing)
+            return self._apart(
+                f"{name}.{doing}",
+                self._seconds,
+                lambda: parts.settled(call(*values, **named)),
+            )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            log.warning("%s failed; %s: %r", type(part).__name__, doing, error)
+            log.warning("%s failed; %s: %s", name, doing, plugin_manager.words(error))
             return None
 
     # --- one plug-in at a time ----------------------------------------------
 
     def _on(self) -> list[Plugin]:
-        return [plugin for plugin in self._plugins if plugin.state == "on"]
+        return [plugin for plugin in self._plugins if plugin.hooks]
 
     def _in_order(self, hook: str) -> list[Plugin]:
         """Return the plug-ins that answer a hook, in pluggy's own order of calls."""
@@ -238,89 +264,65 @@ class Seams:
         self, hook: str, plays: Callable[[object], TypeGuard[T]], **values: object
     ) -> Iterator[T]:
         for plugin in self._in_order(hook):
-            answer = self._first(plugin, hook, plays, (), self._seconds, **values)
-            if answer is not None:
-                yield answer
+            yield from self._answers(plugin, hook, plays, values)
 
-    def _first(
+    def _answers(
         self,
         plugin: Plugin,
         hook: str,
         plays: Callable[[object], TypeGuard[T]],
-        passed_on: type[Exception] | tuple[()],
-        seconds: float,
-        **values: object,
-    ) -> T | None:
+        values: Mapping[str, object],
+        *,
+        seconds: float | None = None,
+        passed_on: type[Exception] | tuple[()] = (),
+    ) -> Sequence[T]:
+        """Return what a plug-in answers; nothing when any of it is nonsense."""
+        call = self._alone(plugin, hook, values)
         try:
-            answer = self._alone(plugin, hook, seconds, **values)
-            if isinstance(answer, list):
-                answer = next(iter(answer), None)
-            if answer is None or plays(answer):
-                return answer
-            raise TypeError(  # noqa: TRY301 - handled like any other failure
-                f"answered {type(answer).__name__}, which does not play the part"
+            answers = self._apart(
+                f"{plugin.name}.{hook}", seconds or self._seconds, call
             )
+            return [parts.playing(answer, plays) for answer in answers]
         except passed_on:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             plugin.note(hook, error)
-            return None
+            return ()
 
     def _alone(
-        self,
-        plugin: Plugin,
-        hook: str,
-        seconds: float,
-        **values: object,
-    ) -> Any:  # noqa: ANN401 - checked by the callers
+        self, plugin: Plugin, hook: str, values: Mapping[str, object]
+    ) -> Callable[[], Sequence[object]]:
+        """Return a call of one plug-in, which returns its answers that are not None."""
         others = [
             module
             for _, module in self._manager.list_name_plugin()
-            if module is not None and module is not plugin.module
+            if module is not plugin.module
         ]
         caller = self._manager.subset_hook_caller(hook, others)
-        return call_apart(lambda: caller(**values), seconds, f"{plugin.name}.{hook}")
+        one = caller.spec is not None and caller.spec.opts["firstresult"]
 
-    def _loaded(self) -> str:
+        def call() -> Sequence[object]:
+            answer: Any = caller(**values)
+            answers: Iterable[object] = [answer] if one else answer or ()
+            return [parts.settled(each) for each in answers if each is not None]
+
+        return call
+
+    def _apart(self, name: str, seconds: float, call: Callable[[], T]) -> T:
+        """Call apart; while a call of that name hangs, no other is begun."""
+        hanging = self._hanging.get(name)
+        if hanging is not None and not hanging.done():
+            raise TookTooLong(seconds, hanging)
+        try:
+            return call_apart(call, seconds, name)
+        except TookTooLong as error:
+            self._hanging[name] = error.call
+            raise
+
+    def _roll(self) -> str:
+        """Return which plug-ins there are, and what is wrong with them."""
         names = ", ".join(plugin.name for plugin in self._on()) or "none"
-        return f"Loaded plug-ins: {names}."
-
-
-def _checked_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
-    if not isinstance(answer, ResumePacket):
-        raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
-    if (answer.task_id, answer.wake_id) != (facts.task.task_id, facts.wake_id):
-        raise ValueError("answered with the packet of another task or wake")
-    return answer
-
-
-def _module_of(module: Any) -> str:  # noqa: ANN401
-    return str(getattr(module, "__name__", type(module).__module__))
-
-
-def _task_store(answer: object) -> TypeGuard[TaskStore]:
-    return isinstance(answer, TaskStore)
-
-
-def _wake_transport(answer: object) -> TypeGuard[WakeTransport]:
-    return isinstance(answer, WakeTransport)
-
-
-def _sensor(answer: object) -> TypeGuard[Sensor]:
-    return isinstance(answer, Sensor)
-
-
-def _judge(answer: object) -> TypeGuard[Judge]:
-    return isinstance(answer, Judge)
-
-
-def _evidence_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
-    return isinstance(answer, EvidenceVerifier)
-
-
-def _recall_source(answer: object) -> TypeGuard[RecallSource]:
-    return isinstance(answer, RecallSource)
-
-
-def _query_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
-    return isinstance(answer, QueryAnswerer)
+        ailing = "".join(
+            f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error
+        )
+        return f"Loaded plug-ins: {names}{ailing}."

@@ -7,6 +7,8 @@ Source: design §5.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import NoneType
 from typing import Annotated, Final
 
 from pydantic import (
@@ -183,23 +185,51 @@ def fill(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
 
 
 def _sentence(item: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in item["loc"])
+    """Say what is wrong with one argument, as a person would."""
     kind, given, limits = item["type"], item["input"], item.get("ctx", {})
     said = {
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
         "too_short": "must not be empty",
-        "too_long": f"has too many entries; at most {limits.get('max_length')}",
-        "string_too_long": (
-            f"is too long; at most {limits.get('max_length')} characters"
-        ),
+        "greater_than_equal": f"must be at least {limits.get('ge')}",
+        "less_than_equal": f"must be at most {limits.get('le')}",
     }.get(kind)
-    if said is None and kind.endswith("_type"):
-        wanted = kind.removesuffix("_type").replace("_", " ")
-        said = f"must be of type {wanted}, and is {type(given).__name__}"
+    if kind in ("too_long", "string_too_long"):
+        unit = "characters" if isinstance(given, str) else "entries"
+        most = limits.get("max_length")
+        said = f"is too long; it has {len(given):,} {unit}, and at most {most} are kept"
+    elif kind in _WANTED:
+        said = f"must be {_WANTED[kind]}, and is {_GIVEN[type(given)]}"
     if said is None:
         said = str(item["msg"]).removeprefix("Value error, ")
-    return f"{place} {said}" if place else str(said)
+    return f"{_place(item)} {said}".strip()
+
+
+def _place(item: ErrorDetails) -> str:
+    """Name the argument; entries of a list are counted from 1."""
+    named = [
+        f"entry {part + 1}" if isinstance(part, int) else part for part in item["loc"]
+    ]
+    return " ".join(named)
+
+
+_WANTED: Final = {
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+}
+_GIVEN: Final[Mapping[type, str]] = {
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+    int: "a number",
+    float: "a fraction",
+    bool: "true or false",
+    NoneType: "null",
+}
 
 
 def schema(form: type[Form]) -> dict[str, JsonValue]:

@@ -1,0 +1,94 @@
+"""What counts as a plug-in's answer; everything else is nonsense, and a `TypeError`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from typing import TypeGuard, TypeVar
+
+from taskmem_hookspecs import (
+    EvidenceVerifier,
+    Judge,
+    QueryAnswerer,
+    RecallSource,
+    ResumeFacts,
+    ResumePacket,
+    Sensor,
+    TaskStore,
+    WakeTransport,
+)
+
+T = TypeVar("T")
+
+
+def settled(answer: T) -> T:
+    """Return an answer that is there; refuse the promise of one."""
+    promise: object = answer
+    if isinstance(promise, Coroutine | Generator):
+        promise.close()
+    if isinstance(promise, Awaitable | Generator | AsyncGenerator):
+        kind = type(answer).__name__
+        raise TypeError(f"answered a {kind}; it must be a plain function, not async")
+    return answer
+
+
+def playing(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
+    """Return an answer that plays a part."""
+    if inspect.isclass(answer):
+        raise TypeError(f"answered the class {answer.__name__}, not an object of it")
+    if not plays(answer):
+        raise TypeError(f"answered {type(answer).__name__}, which is not asked for")
+    return answer
+
+
+def packet(answer: object, facts: ResumeFacts) -> ResumePacket:
+    """Return a packet that is one, through and through, and of the right task.
+
+    Raises:
+        ValueError: A field cannot be used, or it is of another task or wake.
+    """
+    if not isinstance(answer, ResumePacket):
+        raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
+    checked = ResumePacket.model_validate(answer.model_dump(warnings=False))
+    if (checked.task_id, checked.wake_id) != (facts.task.task_id, facts.wake_id):
+        raise ValueError("answered with the packet of another task or wake")
+    return checked
+
+
+def is_store(answer: object) -> TypeGuard[TaskStore]:
+    """Whether it plays `TaskStore`."""
+    return isinstance(answer, TaskStore)
+
+
+def is_transport(answer: object) -> TypeGuard[WakeTransport]:
+    """Whether it plays `WakeTransport`, and has a name."""
+    return isinstance(answer, WakeTransport) and _is_name(answer.name)
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip())
+
+
+def is_sensor(answer: object) -> TypeGuard[Sensor]:
+    """Whether it plays `Sensor`."""
+    return isinstance(answer, Sensor)
+
+
+def is_judge(answer: object) -> TypeGuard[Judge]:
+    """Whether it plays `Judge`."""
+    return isinstance(answer, Judge)
+
+
+def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
+    """Whether it plays `EvidenceVerifier`."""
+    return isinstance(answer, EvidenceVerifier)
+
+
+def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
+    """Whether it plays `RecallSource`."""
+    return isinstance(answer, RecallSource)
+
+
+def is_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
+    """Whether it plays `QueryAnswerer`."""
+    return isinstance(answer, QueryAnswerer)

@@ -1,0 +1,47 @@
+"""What every room's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from taskmem_hookspecs.testing import MemoryStore
+from taskmem_sqlmodel.store import SqlStore
+from tests.support.snapshots import JsonSnapshot, TextSnapshot
+from tests.support.world import World
+
+settings.register_profile(
+    "taskmem",
+    deadline=None,
+    derandomize=False,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("taskmem")
+
+
+@pytest.fixture
+def text_snapshot(snapshot: Any) -> Any:
+    return snapshot.use_extension(TextSnapshot)
+
+
+@pytest.fixture
+def json_snapshot(snapshot: Any) -> Any:
+    return snapshot.use_extension(JsonSnapshot)
+
+
+@pytest.fixture
+def world() -> World:
+    """An installation that keeps everything in memory."""
+    return World(MemoryStore())
+
+
+@pytest.fixture
+def real_world(tmp_path: Path) -> Iterator[World]:
+    """An installation on a real database."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'taskmem.db'}")
+    yield World(store)
+    store.close()

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from openclaw_taskmem.domain import answers
+from taskmem_hookspecs import (
+    Linkage,
+    Message,
+    MessageType,
+    QueryFacts,
+    Role,
+    Task,
+    TaskStatus,
+    WaitStatus,
+)
+from taskmem_hookspecs.testing import a_message, a_task, a_wait
+from taskmem_hookspecs.testing.clock import DAWN
+
+NOW = DAWN + timedelta(minutes=5)
+
+
+def summary(task: Task, *messages: Message, waits: tuple[object, ...] = ()) -> str:
+    facts = QueryFacts.model_validate(
+        {"task": task, "messages": messages, "waits": waits, "now": NOW}
+    )
+    return answers.summary(facts)
+
+
+def test_a_sparse_history_still_gives_a_useful_answer() -> None:
+    assert summary(a_task()) == (
+        'No step is done yet. Currently on step 1, "Build it". Remaining: steps 2-3 '
+        "(Test it, Ship it). No blockers noted. Nothing was narrated yet."
+    )
+
+
+def test_what_is_done_where_it_stands_and_what_remains() -> None:
+    told = a_message(content="Step 2 done — pushed")
+    plan = ("1. Build", "2. Push", "3. SSH", "4. Run", "5. Verify")
+
+    assert summary(a_task(plan=plan, done=[0, 1]), told) == (
+        'Completed steps 1-2 (Build, Push). Currently on step 3, "SSH". Remaining: '
+        "steps 4-5 (Run, Verify). No blockers noted. Last message, 5 minutes ago: "
+        '"Step 2 done — pushed".'
+    )
+
+
+def test_the_last_trouble_that_nothing_followed_is_the_blocker() -> None:
+    told = a_message(content="docker push failed: denied")
+    ok = a_message(content="Step 1 done", msg_type=MessageType.PROGRESS)
+
+    assert 'Possible blocker: "docker push failed: denied".' in summary(a_task(), told)
+    assert "No blockers noted." in summary(a_task(), told, ok)
+
+
+@pytest.mark.parametrize(
+    "said", ["Fixed the error", "ran with 0 errors", "no failures"]
+)
+def test_trouble_that_is_over_is_no_blocker(said: str) -> None:
+    assert "No blockers noted." in summary(a_task(), a_message(content=said))
+
+
+def test_an_alert_about_silence_is_no_blocker() -> None:
+    alert = a_message(
+        role=Role.SYSTEM, msg_type=MessageType.STUCK, content="Task appears stuck"
+    )
+    assert "No blockers noted." in summary(a_task(), alert)
+
+
+def test_what_is_waited_for_is_told_with_the_time_left() -> None:
+    wait = a_wait(deadline_at=NOW + timedelta(minutes=3))
+
+    told = summary(a_task(), waits=(wait,))
+
+    assert f"Waiting on {wait.target} ({wait.wait_id}) until" in told
+    assert "3 minutes left" in told
+
+
+def test_how_the_last_wait_ended_is_told_when_none_is_open() -> None:
+    linkage = Linkage(last_wait_state=WaitStatus.ERROR, last_wait_event_at=NOW)
+
+    assert "The last wait ended as error." in summary(a_task(linkage=linkage))
+
+
+def test_a_finished_or_paused_task_says_so() -> None:
+    done = a_task(status=TaskStatus.COMPLETED, done=[0, 1, 2])
+
+    assert summary(done).startswith("The task is completed. Completed steps 1-3 (")
+    assert "All steps are done." in summary(done)
+    assert summary(a_task(status=TaskStatus.PAUSED)).startswith("The task is paused.")
+
+
+def test_a_long_plan_is_counted_not_listed() -> None:
+    plan = tuple(f"Do thing {i}" for i in range(200))
+
+    told = summary(a_task(plan=plan, done=range(150)))
+
+    assert "Completed steps 1-150 (" in told
+    assert "and 144 more)" in told
+    assert len(told) < 2000
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (a_task(), 'Next: step 1, "Build it".'),
+        (
+            a_task(done=[0, 1, 2]),
+            'All steps are done: set status "completed" when the result is checked.',
+        ),
+        (
+            a_task(status=TaskStatus.COMPLETED, done=[0]),
+            "2 steps of the plan stay unmarked.",
+        ),
+    ],
+)
+def test_an_acknowledgement_says_what_comes_next(task: Task, said: str) -> None:
+    assert answers.next_step(task) == said

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain.outbox import Claim, OutboxPolicy
+from taskmem_hookspecs import (
+    Linkage,
+    TaskStatus,
+    Wake,
+    WakeCause,
+    WakeReceipt,
+    WakeState,
+)
+from taskmem_hookspecs.testing import a_task, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY = OutboxPolicy()
+NOW = DAWN + timedelta(minutes=10)
+
+
+def stuck_wake(**changes: object) -> Wake:
+    given = {
+        "cause": WakeCause.STUCK,
+        "state": WakeState.DUE,
+        "task_id": "task_1",
+        "wait_id": None,
+        "created_at": NOW,
+        "due_at": NOW,
+        "version": 1,
+        "text": '[task_stuck_resume] {"task_id":"task_1","name":"n","reason":"r"}',
+    }
+    return a_wake(**(given | changes))
+
+
+def wait_wake(number: int = 1, **changes: object) -> Wake:
+    given = {
+        "wake_id": f"wake_w{number}",
+        "key": f"wait:wait_{number}:1",
+        "cause": WakeCause.WAIT,
+        "wait_id": f"wait_{number}",
+        "text": f"[system] smart_wait resolved (wait_{number}): done. Elapsed: 4s.",
+    }
+    return stuck_wake(**(given | changes))
+
+
+def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> Claim:
+    return outbox.claim(
+        due,
+        {"task_1": a_task(**task)},
+        sent,
+        delivery_id="delivery_1",
+        now=NOW,
+        policy=POLICY,
+    )
+
+
+def test_what_is_due_is_leased_before_it_goes_out() -> None:
+    claimed = claim(stuck_wake())
+
+    (leased,) = claimed.change.wakes
+    assert leased.attempts == 1
+    assert leased.due_at == NOW + timedelta(seconds=POLICY.lease_seconds)
+    assert leased.state is WakeState.DUE
+    assert claimed.delivery is not None
+    assert claimed.delivery.wakes[0].version == leased.version + 1
+
+
+def test_wakes_of_a_session_share_one_message_the_stuck_one_first() -> None:
+    claimed = claim(wait_wake(1), stuck_wake(), wait_wake(2))
+
+    assert claimed.delivery is not None
+    lines = claimed.delivery.message.text.splitlines()
+    assert [line.split("]")[0] for line in lines] == [
+        "[task_stuck_resume",
+        "[system",
+        "[system",
+    ]
+    assert "(wait_1)" in lines[1]
+    assert "(wait_2)" in lines[2]
+
+
+def test_the_most_urgent_stuck_task_leads_then_the_one_idle_for_longest() -> None:
+    tasks = {
+        f"task_{i}": a_task(task_id=f"task_{i}", updated_at=DAWN - timedelta(hours=i))
+        for i in (1, 2, 3)
+    }
+    due = [
+        stuck_wake(wake_id=f"wake_{i}", key=f"k{i}", task_id=f"task_{i}", urgent=i == 1)
+        for i in (2, 3, 1)
+    ]
+    claimed = outbox.claim(due, tasks, (), delivery_id="d", now=NOW, policy=POLICY)
+
+    assert claimed.delivery is not None
+    order = [wake.task_id for wake in claimed.delivery.wakes]
+    assert order == ["task_1", "task_3", "task_2"]
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        {"updated_at": NOW + timedelta(seconds=1)},
+        {"status": TaskStatus.COMPLETED},
+        {"linkage": Linkage(active_wait_ids=("wait_1",))},
+    ],
+)
+def test_an_alert_whose_task_moved_on_is_superseded(moved: dict[str, object]) -> None:
+    claimed = claim(stuck_wake(), **moved)
+
+    assert claimed.delivery is None
+    assert [wake.state for wake in claimed.change.wakes] == ["superseded"]
+    assert [event.kind for event in claimed.change.events] == ["wake_superseded"]
+
+
+def test_the_fifth_message_of_a_minute_is_put_off_until_there_is_room() -> None:
+    sent = tuple(NOW - timedelta(seconds=s) for s in (50, 40, 30, 20))
+
+    claimed = claim(stuck_wake(), sent=sent)
+
+    assert claimed.delivery is None
+    assert claimed.change.wakes[0].due_at == sent[0] + timedelta(minutes=1)
+    assert claimed.change.wakes[0].attempts == 0
+    assert claim(stuck_wake(), sent=sent[1:]).delivery is not None
+
+
+def test_a_waits_wake_is_sent_three_times_then_it_is_unanswered() -> None:
+    wake = wait_wake()
+    gaps = []
+    for _ in range(3):
+        claimed = claim(wake)
+        assert claimed.delivery is not None
+        change = outbox.delivered(
+            claimed.delivery,
+            claimed.delivery.wakes,
+            {},
+            receipt=WakeReceipt(delivered_at=NOW),
+            transport="t",
+            policy=POLICY,
+        )
+        (wake,) = change.wakes
+        assert wake.due_at is not None
+        gaps.append((wake.due_at - NOW).total_seconds())
+
+    assert gaps == [600, 1200, 2400]
+    claimed = claim(wake)
+    assert claimed.delivery is None
+    assert claimed.change.wakes[0].state is WakeState.UNANSWERED
+    assert claimed.change.wakes[0].due_at is None
+
+
+def test_a_stuck_wake_is_not_sent_again_by_the_outbox() -> None:
+    claimed = claim(stuck_wake())
+    assert claimed.delivery is not None
+
+    change = outbox.delivered(
+        claimed.delivery,
+        claimed.delivery.wakes,
+        {"task_1": a_task()},
+        receipt=WakeReceipt(delivered_at=NOW),
+        transport="t",
+        policy=POLICY,
+    )
+
+    assert change.wakes[0].state is WakeState.SENT
+    assert change.wakes[0].due_at is None
+
+
+def test_the_cooldown_counts_from_the_delivery() -> None:
+    claimed = claim(stuck_wake())
+    assert claimed.delivery is not None
+    late = NOW + timedelta(hours=8)
+
+    change = outbox.delivered(
+        claimed.delivery,
+        claimed.delivery.wakes,
+        {"task_1": a_task(last_stuck_alert_at=NOW)},
+        receipt=WakeReceipt(delivered_at=late),
+        transport="t",
+        policy=POLICY,
+    )
+
+    assert change.tasks[0].last_stuck_alert_at == late
+
+
+def test_a_wake_that_was_superseded_on_its_way_counts_as_acknowledged() -> None:
+    claimed = claim(stuck_wake())
+    assert claimed.delivery is not None
+    meanwhile = stuck_wake(state=WakeState.SUPERSEDED, due_at=None, version=3)
+
+    change = outbox.delivered(
+        claimed.delivery,
+        [meanwhile],
+        {"task_1": a_task()},
+        receipt=WakeReceipt(delivered_at=NOW),
+        transport="t",
+        policy=POLICY,
+    )
+
+    assert change.wakes[0].state is WakeState.ACKNOWLEDGED
+    assert change.wakes[0].sent_at == NOW
+    assert change.tasks == ()
+
+
+def test_a_failed_delivery_stays_owed_and_waits_longer_each_time() -> None:
+    waits = []
+    for attempts in (1, 2, 3, 7, 60):
+        change = outbox.failed(
+            [stuck_wake(attempts=attempts)], "gateway down", NOW, POLICY
+        )
+        (wake,) = change.wakes
+        assert wake.state is WakeState.DUE
+        assert wake.last_error == "gateway down"
+        assert wake.due_at is not None
+        waits.append((wake.due_at - NOW).total_seconds())
+
+    assert waits == [5, 10, 20, 300, 300]
+
+
+def test_a_refused_wake_is_never_tried_again() -> None:
+    change = outbox.refused([stuck_wake()], "no such session", NOW)
+
+    assert change.wakes[0].state is WakeState.REFUSED
+    assert change.wakes[0].due_at is None
+    assert change.events[0].kind == "wake_refused"
+
+
+def test_an_agent_that_acts_acknowledges_what_was_sent() -> None:
+    sent = stuck_wake(state=WakeState.SENT)
+
+    (settled,) = outbox.answered([sent], acts=True, moved=False, now=NOW)
+
+    assert settled.state is WakeState.ACKNOWLEDGED
+    assert settled.acknowledged_at == NOW
+    assert outbox.answered([sent], acts=False, moved=True, now=NOW) == ()
+
+
+def test_a_task_that_moves_supersedes_the_alert_that_is_still_due() -> None:
+    due = stuck_wake()
+
+    (settled,) = outbox.answered([due], acts=True, moved=True, now=NOW)
+
+    assert settled.state is WakeState.SUPERSEDED
+    assert outbox.answered([due], acts=True, moved=False, now=NOW) == ()
+    assert outbox.answered([wait_wake()], acts=True, moved=True, now=NOW) == ()
+
+
+def test_more_lines_than_a_message_holds_wait_for_the_next() -> None:
+    due = [wait_wake(i) for i in range(25)]
+
+    claimed = claim(*due)
+
+    assert claimed.delivery is not None
+    assert len(claimed.delivery.wakes) == POLICY.lines

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from taskmem_hookspecs import (
+    Linkage,
+    TaskFacts,
+    TaskStatus,
+    WaitStatus,
+    WakeCause,
+    WakeState,
+)
+from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY = StuckPolicy()
+LATER = DAWN + timedelta(seconds=300)
+
+
+def facts(**changes: object) -> TaskFacts:
+    return TaskFacts(task=a_task(**changes))
+
+
+def test_a_silent_active_task_is_stuck_at_the_threshold() -> None:
+    verdict = stuck.judge(facts(), LATER, POLICY)
+
+    assert verdict is not None
+    assert verdict.idle_seconds == 300
+    assert verdict.reason == "no updates for 5 minutes and no active wait"
+
+
+def test_a_task_is_not_stuck_a_moment_before_the_threshold() -> None:
+    assert stuck.judge(facts(), LATER - timedelta(milliseconds=1), POLICY) is None
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s != "active"])
+def test_only_an_active_task_can_be_stuck(status: TaskStatus) -> None:
+    assert stuck.judge(facts(status=status), LATER, POLICY) is None
+    assert stuck.due_at(a_task(status=status), POLICY) is None
+
+
+def test_a_task_that_waits_is_never_stuck() -> None:
+    waiting = Linkage(active_wait_ids=("wait_1",))
+
+    assert stuck.judge(facts(linkage=waiting), LATER, POLICY) is None
+    assert stuck.due_at(a_task(linkage=waiting), POLICY) is None
+
+
+@given(
+    st.sampled_from(TaskStatus),
+    st.booleans(),
+    st.floats(0, 10_000),
+    st.floats(1, 5_000),
+)
+def test_the_rule_is_the_three_conditions_and_nothing_else(
+    status: TaskStatus, waiting: bool, idle: float, threshold: float
+) -> None:
+    linkage = Linkage(active_wait_ids=("wait_1",) if waiting else ())
+    now = DAWN + timedelta(seconds=idle)
+    policy = StuckPolicy(threshold_seconds=threshold)
+    elapsed = (now - DAWN).total_seconds()
+
+    verdict = stuck.judge(facts(status=status, linkage=linkage), now, policy)
+
+    expected = status == "active" and not waiting and elapsed >= threshold
+    assert (verdict is not None) is expected
+
+
+def test_failed_waits_raise_the_urgency_and_are_named() -> None:
+    waits = tuple(
+        a_wait(
+            wait_id=f"wait_{i}",
+            status=WaitStatus.TIMEOUT,
+            ended_at=DAWN + timedelta(seconds=i),
+        )
+        for i in range(3)
+    )
+    verdict = stuck.judge(TaskFacts(task=a_task(), waits=waits), LATER, POLICY)
+
+    assert verdict is not None
+    assert verdict.urgent
+    assert "the last 3 waits ended without success" in verdict.reason
+
+
+def test_failed_waits_alone_never_make_a_task_stuck() -> None:
+    waits = tuple(
+        a_wait(wait_id=f"wait_{i}", status=WaitStatus.ERROR, ended_at=DAWN)
+        for i in range(9)
+    )
+    now = LATER - timedelta(seconds=1)
+
+    assert stuck.judge(TaskFacts(task=a_task(), waits=waits), now, POLICY) is None
+
+
+def test_a_wait_that_succeeded_ends_the_row_of_failures() -> None:
+    ends = [WaitStatus.TIMEOUT, WaitStatus.RESOLVED, WaitStatus.ERROR]
+    waits = tuple(
+        a_wait(wait_id=f"wait_{i}", status=status, ended_at=DAWN + timedelta(seconds=i))
+        for i, status in enumerate(ends)
+    )
+
+    assert stuck.failed_waits(TaskFacts(task=a_task(), waits=waits)) == 1
+
+
+@pytest.mark.parametrize(
+    ("in_a_row", "expected"),
+    [(1, 900), (2, 1800), (3, 3600), (7, 57_600), (8, 86_400), (1000, 86_400)],
+)
+def test_each_alert_that_changes_nothing_doubles_the_cooldown_up_to_a_day(
+    in_a_row: int, expected: int
+) -> None:
+    task = a_task(alerts_in_a_row=in_a_row, last_stuck_alert_at=DAWN)
+
+    assert stuck.cooldown(task, POLICY) == timedelta(seconds=expected)
+    assert stuck.due_at(task, POLICY) == DAWN + timedelta(seconds=expected)
+
+
+def test_a_touch_keeps_the_running_cooldown() -> None:
+    touched = DAWN + timedelta(seconds=1000)
+    task = a_task(
+        alerts_in_a_row=2,
+        last_stuck_alert_at=DAWN + timedelta(seconds=900),
+        updated_at=touched,
+    )
+
+    assert stuck.due_at(task, POLICY) == DAWN + timedelta(seconds=900 + 1800)
+
+
+@pytest.mark.parametrize(("touched", "in_a_row"), [(True, 1), (False, 3)])
+def test_a_touch_resets_the_growth(touched: bool, in_a_row: int) -> None:
+    alerted = DAWN + timedelta(seconds=900)
+    task = a_task(
+        alerts=2,
+        alerts_in_a_row=2,
+        last_stuck_alert_at=alerted,
+        updated_at=alerted + timedelta(seconds=1) if touched else DAWN,
+    )
+    known = TaskFacts(task=task)
+    now = DAWN + timedelta(days=1)
+    verdict = stuck.judge(known, now, POLICY)
+    assert verdict is not None
+
+    change = stuck.alert(
+        known, verdict, wake_id="wake_9", text="…", packet=None, now=now
+    )
+
+    assert change.tasks[0].alerts_in_a_row == in_a_row
+    assert change.tasks[0].alerts == 3
+    assert change.wakes[0].key == "stuck:task_1:3"
+
+
+def test_an_alert_does_not_touch_the_task() -> None:
+    known = facts()
+    verdict = stuck.judge(known, LATER, POLICY)
+    assert verdict is not None
+
+    change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
+
+    assert change.tasks[0].updated_at == DAWN
+    assert change.messages[0].msg_type == "stuck"
+
+
+def test_an_alert_closes_the_one_before_that_nobody_answered() -> None:
+    old = a_wake(state=WakeState.SENT, cause=WakeCause.STUCK)
+    known = TaskFacts(task=a_task(), wakes=(old,))
+    verdict = stuck.judge(known, LATER, POLICY)
+    assert verdict is not None
+
+    change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
+
+    assert [wake.state for wake in change.wakes] == ["due", "unanswered"]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import texts
+from openclaw_taskmem.domain.jumps import Reading, hold, jump
+from taskmem_hookspecs.testing.clock import DAWN
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-3, "0 seconds"),
+        (1, "1 second"),
+        (59.9, "59 seconds"),
+        (60, "1 minute"),
+        (540, "9 minutes"),
+        (7200, "2 hours"),
+        (90_000, "1 day"),
+        (864_000, "10 days"),
+    ],
+)
+def test_a_duration_is_said_in_its_largest_unit(seconds: float, said: str) -> None:
+    assert texts.duration(seconds) == said
+
+
+def test_steps_are_named_as_a_person_counts_them() -> None:
+    assert texts.step_numbers([4, 0, 1, 2]) == "1-3, 5"
+    assert texts.step_numbers([0]) == "1"
+    assert texts.step_numbers([0, 1]) == "1-2"
+
+
+def test_instants_are_written_in_utc() -> None:
+    there = datetime(2026, 2, 13, 18, 0, 0, 123456, timezone(timedelta(hours=1)))
+
+    assert texts.iso(there) == "2026-02-13T17:00:00Z"
+    assert texts.iso_millis(there) == "2026-02-13T17:00:00.123Z"
+    assert texts.epoch(datetime(1970, 1, 2, tzinfo=UTC)) == 86_400
+    assert texts.epoch(None) is None
+
+
+@given(st.text(max_size=300), st.integers(3, 200))
+def test_a_clipped_text_is_a_beginning_that_fits(text: str, size: int) -> None:
+    clipped = texts.clip(text, size)
+
+    assert texts.json_size(clipped) <= size
+    if clipped != text:
+        assert clipped.endswith("…")
+        assert text.startswith(clipped[:-1])
+
+
+def test_a_steps_own_number_is_not_said_twice() -> None:
+    assert texts.step_name("2. Push it") == '"Push it"'
+    assert texts.step_name("Step 3: Run") == '"Run"'
+    assert texts.step_name("3.11 install") == '"3.11 install"'
+
+
+@pytest.mark.parametrize(
+    ("wall", "passed", "jumped"),
+    [(60, 60, 0), (64, 60, 0), (3660, 60, 3600), (-3540, 60, -3600), (0, 4, 0)],
+)
+def test_a_jump_is_what_the_wall_moved_beyond_the_time_that_passed(
+    wall: float, passed: float, jumped: float
+) -> None:
+    before = Reading(DAWN, 10.0)
+    after = Reading(DAWN + timedelta(seconds=wall), 10.0 + passed)
+
+    assert jump(before, after) == jumped
+
+
+def test_after_a_jump_nobody_is_stuck_for_at_most_one_threshold() -> None:
+    assert hold(28_800, 300) == 300
+    assert hold(20, 300) == 20
+    assert hold(-3600, 300) == 0

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from openclaw_taskmem.domain import lifecycle, revisions
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.updates import Wish, update
+from taskmem_hookspecs import (
+    Change,
+    InvalidArguments,
+    TaskFacts,
+    TaskStatus,
+    WakeCause,
+    WakeState,
+)
+from taskmem_hookspecs.errors import TaskEnded
+from taskmem_hookspecs.testing import a_task, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+NOW = DAWN + timedelta(minutes=1)
+
+
+def after(wish: Wish, **task: object) -> Change:
+    return update(TaskFacts(task=a_task(**task)), wish, NOW)[0]
+
+
+def test_a_message_is_kept_and_touches_the_task() -> None:
+    change = after(Wish(message="Pushing"))
+
+    assert change.messages[0].content == "Pushing"
+    assert change.messages[0].role == "agent"
+    assert change.messages[0].msg_type == "text"
+    assert change.tasks[0].updated_at == NOW
+    assert change.tasks[0].message_count == 1
+
+
+def test_a_message_that_marks_a_step_is_progress() -> None:
+    change = after(Wish(message="Step 2 done"))
+
+    assert change.messages[0].msg_type == "progress"
+    assert change.tasks[0].done == {1}
+
+
+def test_explicit_marks_count_from_one() -> None:
+    change = after(Wish(completed_steps=(1, 3), reopened_steps=(2,)), done=[1])
+
+    assert change.tasks[0].done == {0, 2}
+
+
+def test_what_is_reopened_explicitly_is_not_marked_by_the_message() -> None:
+    change = after(Wish(message="Step 1 done", reopened_steps=(1,)), done=[0])
+
+    assert change.tasks[0].done == frozenset()
+
+
+@pytest.mark.parametrize("number", [0, -1, 4])
+@pytest.mark.parametrize("field", ["completed_steps", "reopened_steps"])
+def test_one_number_out_of_range_refuses_the_whole_update(
+    number: int, field: str
+) -> None:
+    with pytest.raises(InvalidArguments, match="steps 1 to 3"):
+        after(Wish.model_validate({field: (1, number), "message": "x"}))
+
+
+def test_a_step_cannot_be_completed_and_reopened_at_once() -> None:
+    with pytest.raises(InvalidArguments, match="Step 2"):
+        after(Wish(completed_steps=(1, 2), reopened_steps=(2,)))
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
+def test_an_ended_task_keeps_a_message_and_changes_nothing_else(
+    status: TaskStatus,
+) -> None:
+    change = after(Wish(message="Step 1 done"), status=status)
+
+    (task,) = change.tasks
+    assert change.messages[0].content == "Step 1 done"
+    assert task == a_task(status=status, message_count=1)
+
+
+def test_marks_on_an_ended_task_are_refused() -> None:
+    with pytest.raises(TaskEnded, match="active"):
+        after(Wish(completed_steps=(1,)), status=TaskStatus.COMPLETED)
+
+
+def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
+    wish = Wish(status=TaskStatus.ACTIVE, message="Step 1 done")
+
+    change = after(wish, status=TaskStatus.FAILED)
+
+    assert change.tasks[0].status == "active"
+    assert change.tasks[0].done == {0}
+    assert change.messages[1].msg_type == "lifecycle"
+    assert change.messages[1].content == "Reopened: failed → active"
+
+
+def test_a_status_change_is_logged_with_both_ends() -> None:
+    change = after(Wish(status=TaskStatus.COMPLETED))
+
+    (logged,) = [event for event in change.events if event.kind == "status_changed"]
+    assert logged.data == {"from": "active", "to": "completed"}
+    assert change.messages[0].content == "Status: active → completed"
+
+
+def test_the_same_status_again_says_nothing_in_the_thread() -> None:
+    assert after(Wish(status=TaskStatus.ACTIVE)).messages == ()
+
+
+def test_a_task_without_a_session_takes_over_the_callers_and_keeps_it() -> None:
+    caller = Caller(session_key="agent:main:work")
+
+    assert after(Wish(message="x", caller=caller)).tasks[0].session_key == (
+        "agent:main:work"
+    )
+    kept = after(Wish(message="x", caller=caller), session_key="agent:main:main")
+    assert kept.tasks[0].session_key == "agent:main:main"
+
+
+@pytest.mark.parametrize(
+    ("caller", "task_session", "acknowledged"),
+    [
+        (Caller(), "agent:main:main", True),
+        (Caller(person=True), None, True),
+        (Caller(person=True), "agent:main:main", False),
+        (Caller(person=True, session_key="agent:main:main"), "agent:main:main", True),
+        (Caller(person=True, session_key="agent:other"), "agent:main:main", False),
+    ],
+)
+def test_a_person_acknowledges_only_in_the_name_of_the_session(
+    caller: Caller, task_session: str | None, acknowledged: bool
+) -> None:
+    wake = a_wake(state=WakeState.SENT, cause=WakeCause.STUCK)
+    facts = TaskFacts(task=a_task(session_key=task_session), wakes=(wake,))
+
+    change, _ = update(facts, Wish(message="x", caller=caller), NOW)
+
+    assert [w.state for w in change.wakes] == ["acknowledged"] * acknowledged
+
+
+def test_a_clock_that_went_back_does_not_age_a_task() -> None:
+    earlier = DAWN - timedelta(hours=1)
+
+    change, _ = update(TaskFacts(task=a_task()), Wish(message="x"), earlier)
+
+    assert change.tasks[0].updated_at == DAWN
+
+
+@pytest.mark.parametrize("word", ["canceled", "cancelled", " Canceled "])
+def test_both_spellings_of_cancelled_are_one_status(word: str) -> None:
+    assert lifecycle.parse_status(word) is TaskStatus.CANCELLED
+
+
+def test_an_unknown_status_is_refused_with_the_allowed_ones() -> None:
+    with pytest.raises(
+        InvalidArguments, match="active, paused, completed, failed, cancelled"
+    ):
+        lifecycle.parse_status("bogus")
+
+
+def test_a_revision_writes_the_row_the_plan_the_message_and_the_event() -> None:
+    facts = TaskFacts(task=a_task(done=[0, 1]))
+
+    change, task, remap = revisions.revise(
+        facts, ("1. Build it", "Ship it"), "no tests", NOW, caller=Caller()
+    )
+
+    assert task.done == {0}
+    assert task.updated_at == NOW
+    assert [step.step for step in remap.dropped] == [2]
+    assert change.revisions[0].old_plan == ("Build it", "Test it", "Ship it")
+    assert change.revisions[0].new_plan == ("1. Build it", "Ship it")
+    assert change.revisions[0].author == "agent"
+    assert change.messages[0].content == "Plan revised: no tests"
+    assert change.messages[0].msg_type == "plan"
+    assert change.messages[0].role == "system"
+    assert change.events[0].kind == "plan_revised"
+
+
+def test_the_plan_of_an_ended_task_is_not_revised() -> None:
+    facts = TaskFacts(task=a_task(status=TaskStatus.COMPLETED))
+
+    with pytest.raises(TaskEnded, match="active"):
+        revisions.revise(facts, ("x",), "y", NOW, caller=Caller())

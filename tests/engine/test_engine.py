@@ -1,0 +1,461 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine import recover, sweep, tell, wakes
+from openclaw_taskmem.engine.ids import new_id
+from taskmem_hookspecs import (
+    Change,
+    Conflict,
+    QueryFacts,
+    Recollection,
+    StoreBusy,
+    TaskFacts,
+    TaskStatus,
+    WaitStatus,
+    Wake,
+    WakeReceipt,
+    WakeState,
+    hookimpl,
+)
+from taskmem_hookspecs.errors import TaskNotFound
+from taskmem_hookspecs.testing import MemoryStore
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.world import PERSON, World, packet_of
+
+THRESHOLD = 300
+
+
+def test_eight_agents_at_once_lose_no_message_and_no_mark(real_world: World) -> None:
+    task = real_world.register(plan=[f"Step {i}" for i in range(8)])
+
+    def narrate(number: int) -> None:
+        for i in range(5):
+            real_world.narrate(task, f"Step {number} done, look {i}")
+
+    threads = [threading.Thread(target=narrate, args=(i + 1,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(real_world.thread(task)) == 40
+    assert real_world.task(task).message_count == 40
+    assert real_world.task(task).done == set(range(8))
+
+
+def test_twenty_waits_opened_at_once_are_all_linked(real_world: World) -> None:
+    task = real_world.register()
+    threads = [
+        threading.Thread(target=real_world.open_wait, args=(task,)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(real_world.task(task).linkage.active_wait_ids) == 8
+    for wait in real_world.store.list_waits(None, task, 100):
+        real_world.end_wait(wait)
+    assert real_world.task(task).linkage.active_wait_ids == ()
+
+
+def test_a_person_who_acts_moves_the_task_and_answers_for_nobody(world: World) -> None:
+    task = world.register(session_key="agent:main:main")
+    world.pass_time(THRESHOLD)
+
+    world.call("task_update", PERSON, task_id=task, message="I looked")
+    assert [w.state for w in world.wakes()] == ["sent"]
+
+    world.call("task_update", task_id=task, query="where am I?")
+    assert [w.state for w in world.wakes()] == ["acknowledged"]
+
+
+def test_a_question_acknowledges_and_touches_nothing(world: World) -> None:
+    task = world.register()
+    world.pass_time(THRESHOLD)
+    before = world.task(task)
+
+    world.call("task_update", task_id=task, query="where am I?")
+
+    assert world.task(task) == before
+    assert [w.state for w in world.wakes()] == ["acknowledged"]
+
+
+def test_a_task_with_broken_facts_keeps_no_other_from_its_alert(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = world.register("bad"), world.register("good")
+    read = world.store.read_task
+
+    def broken(task_id: str) -> TaskFacts:
+        if task_id == bad:
+            raise ValueError("nonsense in the row")
+        return read(task_id)
+
+    monkeypatch.setattr(world.store, "read_task", broken)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+
+    assert [wake.task_id for wake in world.wakes()] == [good]
+
+
+def test_a_store_that_is_busy_stops_the_pass_and_the_next_one_catches_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = world.register()
+    world.clock.tick(THRESHOLD)
+    with monkeypatch.context() as patch:
+
+        def busy(_change: Change) -> None:
+            raise StoreBusy("locked")
+
+        patch.setattr(world.store, "commit", busy)
+        with pytest.raises(StoreBusy):
+            world.sweep()
+    world.sweep()
+
+    assert [wake.task_id for wake in world.wakes()] == [task]
+
+
+def test_an_alert_that_could_not_be_delivered_for_long_tells_the_newer_story(
+    world: World,
+) -> None:
+    task = world.register()
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    for _ in range(30):
+        for delivery in world.claim():
+            wakes.failed(world.shell, delivery, "gateway down")
+        world.clock.tick(60)
+        world.sweep()
+
+    (owed,) = world.wakes(WakeState.DUE)
+    assert owed.key == f"stuck:{task}:1"
+    assert owed.last_error == "gateway down"
+    assert "no updates for 3" in packet_of(owed.text)["reason"]
+    world.clock.tick(600)
+    (sent,) = world.deliver()
+    assert sent.wake_id == owed.wake_id
+    assert world.task(task).last_stuck_alert_at == world.clock.now()
+    assert len([line for line in world.thread(task) if line[1] == "stuck"]) == 1
+
+
+def test_two_daemons_on_one_store_send_one_message() -> None:
+    store = MemoryStore()
+    first = World(store)
+    second = World(store, first.clock)
+    first.register()
+    first.clock.tick(THRESHOLD)
+    first.sweep()
+    second.sweep()
+
+    claimed = [*first.claim(), *second.claim()]
+
+    assert len(claimed) == 1
+    assert len(first.wakes()) == 1
+
+
+def test_two_daemons_that_look_at_the_same_instant_alert_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.clock.tick(THRESHOLD)
+    other = World(world.store, world.clock)
+    other._numbers = iter(range(500, 600))
+    commit = world.store.commit
+    overtaken: list[int] = []
+
+    def late(change: Change) -> None:
+        if not overtaken:
+            overtaken.append(1)
+            other.sweep()
+        commit(change)
+
+    monkeypatch.setattr(world.store, "commit", late)
+    world.sweep()
+
+    assert len(world.wakes()) == 1
+
+
+def test_a_claim_that_was_never_settled_is_due_again_after_its_lease(
+    world: World,
+) -> None:
+    world.register()
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    assert len(world.claim()) == 1
+
+    world.clock.tick(world.shell.outbox.lease_seconds - 1)
+    assert world.claim() == []
+    world.clock.tick(1)
+    (again,) = world.claim()
+    assert again.message.attempts == 2
+
+
+def test_an_agent_that_acts_while_the_message_is_on_its_way_is_not_alerted_again(
+    world: World,
+) -> None:
+    task = world.register()
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    (delivery,) = world.claim()
+    world.narrate(task)
+
+    receipt = WakeReceipt(delivered_at=world.clock.now())
+    wakes.delivered(world.shell, delivery, receipt, "test")
+
+    assert [w.state for w in world.wakes()] == ["acknowledged"]
+
+
+def test_four_messages_a_minute_to_a_session_and_the_rest_later(world: World) -> None:
+    for i in range(6):
+        wait = world.open_wait(None)
+        world.end_wait(wait, observation=f"look {i}")
+        world.deliver()
+        world.clock.tick(1)
+    assert len(world.received) == 4
+
+    world.clock.tick(60)
+    world.deliver()
+    assert len(world.received) == 5
+    assert len(world.received[-1].text.splitlines()) == 2
+
+
+def test_stuck_tasks_of_one_session_share_a_message_and_keep_their_own_rows(
+    world: World,
+) -> None:
+    tasks = [world.register(f"task {i}") for i in range(3)]
+    other = world.register("elsewhere", session_key="agent:main:other")
+
+    arrived = world.pass_time(THRESHOLD)
+
+    assert len(arrived) == 2
+    shared = next(wake for wake in arrived if wake.session_key is None)
+    packet = packet_of(shared.text)
+    named = {packet["task_id"]} | {also["task_id"] for also in packet["also_stuck"]}
+    assert named == set(tasks)
+    assert {wake.task_id for wake in world.wakes(WakeState.SENT)} == {*tasks, other}
+    world.narrate(tasks[1])
+    assert len(world.wakes(WakeState.ACKNOWLEDGED)) == 1
+
+
+def test_unfinished_waits_wakes_are_resent_until_they_are_unanswered(
+    world: World,
+) -> None:
+    wait = world.open_wait(None)
+    world.end_wait(wait)
+
+    arrived = world.pass_time(3 * 3600)
+
+    assert len(arrived) == 3
+    assert [w.state for w in world.wakes()] == ["unanswered"]
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    @hookimpl
+    def on_task_registered(self, task: Any) -> None:
+        self.heard.append(f"registered {task.name}")
+
+    @hookimpl
+    def on_wait_resolved(self, wait: Any, outcome: Any, task: Any) -> None:
+        self.heard.append(f"{outcome.status} {wait.target} {task and task.name}")
+
+    @hookimpl
+    def on_stuck(self, task: Any, verdict: Any, packet: Any) -> None:
+        self.heard.append(f"stuck {task.name}, {verdict.reason}, {packet.task_id}")
+
+
+def test_plugins_are_told_once_in_order_of_what_was_committed() -> None:
+    listener = Listener()
+    world = World(plugins=[("listener", listener)])
+    task = world.register("deploy")
+    world.end_wait(world.open_wait(task))
+    world.pass_time(THRESHOLD)
+
+    while tell.tell(world.shell):
+        pass
+    tell.tell(world.shell)
+
+    assert listener.heard == [
+        "registered deploy",
+        "resolved pty:build deploy",
+        f"stuck deploy, no updates for 5 minutes and no active wait, {task}",
+    ]
+
+
+def test_a_change_that_was_refused_is_never_told() -> None:
+    listener = Listener()
+    world = World(plugins=[("listener", listener)])
+    world.register("kept")
+    with pytest.raises(Conflict):
+        world.store.commit(
+            Change(
+                tasks=(
+                    world.store.list_tasks(None, 1)[0].model_copy(
+                        update={"version": 99}
+                    ),
+                )
+            )
+        )
+    tell.tell(world.shell)
+
+    assert listener.heard == ["registered kept"]
+
+
+def test_a_crash_before_the_bookmark_tells_again() -> None:
+    listener = Listener()
+    world = World(plugins=[("listener", listener)])
+    world.register("deploy")
+
+    class Crash(Exception):
+        pass
+
+    def crash(_change: Change) -> None:
+        raise Crash
+
+    commit = world.store.commit
+    world.store.commit = crash  # type: ignore[method-assign]
+    with pytest.raises(Crash):
+        tell.tell(world.shell)
+    world.store.commit = commit  # type: ignore[method-assign]
+    tell.tell(world.shell)
+
+    assert listener.heard == ["registered deploy"] * 2
+
+
+def test_a_changed_threshold_reschedules_every_active_task() -> None:
+    world = World()
+    task = world.register()
+    recover.reschedule(world.shell)
+    eager = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=10))
+
+    assert recover.reschedule(eager.shell) == 1
+    assert recover.reschedule(eager.shell) == 0
+    assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=10)
+
+
+def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
+    task = world.register()
+    world.clock.tick(hours=5)
+    world.narrate(task)
+    world.clock.jump(-4 * 3600)
+
+    recover.reschedule(world.shell, force=True)
+
+    assert world.pass_time(THRESHOLD)[0].task_id == task
+
+
+def test_a_task_that_was_due_too_early_is_put_off_without_an_alert(
+    world: World,
+) -> None:
+    task = world.register()
+    slow = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=3000))
+    world.clock.tick(THRESHOLD)
+
+    assert sweep.sweep(slow.shell) == 1
+    assert world.wakes() == []
+    assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=3000)
+
+
+class Oracle:
+    def answer(self, facts: QueryFacts, query: str) -> str | None:
+        return f"{facts.task.name}: {query}?" if query == "why" else None
+
+
+class Answering:
+    @hookimpl
+    def query_answerer(self) -> Oracle:
+        return Oracle()
+
+
+def test_a_plugin_may_answer_a_question_better() -> None:
+    world = World(plugins=[("oracle", Answering())])
+    task = world.register("deploy")
+
+    better = world.call("task_update", task_id=task, query="why")
+    ordinary = world.call("task_update", task_id=task, query="where")
+
+    assert better["summary"] == "deploy: why?"
+    assert ordinary["summary"].startswith("No step is done yet.")
+
+
+class Recorder:
+    def __init__(self, confidence: float) -> None:
+        self.confidence = confidence
+
+    def recall(
+        self, query: str, limit: int, recency_bias: float
+    ) -> Sequence[Recollection]:
+        return [
+            Recollection(
+                timestamp=DAWN,
+                duration_seconds=45,
+                confidence=self.confidence,
+                summary=f"{query} {recency_bias}",
+            )
+        ] * limit
+
+
+class Recording:
+    def __init__(self, confidence: float) -> None:
+        self.confidence = confidence
+
+    @hookimpl
+    def recall_source(self) -> Recorder:
+        return Recorder(self.confidence)
+
+
+def test_what_all_sources_recall_is_merged_best_first() -> None:
+    world = World(plugins=[("a", Recording(0.2)), ("b", Recording(0.9))])
+
+    answer = world.call("memory_recall", query="ssh", limit=2)
+
+    assert [item["confidence"] for item in answer["results"]] == [0.9, 0.9]
+
+
+def test_without_a_source_recall_says_how_to_switch_one_on(world: World) -> None:
+    answer = world.call("memory_recall", query="ssh")
+
+    assert answer["results"] == []
+    assert "recall_source" in answer["message"]
+
+
+def test_what_was_answered_wrongly_named_is_not_found(world: World) -> None:
+    with pytest.raises(TaskNotFound):
+        world.narrate("task_none")
+
+
+def test_ids_sort_by_the_time_they_were_made() -> None:
+    made = [new_id("task", DAWN + timedelta(milliseconds=i)) for i in range(50)]
+
+    assert made == sorted(made)
+    assert len({new_id("task", DAWN) for _ in range(1000)}) == 1000
+    assert all(len(item) == len("task_") + 16 for item in made)
+
+
+def test_a_paused_task_is_left_alone_until_it_is_active_again(world: World) -> None:
+    task = world.register()
+    world.call("task_update", task_id=task, status="paused")
+    assert world.pass_time(10 * THRESHOLD) == []
+
+    world.call("task_update", task_id=task, status="active")
+    assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
+
+
+def test_a_wake_on_its_way_names_its_session(world: World) -> None:
+    world.register(session_key="agent:main:work-2")
+    (wake,) = world.pass_time(THRESHOLD)
+    assert isinstance(wake, Wake)
+    assert wake.session_key == "agent:main:work-2"
+    assert world.store.list_tasks(TaskStatus.ACTIVE, 5)
+    assert not world.store.list_waits(WaitStatus.WATCHING, None, 5)

@@ -1,0 +1,293 @@
+"""The engine under any order of calls, failures and crashes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from openclaw_taskmem.domain import plan, stuck, waits
+from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.engine import recover, wakes
+from taskmem_hookspecs import (
+    Change,
+    TaskStatus,
+    TaskStore,
+    WaitStatus,
+    WakeCause,
+    WakeReceipt,
+    WakeState,
+)
+from taskmem_hookspecs.errors import TaskEnded
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_sqlmodel.store import SqlStore
+from tests.support.world import World
+
+STEPS = ["Build", "Push", "Run", "Verify", "Announce"]
+ENDINGS = [s for s in WaitStatus if s is not WaitStatus.WATCHING]
+
+
+class Crash(Exception):
+    """The process ended here."""
+
+
+class Mortal:
+    """A store whose process may end just before or just after a commit."""
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self.fate: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, change: Change) -> None:
+        fate, self.fate = self.fate, None
+        if fate == "before":
+            raise Crash
+        self._store.commit(change)
+        if fate == "after":
+            raise Crash
+
+
+class Engine(RuleBasedStateMachine):
+    tasks = Bundle("tasks")
+    waits_ = Bundle("waits")
+    claimed = Bundle("claimed")
+
+    def make_store(self) -> TaskStore:
+        return MemoryStore()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.store = Mortal(self.make_store())
+        self.world = World(self.store, self.clock)
+        self.said: Counter[tuple[str, str]] = Counter()
+        self.alerts: dict[str, datetime] = {}
+        self.number = 0
+
+    def restart(self) -> None:
+        numbers = self.world._numbers
+        self.world = World(self.store, self.clock)
+        self.world._numbers = numbers
+        recover.reschedule(self.world.shell)
+
+    @initialize()
+    def start(self) -> None:
+        recover.reschedule(self.world.shell)
+
+    @rule(target=tasks, steps=st.integers(1, 5), session=st.sampled_from([None, "s"]))
+    def register(self, steps: int, session: str | None) -> str:
+        given = {"session_key": session} if session else {}
+        return self.world.register(plan=STEPS[:steps], **given)
+
+    @rule(
+        task=tasks,
+        step=st.integers(1, 6),
+        fate=st.sampled_from([None, "before", "after"]),
+    )
+    def narrate(self, task: str, step: int, fate: str | None) -> None:
+        self.number += 1
+        text = f"Step {step} done, note {self.number}"
+        self.store.fate = fate
+        try:
+            self.world.narrate(task, text)
+        except Crash:
+            self.restart()
+        self.store.fate = None
+        if fate != "before":
+            self.said[task, text] += 1
+
+    @rule(task=tasks, steps=st.permutations(STEPS), count=st.integers(1, 5))
+    def revise(self, task: str, steps: list[str], count: int) -> None:
+        before = self.world.task(task)
+        done = {before.plan[i] for i in before.done}
+        try:
+            self.world.call(
+                "task_plan_update", task_id=task, new_plan=steps[:count], reason="r"
+            )
+        except TaskEnded:
+            assert before.status.terminal
+            return
+        after = self.world.task(task)
+        assert {after.plan[i] for i in after.done} == done & set(after.plan)
+
+    @rule(task=tasks, status=st.sampled_from(TaskStatus))
+    def move(self, task: str, status: TaskStatus) -> None:
+        self.world.call("task_update", task_id=task, status=status.value)
+
+    @rule(target=waits_, task=tasks)
+    def open_wait(self, task: str) -> Any:
+        try:
+            return self.world.open_wait(task)
+        except TaskEnded:
+            return multiple()
+
+    @rule(
+        wait=waits_,
+        status=st.sampled_from(ENDINGS),
+        fate=st.sampled_from([None, "before", "after"]),
+    )
+    def end_wait(self, wait: Any, status: WaitStatus, fate: str | None) -> None:
+        self.store.fate = fate
+        try:
+            self.world.end_wait(wait, status)
+        except Crash:
+            self.restart()
+        self.store.fate = None
+
+    @rule(seconds=st.sampled_from([1, 59, 299, 300, 901, 5000, 90_000]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.tick(seconds)
+
+    @rule(fate=st.sampled_from([None, "before", "after"]))
+    def sweep(self, fate: str | None) -> None:
+        before = {wake.key for wake in self.world.wakes()}
+        self.store.fate = fate
+        try:
+            self.world.sweep()
+        except Crash:
+            self.restart()
+        self.store.fate = None
+        now = self.clock.now()
+        for wake in self.world.wakes():
+            if wake.key in before or wake.cause is not WakeCause.STUCK:
+                continue
+            facts = self.store.read_task(wake.task_id or "")
+            assert stuck.judge(facts, now, self.world.shell.stuck) is not None
+            last = self.alerts.get(wake.task_id or "")
+            cooldown = timedelta(seconds=self.world.shell.stuck.cooldown_seconds)
+            assert last is None or now - last >= cooldown
+            self.alerts[wake.task_id or ""] = now
+
+    @rule(target=claimed)
+    def claim(self) -> Any:
+        return multiple(*self.world.claim())
+
+    @rule(delivery=consumes(claimed), fate=st.sampled_from([None, "before", "after"]))
+    def take(self, delivery: Delivery, fate: str | None) -> None:
+        now = self.clock.now()
+        self.store.fate = fate
+        try:
+            receipt = WakeReceipt(delivered_at=now)
+            wakes.delivered(self.world.shell, delivery, receipt, "test")
+        except Crash:
+            self.restart()
+        self.store.fate = None
+        for wake in delivery.wakes:
+            if wake.cause is WakeCause.STUCK and fate != "before":
+                current = self.store.read_wakes([wake.wake_id])[0]
+                if current.state is WakeState.SENT:
+                    self.alerts[wake.task_id or ""] = now
+
+    @rule(delivery=consumes(claimed))
+    def lose(self, delivery: Delivery) -> None:
+        wakes.failed(self.world.shell, delivery, "gateway down")
+
+    @rule()
+    def crash(self) -> None:
+        self.restart()
+
+    # --- what always holds ------------------------------------------------------
+
+    @invariant()
+    def linkage_is_the_open_waits(self) -> None:
+        for task in self.world.store.list_tasks(None, 1000):
+            facts = self.world.store.read_task(task.task_id)
+            assert task.linkage == waits.linkage(facts.waits)
+
+    @invariant()
+    def progress_is_the_plan_and_disjoint(self) -> None:
+        for task in self.world.store.list_tasks(None, 1000):
+            told = plan.progress(task)
+            current = () if told.current is None else (told.current,)
+            together = [*told.completed, *current, *told.remaining]
+            assert sorted(together) == list(range(len(task.plan)))
+
+    @invariant()
+    def every_answered_message_is_there_once(self) -> None:
+        stored = Counter(
+            (m.task_id, m.content)
+            for task in self.world.store.list_tasks(None, 1000)
+            for m in self.world.store.read_thread(task.task_id)
+            if m.role == "agent"
+        )
+        assert stored == self.said
+
+    @invariant()
+    def message_counts_are_true(self) -> None:
+        for task in self.world.store.list_tasks(None, 1000):
+            thread = self.world.store.read_thread(task.task_id)
+            assert task.message_count == len(thread)
+
+    @invariant()
+    def each_ended_wait_owes_one_wake_and_has_one_message(self) -> None:
+        owed = Counter(w.wait_id for w in self.world.wakes() if w.wait_id)
+        ended = self.world.store.list_waits(None, None, 1000)
+        for wait in ended:
+            silent = wait.status in (WaitStatus.WATCHING, WaitStatus.CANCELLED)
+            assert owed[wait.wait_id] == (0 if silent else 1)
+            told = [
+                m
+                for m in self.world.store.read_thread(wait.task_id or "")
+                if m.msg_type == "wait" and wait.wait_id in m.content
+            ]
+            assert len(told) == (0 if wait.status is WaitStatus.WATCHING else 1)
+
+    @invariant()
+    def nobody_who_rests_or_waits_has_a_look_coming(self) -> None:
+        for task in self.world.store.list_tasks(None, 1000):
+            awake = task.status is TaskStatus.ACTIVE and not (
+                task.linkage.active_wait_ids
+            )
+            assert (task.stuck_due_at is not None) is awake
+
+    def teardown(self) -> None:
+        """Whatever happened, what is owed arrives once the gateway is there."""
+        self.store.fate = None
+        self.restart()
+        for _ in range(200):
+            if not self.world.wakes(WakeState.DUE):
+                break
+            self.clock.tick(121)
+            self.world.deliver()
+        assert self.world.wakes(WakeState.DUE) == []
+        self.close()
+
+    def close(self) -> None:
+        pass
+
+
+class EngineOnSqlite(Engine):
+    def make_store(self) -> TaskStore:
+        self.folder = TemporaryDirectory()
+        self.sql = SqlStore(f"sqlite:///{Path(self.folder.name) / 'taskmem.db'}")
+        return self.sql
+
+    def close(self) -> None:
+        self.sql.close()
+        self.folder.cleanup()
+
+
+TestEngine = Engine.TestCase
+TestEngine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestEngineOnSqlite = pytest.mark.timeout(300)(EngineOnSqlite.TestCase)
+TestEngineOnSqlite.settings = settings(
+    max_examples=12, stateful_step_count=30, deadline=None
+)

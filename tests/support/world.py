@@ -1,0 +1,153 @@
+"""A whole installation in one process: real store, real seams, a clock to turn."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine import sweep, waits, wakes
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import (
+    Task,
+    TaskStore,
+    Wait,
+    WaitOutcome,
+    WaitStatus,
+    Wake,
+    WakeReceipt,
+    WakeState,
+)
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+
+AGENT = Caller()
+PERSON = Caller(person=True)
+PLAN = ["Build the image", "Push it", "Run it", "Verify the site"]
+
+
+class World:
+    """What an agent, a daemon and a gateway do, one verb each."""
+
+    def __init__(
+        self,
+        store: TaskStore | None = None,
+        clock: FakeClock | None = None,
+        *,
+        stuck: StuckPolicy | None = None,
+        plugins: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.clock = clock or FakeClock()
+        self.received: list[Wake] = []
+        self._numbers: Iterator[int] = itertools.count(1)
+        self.shell = Shell(
+            store=self.store,
+            seams=Seams(entries=[], extra=plugins, seconds=5),
+            clock=self.clock,
+            stuck=stuck or StuckPolicy(),
+            outbox=OutboxPolicy(),
+            new_id=self._id,
+        )
+
+    def _id(self, kind: str, _now: datetime) -> str:
+        return f"{kind}_{next(self._numbers):04d}"
+
+    # --- the agent ------------------------------------------------------------
+
+    def call(
+        self, tool: str, caller: Caller = AGENT, **given: object
+    ) -> dict[str, Any]:
+        return catalog.call(self.shell, tool, given, caller)
+
+    def register(self, name: str = "Deploy coursefolio", **given: object) -> str:
+        plan = given.pop("plan", PLAN)
+        return str(self.call("task_register", name=name, plan=plan, **given)["task_id"])
+
+    def narrate(self, task_id: str, message: str = "Still at it.") -> dict[str, Any]:
+        return self.call("task_update", task_id=task_id, message=message)
+
+    # --- the waits, by a stand-in for whoever watches --------------------------
+
+    def open_wait(self, task_id: str | None, timeout: float = 300.0) -> Wait:
+        return waits.open_wait(
+            self.shell,
+            target="pty:build",
+            wake_when="the build finishes",
+            timeout_seconds=timeout,
+            poll_seconds=2.0,
+            task_id=task_id,
+            session_key=None,
+        )
+
+    def end_wait(
+        self,
+        wait: Wait,
+        status: WaitStatus = WaitStatus.RESOLVED,
+        observation: str = "Build finished.",
+    ) -> bool:
+        outcome = WaitOutcome(
+            status=status, observation=observation, elapsed_seconds=47.4
+        )
+        return waits.end_wait(self.shell, wait.wait_id, outcome)
+
+    # --- the daemon -------------------------------------------------------------
+
+    def sweep(self) -> int:
+        return sweep.sweep(self.shell)
+
+    def claim(self) -> Sequence[Delivery]:
+        return wakes.claim(self.shell)
+
+    def deliver(self) -> list[Wake]:
+        """Send what is due, and return the messages that arrived."""
+        arrived: list[Wake] = []
+        for delivery in self.claim():
+            receipt = WakeReceipt(delivered_at=self.clock.now())
+            wakes.delivered(self.shell, delivery, receipt, "test")
+            arrived.append(delivery.message)
+        self.received += arrived
+        return arrived
+
+    def daemon(self) -> list[Wake]:
+        """Do what the daemon does when something is due."""
+        self.sweep()
+        return self.deliver()
+
+    def pass_time(self, seconds: float, step: float = 60.0) -> list[Wake]:
+        """Let time pass, the daemon looking all the while."""
+        arrived: list[Wake] = []
+        left = seconds
+        while left > 0:
+            self.clock.tick(min(step, left))
+            left -= step
+            arrived += self.daemon()
+        return arrived
+
+    # --- looking ----------------------------------------------------------------
+
+    def task(self, task_id: str) -> Task:
+        return self.store.read_task(task_id).task
+
+    def thread(self, task_id: str) -> list[tuple[str, str, str]]:
+        return [
+            (m.role.value, m.msg_type.value, m.content)
+            for m in self.store.read_thread(task_id)
+        ]
+
+    def wakes(self, *states: WakeState) -> list[Wake]:
+        return list(self.store.list_wakes(states or None, None, 1000))
+
+
+def packet_of(text: str) -> dict[str, Any]:
+    """Return the packet in a message's first line."""
+    line = text.splitlines()[0]
+    marker, _, body = line.partition(" ")
+    assert marker == "[task_stuck_resume]"
+    return dict(json.loads(body))
