@@ -1,0 +1,176 @@
+"""The command line, through its front door, on a daemon of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from openclaw_taskmem.faces.cli import cli
+
+COMMANDS = sorted(cli.commands)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tm-") as folder:
+        yield Path(folder)
+        taskmem(Path(folder), "daemon", "stop")
+
+
+def taskmem(
+    home: Path, *words: str, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("TASKMEM_")}
+    return subprocess.run(
+        [sys.executable, "-m", "openclaw_taskmem", *words],
+        env=clean
+        | {"TASKMEM_HOME": str(home), "TASKMEM_WAKE_TRANSPORT": "stdout"}
+        | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def document(home: Path, *words: str) -> Any:
+    run = taskmem(home, *words)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_explains_itself(command: str, text_snapshot: Any) -> None:
+    words = [command, "--help"] if command else ["--help"]
+
+    run = CliRunner().invoke(cli, words, prog_name="taskmem", terminal_width=80)
+
+    assert run.exit_code == 0
+    assert run.output == text_snapshot
+
+
+def test_a_task_is_seen_from_every_side(home: Path) -> None:
+    given = json.dumps({"name": "Deploy", "plan": ["Build", "Push"]})
+    task = document(home, "call", "task_register", given)["task_id"]
+    update = json.dumps({"task_id": task, "message": "Step 1 done"})
+    assert document(home, "call", "task_update", update)["acknowledged"] is True
+    revised = json.dumps(
+        {"task_id": task, "new_plan": ["Build", "Ship"], "reason": "simpler"}
+    )
+    document(home, "call", "task_plan_update", revised)
+
+    shown = document(home, "show", task, "--json")
+    assert shown["plan"] == ["Build", "Ship"]
+    assert shown["steps"][0] == {"step": 1, "text": "Build", "done": True}
+    assert [m["content"] for m in shown["messages"]] == [
+        "Step 1 done",
+        "Plan revised: simpler",
+    ]
+    assert shown["revisions"][0]["reason"] == "simpler"
+    assert shown["metadata"] == {
+        "active_wait_ids": [],
+        "last_wait_event_at": None,
+        "last_wait_state": None,
+    }
+    assert {"waits", "wakes"} <= set(shown)
+    listed = document(home, "list", "--json")
+    assert task in [item["task_id"] for item in listed["tasks"]]
+    kinds = [event["kind"] for event in document(home, "events", "--json")]
+    assert kinds[:3] == ["task_registered", "task_updated", "plan_revised"]
+    assert document(home, "waits", "--json") == []
+    assert document(home, "wakes", "--all", "--json") == []
+    assert [p["name"] for p in document(home, "plugins", "--json")] == [
+        "openclaw",
+        "sqlmodel",
+    ]
+    assert len(document(home, "tools", "--json")) == 5
+    status = document(home, "status", "--json")
+    assert status["running"] is True
+    assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(
+        status
+    )
+    for words in (["list"], ["show", task], ["events"], ["plugins"], ["tools"]):
+        run = taskmem(home, *words)
+        assert run.returncode == 0
+        assert run.stdout.strip()
+        assert "Traceback" not in run.stderr
+
+
+def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
+    given = json.dumps(
+        {"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]}
+    )
+    task = document(home, "call", "task_register", given)["task_id"]
+
+    for words in (["list"], ["show", task]):
+        out = taskmem(home, *words).stdout
+        assert "\u001b" not in out
+        assert "\u0007" not in out
+        assert "\u202e" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["call", "task_list", "{nonsense"], "no JSON"),
+        (["call", "task_list", "[]"], "JSON object"),
+        (["call", "task_forget"], "There is no tool"),
+        (["call", "task_list", '{"limit": 0}'], "limit must be at least 1"),
+        (["show", "task_none"], "There is no task task_none"),
+        (["events", "--limit", "0"], "limit must be a whole number from 1"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence_and_status_1(
+    home: Path, words: list[str], said: str
+) -> None:
+    run = taskmem(home, *words)
+
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert said in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_without_a_daemon_status_says_so_and_starts_none(tmp_path: Path) -> None:
+    run = taskmem(tmp_path / "none", "status")
+    assert run.returncode == 3
+    assert "No daemon runs" in run.stdout
+    as_json = taskmem(tmp_path / "none", "status", "--json")
+    assert as_json.returncode == 3
+    assert json.loads(as_json.stdout)["running"] is False
+    assert not (tmp_path / "none").exists()
+
+
+def test_stopping_what_does_not_run_is_no_error(tmp_path: Path) -> None:
+    run = taskmem(tmp_path / "none", "daemon", "stop")
+
+    assert run.returncode == 0
+    assert "No daemon runs" in run.stdout
+
+
+def test_detach_starts_one_and_says_which(tmp_path: Path) -> None:
+    home = Path(tempfile.mkdtemp(prefix="tm-"))
+    try:
+        run = taskmem(home, "daemon", "--detach")
+        assert run.returncode == 0
+        pid = document(home, "status", "--json")["pid"]
+        assert str(pid) in run.stdout
+    finally:
+        assert taskmem(home, "daemon", "stop").returncode == 0
+
+
+def test_the_demo_tells_the_whole_story_and_leaves_nothing(tmp_path: Path) -> None:
+    run = taskmem(tmp_path, "demo", TMPDIR=str(tmp_path))
+
+    assert run.returncode == 0, run.stderr
+    assert "[task_stuck_resume]" in run.stdout
+    assert "The wake is acknowledged." in run.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,156 @@
+"""The house keeps its shape."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem import __version__
+from taskmem_hookspecs import specs
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("openclaw_taskmem", "hookspecs", "plugins")
+LINES = 400
+
+
+def sources() -> list[Path]:
+    return [path for root in SOURCES for path in (ROOT / root).rglob("*.py")]
+
+
+def test_a_file_that_needs_a_second_subject_is_two_files() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in sources()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize("root", ["hookspecs", "plugins", "tests"])
+def test_the_source_roots_are_folders_and_no_packages(root: str) -> None:
+    assert not (ROOT / root / "__init__.py").exists()
+
+
+def hooks() -> dict[str, list[str]]:
+    return {
+        name: list(inspect.signature(item).parameters)
+        for name, item in vars(specs).items()
+        if hasattr(item, "openclaw_taskmem_spec")
+    }
+
+
+def test_every_hook_is_documented_with_its_arguments() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    documented = {
+        name: [part.strip() for part in given.split(",") if part.strip()]
+        for name, given in re.findall(r"^### (\w+)\((.*)\)$", text, re.MULTILINE)
+    }
+    assert documented == hooks()
+
+
+def test_every_firstresult_hook_says_that_it_stops_at_the_first_result() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    for name in hooks():
+        options = getattr(specs, name).openclaw_taskmem_spec
+        said = "Stops at the first result that is not None" in " ".join(
+            (inspect.getdoc(getattr(specs, name)) or "").split()
+        )
+        assert said is bool(options["firstresult"]), name
+        section = text.split(f"### {name}(")[1].split("###")[0]
+        assert ("Stops at the first result" in section) is said, name
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status"], ["mcp", "--help"]])
+def test_a_face_starts_without_the_heavy_libraries(
+    words: list[str], tmp_path: Path
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "openclaw_taskmem", *words],
+        capture_output=True,
+        text=True,
+        env={"TASKMEM_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+    assert run.returncode in (0, 3), run.stderr
+    loaded = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in run.stderr.splitlines()
+    }
+    heavy = {
+        "sqlalchemy",
+        "sqlmodel",
+        "alembic",
+        "pydantic",
+        "mcp",
+        "pluggy",
+        "asyncio",
+    }
+    assert loaded & heavy == set()
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
+    assert sorted(listed) == sorted(path.name for path in folder.glob("0*.md"))
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    from openclaw_taskmem.config import Settings
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    unsaid = {"warnings", "judge_timeout_seconds", "tools"}
+    for name in set(Settings.__dataclass_fields__) - unsaid:
+        assert f"`TASKMEM_{name.upper()}`" in text
+
+
+def test_links_between_the_documents_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_skill_names_the_tools_there_are() -> None:
+    from openclaw_taskmem.tools.catalog import TOOLS
+
+    text = (ROOT / "SKILL.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(task_\w+)`", text)) - {"task_id"}
+    assert named <= {tool.name for tool in TOOLS}
+    assert {"task_register", "task_update", "task_plan_update", "task_list"} <= named
+
+
+def test_the_wheel_holds_the_packages_and_the_skill_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"),
+            *("--wheel-dir", str(tmp_path), str(ROOT)),
+        ],
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
+    dist = f"openclaw_taskmem-{__version__}"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    built = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    packages = {Path(package).name for package in built}
+    assert tops == packages | {f"{dist}.dist-info", f"{dist}.data"}
+    skill = "share/openclaw-taskmem/skills/task-memory/SKILL.md"
+    assert f"{dist}.data/data/{skill}" in names
+    assert any(name.endswith("migrations/env.py") for name in names)
+    assert "taskmem_hookspecs/py.typed" in names
+
+
+def test_the_built_in_plugins_come_in_by_the_same_door_as_everyones() -> None:
+    found = importlib.metadata.entry_points(group="openclaw_taskmem")
+    assert {entry.name for entry in found} >= {"openclaw", "sqlmodel"}

@@ -1,0 +1,64 @@
+"""What a third party writes; it must type-check, and is never run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import UTC, datetime
+
+from taskmem_hookspecs import (
+    QueryFacts,
+    ResumeFacts,
+    ResumePacket,
+    StuckVerdict,
+    Task,
+    Wake,
+    WakeReceipt,
+    WakeTransport,
+    WakeUndelivered,
+    hookimpl,
+)
+from taskmem_hookspecs.testing import TransportSuite, check_plugin
+
+
+class Ntfy:
+    name = "ntfy"
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        if not wake.text:
+            raise WakeUndelivered("nothing to say")
+        return WakeReceipt(delivered_at=datetime.now(UTC), note=wake.key)
+
+
+@hookimpl
+def wake_transport(name: str) -> WakeTransport | None:
+    return Ntfy() if name in ("auto", "ntfy") else None
+
+
+@hookimpl
+def on_stuck(task: Task, verdict: StuckVerdict) -> None:
+    steps: list[str] = [step.text for step in task.steps]
+    assert len(steps) < verdict.idle_seconds
+
+
+@hookimpl(wrapper=True)
+def build_resume_packet(
+    facts: ResumeFacts,
+) -> Generator[None, ResumePacket, ResumePacket]:
+    packet = yield
+    return packet.model_copy(update={"extra": {"branch": facts.task.metadata["b"]}})
+
+
+class Oracle:
+    def answer(self, facts: QueryFacts, query: str) -> str | None:
+        return f"{facts.task.name}: {query}" if facts.waits else None
+
+
+class TestNtfy(TransportSuite):
+    def make_transport(self, tmp_path: object) -> WakeTransport:
+        return Ntfy()
+
+
+def test_my_hooks() -> None:
+    import third_party_plugin
+
+    check_plugin(third_party_plugin)
