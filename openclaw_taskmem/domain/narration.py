@@ -57,7 +57,7 @@ _TAIL: Final = (
     r"|with(?:out(?: any)?| no) (?:errors|issues|problems)|[🎉🚀👍🥳]"
     rf"|in [0-9.]++ ?(?:m?s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?)\b|{_TICK}))*+"
 )
-_SUBJECT: Final = re.compile(rf"{_OPENER}{_REF}(?P<be>{_BE})?{_ADVERB} {_DONE}{_TAIL}")
+_SUBJECT: Final = re.compile(rf"{_OPENER}{_REF}{_BE}?{_ADVERB} {_DONE}{_TAIL}")
 _OBJECT: Final = re.compile(
     rf"{_OPENER}(?P<who>(?:i|we)(?:'ve| have)? |(?:i'm|i am|we're|we are|have) )?"
     r"(?:(?:just|now|already|also|successfully|finally) )*+"

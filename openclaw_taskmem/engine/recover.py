@@ -6,14 +6,16 @@ Recovery puts things back to be looked at; it never does what they are about.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Task
+from taskmem_hookspecs import Bookmark, Change, Task, WakeState
 from taskmem_hookspecs.errors import Conflict
 
 BOOKMARK: Final = "stuck_policy"
 BATCH: Final = 500
+MOST_WAKES: Final = 10_000
 
 
 def reschedule(shell: Shell, *, force: bool = False) -> int:
@@ -21,7 +23,7 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
 
     Done when the settings are others than those that the stored instants rest
     on, and when `force` says that the wall clock went back: then no task may
-    have been touched in what is now the future.
+    have been touched in what is now the future, and no owed wake waits for it.
     """
     policy = shell.stuck.model_dump_json()
     if not force and shell.store.read_bookmark(BOOKMARK) == policy:
@@ -33,8 +35,21 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
             shell.commit(Change(tasks=tuple(_not_ahead(shell, t) for t in batch)))
         except Conflict:
             _one_by_one(shell, batch)
+    if force:
+        for wake in shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES):
+            shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
     shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=policy),)))
     return seen
+
+
+def _deliver_now(shell: Shell, wake_id: str) -> None:
+    now = shell.clock.now()
+    owed = tuple(
+        wake.model_copy(update={"due_at": min(wake.due_at, now)})
+        for wake in shell.store.read_wakes([wake_id])
+        if wake.state is WakeState.DUE and wake.due_at is not None
+    )
+    shell.commit(Change(wakes=owed))
 
 
 def _one_by_one(shell: Shell, batch: Sequence[Task]) -> None:

@@ -1,0 +1,272 @@
+"""The loops under a clock that is turned by hand: no sleep, no daemon process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.engine.shell import Due
+from taskmem_hookspecs import (
+    StoreBusy,
+    Wake,
+    WakeReceipt,
+    WakeRefused,
+    WakeState,
+    WakeTransport,
+    WakeUndelivered,
+)
+from taskmem_hookspecs.testing import FakeClock
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.world import World
+
+THRESHOLD = 300
+
+
+class Gateway:
+    """A transport that does as it is told."""
+
+    name = "test"
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.received: list[Wake] = []
+        self.fails: Callable[[Wake], Exception | None] = lambda _: None
+        self.hangs: set[str | None] = set()
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        if wake.session_key in self.hangs:
+            await asyncio.Event().wait()
+        error = self.fails(wake)
+        if error is not None:
+            raise error
+        self.received.append(wake)
+        return WakeReceipt(delivered_at=self._clock.now())
+
+
+async def inline(call: Callable[..., Any], *values: Any) -> Any:
+    return call(*values)
+
+
+@asynccontextmanager
+async def running(
+    world: World, transport: WakeTransport, longest: float = 60
+) -> AsyncIterator[None]:
+    """Run the loops, told of the world's commits as the daemon's are."""
+    loops: list[Loops] = []
+
+    def nudge(due: Due) -> None:
+        for one in loops:
+            one.nudge(due)
+
+    object.__setattr__(world.shell, "nudge", nudge)
+    loops.append(Loops(world.shell, transport, inline, longest=longest))
+    task = asyncio.create_task(loops[0].run())
+    await world.clock.advance(0)
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def gateway(world: World) -> Gateway:
+    return Gateway(world.clock)
+
+
+async def test_a_stuck_task_is_found_when_it_becomes_due_not_a_sweep_later(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        task = world.register()
+        await world.clock.advance(THRESHOLD - 1)
+        assert gateway.received == []
+        await world.clock.advance(2)
+
+    assert [wake.task_id for wake in gateway.received] == [task]
+    (wake,) = world.wakes()
+    assert wake.created_at - DAWN <= timedelta(seconds=THRESHOLD + 1)
+    assert wake.state is WakeState.SENT
+
+
+async def test_a_whole_night_of_silence_is_seven_alerts(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(hours=10)
+
+    # At 5 min, then after 15 min, 30 min, 1 h, 2 h, 4 h; the next would be at 15.8 h.
+    assert len(gateway.received) == 6
+
+
+async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
+    world: World, gateway: Gateway
+) -> None:
+    gateway.fails = lambda _: WakeUndelivered("gateway down")
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 600)
+        (owed,) = world.wakes(WakeState.DUE)
+        assert owed.attempts > 3
+        assert owed.last_error == "gateway down"
+        gateway.fails = lambda _: None
+        await world.clock.advance(301)
+
+    assert len(gateway.received) == 1
+    assert world.wakes(WakeState.SENT)[0].last_error is None
+
+
+async def test_a_transport_that_raises_anything_at_all_loses_nothing(
+    world: World, gateway: Gateway
+) -> None:
+    gateway.fails = lambda _: KeyError("a bug")
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 60)
+        (owed,) = world.wakes(WakeState.DUE)
+        assert "KeyError" in (owed.last_error or "")
+
+
+async def test_what_is_refused_is_not_tried_again(
+    world: World, gateway: Gateway
+) -> None:
+    tries: list[Wake] = []
+
+    def refuse(wake: Wake) -> Exception:
+        tries.append(wake)
+        return WakeRefused("no such session")
+
+    gateway.fails = refuse
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 600)
+
+    assert len(tries) == 1
+    assert [w.state for w in world.wakes()] == ["refused"]
+
+
+async def test_a_session_whose_delivery_hangs_delays_no_other(
+    world: World, gateway: Gateway
+) -> None:
+    gateway.hangs = {"agent:main:hanging"}
+    async with running(world, gateway):
+        world.register("hanging", session_key="agent:main:hanging")
+        other = world.register("other", session_key="agent:main:other")
+        await world.clock.advance(THRESHOLD + 2)
+
+        assert [wake.task_id for wake in gateway.received] == [other]
+        (owed,) = world.wakes(WakeState.DUE)
+        assert owed.session_key == "agent:main:hanging"
+
+
+async def test_a_delivery_that_is_cut_off_by_the_end_is_due_again_soon(
+    world: World, gateway: Gateway
+) -> None:
+    gateway.hangs = {None}
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 2)
+
+    (owed,) = world.wakes(WakeState.DUE)
+    assert owed.last_error == "the daemon stopped while it was being delivered"
+    assert owed.due_at is not None
+    assert owed.due_at - world.clock.now() <= timedelta(seconds=5)
+
+
+async def test_a_store_that_is_busy_for_a_while_only_delays(
+    world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise StoreBusy("locked")
+
+    async with running(world, gateway):
+        task = world.register()
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "stuck_due", busy)
+            await world.clock.advance(THRESHOLD + 60)
+            assert gateway.received == []
+        await world.clock.advance(10)
+
+    assert [wake.task_id for wake in gateway.received] == [task]
+
+
+async def test_after_a_suspend_the_agent_gets_the_time_it_would_have_had(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(60)
+        world.clock.jump(8 * 3600)
+        await world.clock.advance(THRESHOLD - 10)
+        assert gateway.received == []
+        await world.clock.advance(130)
+
+    assert len(gateway.received) == 1
+
+
+async def test_a_clock_that_goes_back_loses_no_alert(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        task = world.register()
+        await world.clock.advance(30)
+        world.clock.jump(-6 * 3600)
+        await world.clock.advance(60 + THRESHOLD + 2)
+
+    assert [wake.task_id for wake in gateway.received] == [task]
+
+
+async def test_a_clock_that_goes_back_keeps_no_owed_wake_waiting(
+    world: World, gateway: Gateway
+) -> None:
+    gateway.fails = lambda _: WakeUndelivered("gateway down")
+    async with running(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 5)
+        gateway.fails = lambda _: None
+        world.clock.jump(-6 * 3600)
+        await world.clock.advance(400)
+
+    assert len(gateway.received) == 1
+
+
+async def test_an_alarm_that_rings_between_looking_and_resting_is_heard() -> None:
+    clock = FakeClock()
+    alarm = Alarm(clock, 60)
+    alarm.arm()
+    alarm.ring(clock.now())
+    await asyncio.sleep(0)
+
+    await asyncio.wait_for(alarm.rest(None), 5)
+
+
+async def test_an_alarm_for_later_than_planned_wakes_nobody() -> None:
+    clock = FakeClock()
+    alarm = Alarm(clock, 60)
+    alarm.arm()
+    rest = asyncio.create_task(alarm.rest(DAWN + timedelta(seconds=10)))
+    await clock.advance(1)
+    alarm.ring(DAWN + timedelta(seconds=30))
+    await clock.advance(8)
+    assert not rest.done()
+    await clock.advance(1)
+    assert rest.done()
+
+
+async def test_an_alarm_for_sooner_than_planned_wakes_at_its_instant() -> None:
+    clock = FakeClock()
+    alarm = Alarm(clock, 60)
+    alarm.arm()
+    rest = asyncio.create_task(alarm.rest(None))
+    await clock.advance(1)
+    alarm.ring(DAWN + timedelta(seconds=5))
+    await clock.advance(3)
+    assert not rest.done()
+    await clock.advance(1)
+    assert rest.done()
