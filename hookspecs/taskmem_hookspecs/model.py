@@ -144,7 +144,10 @@ class Linkage(Value):
     active_wait_ids: tuple[str, ...] = ()
     """The waits that are watching, oldest first."""
     last_wait_event_at: Instant | None = None
-    """When a wait of the task was last opened, changed or ended; None: never."""
+    """When a wait of the task was last opened, changed or ended; None: never.
+
+    A store keeps whole seconds of it.
+    """
     last_wait_state: WaitStatus | None = None
     """What state that left the wait in; None: there was no wait."""
 

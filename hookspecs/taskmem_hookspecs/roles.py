@@ -98,7 +98,7 @@ class TaskStore(Protocol):
         ...
 
     def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
-        """Return the wakes with these ids, in no order; an unknown id is passed over."""
+        """Return the wakes with these ids, in no order; unknown ids are passed over."""
         ...
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
@@ -146,7 +146,9 @@ class TaskStore(Protocol):
         """Write all of a change, durably, or none of it.
 
         Raises:
-            Conflict: A version moved; nothing of the change was written.
+            Conflict: A version moved, or a wake's key is taken; nothing of the
+                change was written.
+            TaskNotFound: It belongs to a task that does not exist; likewise.
             StoreFull: There is no room; nothing of the change was written.
         """
         ...

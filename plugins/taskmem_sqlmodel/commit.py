@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -18,6 +18,10 @@ from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
 from taskmem_sqlmodel import rows, statements
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.translation import moved, translated
+
+_INTERRUPTED: Final = StoreUnavailable(
+    "The write was interrupted, so it may not be kept; read again, then try again."
+)
 
 
 @dataclass(eq=False)
@@ -28,7 +32,7 @@ class _Ticket:
     called: threading.Event = field(default_factory=threading.Event)
     """Set when it is decided, or when it is this one's turn to lead."""
     decided: bool = False
-    refusal: BaseException | None = None
+    refusal: Exception | None = None
     """Why it was not written; None: it was, once it is decided."""
 
 
@@ -50,64 +54,90 @@ class GroupCommit:
             self._gathered.append(ticket)
             leads, self._led = not self._led, True
         if not leads:
-            ticket.called.wait()
+            self._wait(ticket)
         if not ticket.decided:
             self._lead()
         if ticket.refusal is not None:
             raise ticket.refusal
 
+    def write(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
+        """Write changes in one transaction; only who leads may call this.
+
+        Returns:
+            Why each was refused; None: it is durable.
+
+        Raises:
+            StoreBusy: None of them was written; so for the other two.
+            StoreFull: There is no room.
+            StoreUnavailable: The database cannot be reached or written.
+        """
+        try:
+            with translated():
+                if self._connection is None:
+                    self._connection = self._database.writer()
+                with self._connection.begin():
+                    if len(changes) == 1:
+                        self._write(self._connection, changes[0])
+                        return [None]
+                    return [self._try(self._connection, one) for one in changes]
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            self.close()
+            raise
+
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection; the next change makes it anew."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _wait(self, ticket: _Ticket) -> None:
+        """Wait for a decision or a call to lead; one who leaves calls the next."""
+        try:
+            ticket.called.wait()
+        except BaseException:
+            with self._gate:
+                if ticket in self._gathered:
+                    self._gathered.remove(ticket)
+                called = ticket.called.is_set() and not ticket.decided
+            if called:
+                self._hand_over()
+            raise
 
     def _lead(self) -> None:
         """Write what has gathered, then hand over to the next leader."""
         with self._gate:
             group, self._gathered = self._gathered, []
+        refusals: Sequence[Exception | None] = [_INTERRUPTED] * len(group)
         try:
-            self._write_group(group)
+            refusals = self.write([ticket.change for ticket in group])
         except Exception as error:  # noqa: BLE001 - each caller raises it
-            _refuse(group, error)
-        except BaseException:
-            _refuse(group, StoreUnavailable("The write was interrupted; try again."))
-            raise
+            refusals = [error] * len(group)
         finally:
-            self._hand_over(group)
+            for ticket, refusal in zip(group, refusals, strict=True):
+                ticket.refusal = refusal
+                ticket.decided = True
+                ticket.called.set()
+            self._hand_over()
 
-    def _hand_over(self, group: Sequence[_Ticket]) -> None:
+    def _hand_over(self) -> None:
         with self._gate:
-            successors = self._gathered[:1]
-            self._led = bool(successors)
-        for ticket in group:
-            ticket.decided = True
-        for ticket in (*group, *successors):
-            ticket.called.set()
+            self._led = bool(self._gathered)
+            for successor in self._gathered[:1]:
+                successor.called.set()
 
-    def _write_group(self, group: Sequence[_Ticket]) -> None:
+    def _try(self, connection: sa.Connection, change: Change) -> Exception | None:
+        """Write a change so that a refusal takes no other change with it."""
+        connection.exec_driver_sql("SAVEPOINT one")
         try:
             with translated():
-                connection = self._connect()
-                with connection.begin():
-                    if len(group) == 1:
-                        self._write(connection, group[0].change)
-                    else:
-                        self._write_apart(connection, group)
+                self._write(connection, change)
         except (StoreBusy, StoreFull, StoreUnavailable):
-            self.close()
             raise
-
-    def _write_apart(self, connection: sa.Connection, group: Sequence[_Ticket]) -> None:
-        """Write each so that one which is refused takes no other with it."""
-        for ticket in group:
-            try:
-                with translated(), connection.begin_nested():
-                    self._write(connection, ticket.change)
-            except (StoreBusy, StoreFull, StoreUnavailable):
-                raise
-            except Exception as error:  # noqa: BLE001 - its caller raises it
-                ticket.refusal = error
+        except Exception as error:  # noqa: BLE001 - its caller raises it
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
+            return error
+        connection.exec_driver_sql("RELEASE SAVEPOINT one")
+        return None
 
     def _write(self, connection: sa.Connection, change: Change) -> None:
         for task in change.tasks:
@@ -125,12 +155,6 @@ class GroupCommit:
         _add(connection, statements.EVENTS, map(rows.event_params, change.events))
         for bookmark in change.bookmarks:
             connection.execute(self._set_bookmark, dict(bookmark))
-
-    def _connect(self) -> sa.Connection:
-        """Return the connection; it is made anew after it failed."""
-        if self._connection is None:
-            self._connection = self._database.writer()
-        return self._connection
 
 
 def _put(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:
@@ -150,10 +174,3 @@ def _add(
 ) -> None:
     if new := list(lines):
         connection.execute(statements.INSERT[table], new)
-
-
-def _refuse(group: Iterable[_Ticket], error: Exception) -> None:
-    """Give each caller an error of its own, for each will add its own traceback."""
-    for ticket in group:
-        ticket.refusal = copy(error).with_traceback(error.__traceback__)
-        ticket.refusal.__cause__ = error.__cause__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, suppress
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +19,12 @@ from sqlalchemy.pool import NullPool
 from taskmem_hookspecs import StoreUnavailable
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_sqlmodel import schema
-from taskmem_sqlmodel.translation import damaged, translated
+from taskmem_sqlmodel.translation import translated
 
 BUSY_TIMEOUT: Final = 5.0
 """How long to wait for another process's lock, unless told otherwise. Seconds."""
+
+_OWNER_ONLY: Final = 0o600
 
 _WRITERS_LOCK: Final = 0x7461736B6D656D
 """Names PostgreSQL's advisory lock: `taskmem` in ASCII."""
@@ -83,13 +86,22 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         if address.get_backend_name() == "sqlite":
             path = _path(address)
             _prepare_file(path)
+            ready = _is_newest(_read_only(path, busy_timeout))
+            _close_to_others(path)
             database = Database(_sqlite_engine(address, busy_timeout))
             _switch_to_wal(database)
         else:
             database = Database(_postgresql_engine(address, busy_timeout))
-        with database.writer() as connection, connection.begin():
-            schema.bring_to_head(connection)
+            ready = _is_newest(database.engine)
+        if not ready:
+            with database.writer() as connection, connection.begin():
+                schema.bring_to_head(connection)
     return database
+
+
+def _is_newest(engine: sa.Engine) -> bool:
+    with engine.connect() as connection:
+        return schema.is_newest(connection)
 
 
 def _address(url: str) -> sa.URL:
@@ -117,26 +129,28 @@ def _path(address: sa.URL) -> Path:
 
 
 def _prepare_file(path: Path) -> None:
-    """Make sure that there is a file which only its owner reads, and look at it.
+    """Make sure that there is a file.
 
     SQLite gives its other two files the permissions of this one. A file that
-    exists is never opened from here but through SQLite: closing it would let go
-    of the locks that this process holds on it.
+    exists is opened by nobody but SQLite: closing it would let go of the locks
+    that this process holds on it.
     """
     try:
         _make_folder(path.parent)
         with suppress(FileExistsError):
-            made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-            os.fchmod(made, 0o600)
-            os.close(made)
-        schema.refuse_newer(_revision_of_file(path))
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
     except OSError as error:
         raise StoreUnavailable(
             f"The database {path} cannot be made ({error.strerror}); give its owner "
             "write access to the folder, then try again."
         ) from error
+
+
+def _close_to_others(path: Path) -> None:
+    """Take the file away from all but its owner; a restored copy may be open."""
+    with suppress(PermissionError):
+        if stat.S_IMODE(path.stat().st_mode) != _OWNER_ONLY:
+            path.chmod(_OWNER_ONLY)
 
 
 def _make_folder(folder: Path) -> None:
@@ -147,24 +161,15 @@ def _make_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-def _revision_of_file(path: Path) -> str | None:
-    """Return the revision of a SQLite file without writing a byte; None: it is new."""
-    with closing(
-        sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-    ) as connection:
-        try:
-            (version_tables,) = connection.execute(
-                "SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"
-            ).fetchone()
-            if not version_tables:
-                return None
-            found = connection.execute("SELECT version_num FROM alembic_version")
-            row = found.fetchone()
-        except sqlite3.OperationalError:
-            return None
-        except sqlite3.DatabaseError as error:
-            raise damaged() from error
-    return None if row is None else str(row[0])
+def _read_only(path: Path, busy_timeout: float) -> sa.Engine:
+    """Return an engine that cannot change the file."""
+    return sa.create_engine(
+        "sqlite://",
+        poolclass=NullPool,
+        creator=lambda: sqlite3.connect(
+            f"file:{quote(str(path))}?mode=ro", uri=True, timeout=busy_timeout
+        ),
+    )
 
 
 def _sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
@@ -214,12 +219,13 @@ def _open_transaction(connection: sa.Connection) -> None:
 
 
 def _postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
-    patience = {"options": f"-c lock_timeout={int(busy_timeout * 1000)}"}
+    wanted = address.normalized_query.get("options", ())
+    options = (f"-c lock_timeout={int(busy_timeout * 1000)}", *wanted)
     try:
         engine = sa.create_engine(
             address,
             poolclass=NullPool,
-            connect_args={} if "options" in address.query else patience,
+            connect_args={"options": " ".join(options)},
         )
     except ModuleNotFoundError as error:
         raise StoreUnavailable(

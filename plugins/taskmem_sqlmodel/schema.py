@@ -26,15 +26,26 @@ def refuse_newer(revision: str | None) -> None:
         )
 
 
-def bring_to_head(connection: sa.Connection) -> None:
-    """Make or migrate the tables inside the transaction of a writer.
+def is_newest(connection: sa.Connection) -> bool:
+    """Return whether there is nothing to do.
 
     Raises:
         StoreTooNew: The schema is not known here.
     """
     found = _revision(connection)
     refuse_newer(found)
-    if found != HEAD:
+    return found == HEAD
+
+
+def bring_to_head(connection: sa.Connection) -> None:
+    """Make or migrate the tables inside the transaction of a writer.
+
+    It looks again: another process may have done it while this one waited.
+
+    Raises:
+        StoreTooNew: The schema is not known here.
+    """
+    if not is_newest(connection):
         _upgrade(connection)
 
 

@@ -86,11 +86,6 @@ def moved() -> Conflict:
     return Conflict(_MOVED)
 
 
-def damaged() -> StoreUnavailable:
-    """Return the error for a file that is no database."""
-    return StoreUnavailable(_DAMAGED)
-
-
 def _translation(error: SQLAlchemyError) -> TaskmemError:
     for code in _codes(error):
         if code in _MEANINGS:

@@ -285,7 +285,7 @@ def test_what_is_taken_back_is_not_done(message):
         'the log said "step 2 done"',
         'The log:\n"\nStep 2 done\n"',
         "“Step 2 done”",
-        "'Pushed.\nStep 2 done, don't ask.\nStep 3 done.'",
+        "'It's fine.\nStep 2 done.\nThat's all.'",
         "`Step 2 done`",
         "`pushed\nStep 2 done\n`",
         "```\nan open `\n\nStep 2 done\n```",

@@ -3,11 +3,14 @@
 Subclass a suite in your own tests, give it the one fixture it asks for, and
 pytest runs every rule that the core relies on:
 
-    from taskmem_hookspecs.testing import TransportSuite
+    from taskmem_hookspecs.testing import TransportSuite, check_plugin
 
     class TestNtfy(TransportSuite):
-        def make_transport(self):
+        def make_transport(self, tmp_path):
             return Ntfy("http://127.0.0.1:2586")
+
+    def test_the_hooks_fit():
+        check_plugin(taskmem_ntfy)
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from taskmem_hookspecs.testing.clock import FakeClock
 from taskmem_hookspecs.testing.memory import MemoryStore
+from taskmem_hookspecs.testing.plugins import check_plugin
 from taskmem_hookspecs.testing.values import (
     a_message,
     a_revision,
@@ -28,20 +32,26 @@ from taskmem_hookspecs.testing.values import (
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.testing.stores import StoreSuite
+    from taskmem_hookspecs.testing.transports import TransportSuite
 
 __all__ = [
     "FakeClock",
     "MemoryStore",
     "StoreSuite",
+    "TransportSuite",
     "a_message",
     "a_revision",
     "a_task",
     "a_wait",
     "a_wake",
     "an_event",
+    "check_plugin",
 ]
 
-_SUITES = {"StoreSuite": ("stores", "store_commits", "store_questions")}
+_SUITES = {
+    "StoreSuite": ("stores", "store_commits", "store_questions"),
+    "TransportSuite": ("transports",),
+}
 """The modules of each suite; imported when first used, because they need pytest."""
 
 

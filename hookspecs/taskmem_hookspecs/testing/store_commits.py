@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
-from taskmem_hookspecs.model import Bookmark, Task, Wait, Wake
+from taskmem_hookspecs.model import (
+    Bookmark,
+    Event,
+    Message,
+    PlanRevision,
+    Task,
+    Wait,
+    Wake,
+)
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing import drawn
 from taskmem_hookspecs.testing.holdings import everything
@@ -123,16 +131,9 @@ class StoreCommits:
 
         @drawn_often
         @given(drawn.messages("task_1"), drawn.revisions("task_1"), drawn.events())
-        def comes_back(*new: object) -> None:
-            message, revision, event = new
+        def comes_back(message: Message, revision: PlanRevision, event: Event) -> None:
             store.commit(
-                Change.model_validate(
-                    {
-                        "messages": (message,),
-                        "revisions": (revision,),
-                        "events": (event,),
-                    }
-                )
+                Change(messages=(message,), revisions=(revision,), events=(event,))
             )
             read_message = store.read_thread("task_1", 1)[-1]
             read_revision = store.read_revisions("task_1")[-1]

@@ -1,0 +1,135 @@
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from taskmem_hookspecs.testing import FakeClock
+from taskmem_hookspecs.testing.clock import DAWN
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def woken():
+    return []
+
+
+@pytest.fixture
+async def sleeping(clock, woken):
+    """Starts tasks that sleep and then tell their name and the time."""
+    tasks = []
+
+    async def sleep(name, seconds):
+        await clock.sleep(seconds)
+        woken.append((name, (clock.now() - DAWN).total_seconds()))
+
+    def start(name, seconds):
+        tasks.append(asyncio.create_task(sleep(name, seconds)))
+        return tasks[-1]
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_time_stands_still_until_it_is_turned(clock):
+    assert (clock.now(), clock.monotonic()) == (DAWN, 0.0)
+    assert clock.now() == clock.now()
+
+
+def test_it_starts_when_it_is_told_to():
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    assert FakeClock(start).now() == start
+
+
+def test_a_tick_moves_both_clocks(clock):
+    assert clock.tick(1.5, minutes=1) == DAWN + timedelta(seconds=61.5)
+    assert (clock.now(), clock.monotonic()) == (DAWN + timedelta(seconds=61.5), 61.5)
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_jump_moves_only_the_wall(clock, seconds):
+    clock.jump(seconds)
+    assert clock.now() == DAWN + timedelta(seconds=seconds)
+    assert clock.monotonic() == 0.0
+
+
+async def test_sleepers_wake_in_the_order_they_are_due(clock, sleeping, woken):
+    for name, seconds in (("last", 30), ("first", 10), ("second", 20)):
+        sleeping(name, seconds)
+    await clock.advance(minutes=1)
+    assert woken == [("first", 10), ("second", 20), ("last", 30)]
+    assert clock.monotonic() == 60
+
+
+async def test_those_due_together_wake_in_the_order_they_lay_down(
+    clock, sleeping, woken
+):
+    for name in "abc":
+        sleeping(name, 10)
+    await clock.advance(10)
+    assert woken == [("a", 10), ("b", 10), ("c", 10)]
+
+
+async def test_who_is_not_due_sleeps_on(clock, sleeping, woken):
+    sleeping("early", 10)
+    sleeping("late", 11)
+    await clock.advance(10)
+    assert (woken, clock.sleepers) == ([("early", 10)], 1)
+    await clock.advance(1)
+    assert (woken[1:], clock.sleepers) == ([("late", 11)], 0)
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+async def test_no_sleep_at_all_still_waits_for_the_next_turn(
+    clock, sleeping, woken, seconds
+):
+    sleeping("awake", seconds)
+    await asyncio.sleep(0)
+    assert woken == []
+    await clock.advance(0)
+    assert woken == [("awake", 0)]
+
+
+async def test_a_loop_gets_every_tick_of_an_hour(clock):
+    ticks = []
+
+    async def loop():
+        while True:
+            await clock.sleep(60)
+            ticks.append(clock.monotonic())
+
+    task = asyncio.create_task(loop())
+    await clock.advance(hours=1)
+    task.cancel()
+    assert ticks == [60.0 * n for n in range(1, 61)]
+
+
+async def test_nobody_is_woken_by_a_tick_or_a_jump(clock, sleeping, woken):
+    sleeping("a", 10)
+    await asyncio.sleep(0)
+    clock.tick(20)
+    clock.jump(20)
+    await asyncio.sleep(0)
+    assert (woken, clock.sleepers) == ([], 1)
+
+
+async def test_a_jump_changes_no_sleep(clock, sleeping, woken):
+    sleeping("a", 10)
+    await asyncio.sleep(0)
+    clock.jump(-3600)
+    await clock.advance(10)
+    assert woken == [("a", -3590)]
+
+
+async def test_who_gave_up_sleeping_is_passed_over(clock, sleeping, woken):
+    gone = sleeping("gone", 10)
+    sleeping("there", 20)
+    await asyncio.sleep(0)
+    gone.cancel()
+    await clock.advance(30)
+    assert (woken, clock.sleepers) == ([("there", 20)], 0)

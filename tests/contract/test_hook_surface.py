@@ -1,0 +1,115 @@
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import taskmem_hookspecs
+from taskmem_hookspecs import PROJECT, specs, testing
+
+ALLOWED = {
+    "taskmem_hookspecs",
+    "pluggy",
+    "pydantic",
+    # pydantic's own
+    "annotated_types",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+}
+FOREIGN = """
+import importlib, sys
+before = set(sys.modules)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+tops = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(*sorted(tops - set(sys.stdlib_module_names)), sep="\\n")
+"""
+
+
+def hooks():
+    for name, item in vars(specs).items():
+        if hasattr(item, f"{PROJECT}_spec"):
+            yield name, item, getattr(item, f"{PROJECT}_spec")
+
+
+def line(name, spec, options):
+    """A hook as it is written, with how its answers are combined."""
+    annotations = inspect.get_annotations(spec)
+    answer = annotations.pop("return")
+    assert list(annotations) == list(inspect.signature(spec).parameters)
+    arguments = ", ".join(f"{name}: {hint}" for name, hint in annotations.items())
+    combined = "first" if options["firstresult"] else "all"
+    return f"{combined:<5} {name}({arguments}) -> {answer}"
+
+
+def imported(*modules):
+    ran = subprocess.run(
+        [sys.executable, "-c", FOREIGN, *modules],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = set(ran.stdout.split())
+    return {name for name in found if not name.startswith("_sysconfigdata")}
+
+
+def modules():
+    """Every module of the contract but those for tests."""
+    found = pkgutil.iter_modules(taskmem_hookspecs.__path__, "taskmem_hookspecs.")
+    return [module.name for module in found if not module.ispkg]
+
+
+def test_the_hooks_are_what_plugins_were_written_against(text_snapshot):
+    assert "".join(f"{line(*hook)}\n" for hook in hooks()) == text_snapshot
+
+
+def test_the_public_names_are_what_plugins_were_written_against(text_snapshot):
+    names = [f"CONTRACT = {taskmem_hookspecs.CONTRACT}", *taskmem_hookspecs.__all__]
+    assert "".join(f"{name}\n" for name in names) == text_snapshot
+
+
+def test_what_tests_of_plugins_may_import_stays(text_snapshot):
+    assert "".join(f"{name}\n" for name in testing.__all__) == text_snapshot
+
+
+@pytest.mark.parametrize("package", [taskmem_hookspecs, testing])
+def test_every_public_name_is_there(package):
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+
+
+def test_a_name_that_is_not_there_is_missed_as_usual():
+    with pytest.raises(AttributeError, match="no attribute 'SensorSuit'"):
+        testing.SensorSuit  # noqa: B018
+
+
+def test_every_hook_says_when_it_is_called():
+    for name, spec, _ in hooks():
+        assert (spec.__doc__ or "").startswith("Called "), name
+
+
+def test_every_hook_is_of_one_of_the_three_kinds():
+    for name, spec, options in hooks():
+        answer = inspect.get_annotations(spec)["return"]
+        if name.startswith("on_"):
+            assert (answer, options["firstresult"]) == ("None", False), name
+        elif name.startswith("build_"):
+            assert options["firstresult"], name
+        else:
+            assert answer.endswith(" | None"), name
+
+
+def test_the_contract_needs_only_pluggy_and_pydantic():
+    assert imported(*modules()) <= ALLOWED
+
+
+def test_what_tests_of_plugins_need_imports_no_pytest_before_a_suite_is_used():
+    assert imported("taskmem_hookspecs.testing") <= ALLOWED
+
+
+@pytest.mark.parametrize("name", ["StoreSuite", "TransportSuite"])
+def test_a_suite_is_found_when_it_is_asked_for(name):
+    suite = getattr(importlib.import_module("taskmem_hookspecs.testing"), name)
+    assert suite.__name__ == name

@@ -1,0 +1,298 @@
+"""What goes wrong under the store is told in one sentence, and passes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+from taskmem_hookspecs import (
+    Change,
+    Conflict,
+    InvalidArguments,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+)
+from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_hookspecs.testing import a_message, a_task, an_event
+from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.store import SqlStore
+
+MEGABYTE = "x" * 2**20
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "taskmem.db"
+
+
+@pytest.fixture
+def store(path):
+    """A store with one task, that soon gives up on a lock."""
+    store = SqlStore(f"sqlite:///{path}", busy_timeout=0.05)
+    store.commit(Change(tasks=(a_task(),)))
+    yield store
+    store.close()
+
+
+def limit_pages(store):
+    """Let the next transaction find no room for another page."""
+    driver = store._commits._connection.connection.driver_connection
+    (pages,) = driver.execute("PRAGMA page_count").fetchone()
+    driver.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --- locked -----------------------------------------------------------------
+
+
+def test_a_locked_database_is_busy_and_then_free(store, path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="try again"):
+            store.commit(Change(tasks=(a_task(version=1),)))
+        assert store.read_task("task_1").task.version == 1
+        other.execute("ROLLBACK")
+    store.commit(Change(tasks=(a_task(version=1),)))
+    assert store.read_task("task_1").task.version == 2
+
+
+def test_a_database_is_opened_while_another_writes(store, path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        second = SqlStore(f"sqlite:///{path}", busy_timeout=0)
+        assert second.read_task("task_1").task.version == 1
+        second.close()
+
+
+def test_a_new_database_that_another_holds_is_busy(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreBusy):
+            SqlStore(f"sqlite:///{path}", busy_timeout=0)
+        other.execute("ROLLBACK")
+    SqlStore(f"sqlite:///{path}", busy_timeout=0).close()
+
+
+def test_two_stores_on_one_file_see_each_others_versions(store, path):
+    second = task_store(f"sqlite:///{path}")
+    second.commit(Change(tasks=(a_task(version=1, name="by the second"),)))
+    with pytest.raises(Conflict):
+        store.commit(Change(tasks=(a_task(version=1),), events=(an_event(),)))
+    assert store.read_task("task_1").task.name == "by the second"
+    assert store.count().events == 0
+    second.close()
+
+
+# --- full -------------------------------------------------------------------
+
+
+def test_a_full_database_takes_nothing_and_then_goes_on(store):
+    limit_pages(store)
+    with pytest.raises(StoreFull, match="free some space"):
+        store.commit(
+            Change(tasks=(a_task(version=1),), messages=(a_message(content=MEGABYTE),))
+        )
+    assert store.read_task("task_1").task.version == 1
+    assert list(store.read_thread("task_1")) == []
+    store.commit(Change(tasks=(a_task(version=1),)))
+    assert store.read_task("task_1").task.version == 2
+
+
+def test_a_file_that_may_not_grow_is_full_and_then_goes_on(path):
+    code = f"""
+import resource
+from taskmem_hookspecs import Change, StoreFull
+from taskmem_hookspecs.testing import a_message, a_task
+from taskmem_sqlmodel import task_store
+store = task_store("sqlite:///{path}")
+store.commit(Change(tasks=(a_task(),)))
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**19, limits[1]))
+large = Change(tasks=(a_task(version=1),), messages=(a_message(content="x" * 2**20),))
+try:
+    store.commit(large)
+except StoreFull as error:
+    assert "free some space" in str(error)
+else:
+    raise AssertionError("it had no room")
+assert store.read_task("task_1").task.version == 1
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+store.commit(large)
+assert store.read_task("task_1").task.version == 2
+store.close()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- damaged, missing, unreadable -------------------------------------------
+
+
+def test_a_file_that_is_no_database_is_unavailable(path):
+    path.write_text("This is a letter to my aunt. " * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        task_store(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_page_is_unavailable(store, path):
+    store.close()
+    content = path.read_bytes()
+    page = int.from_bytes(content[16:18])
+    path.write_bytes(content[:page] + b"\xff" * (len(content) - page))
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        task_store(f"sqlite:///{path}").list_tasks(None, 9)
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable, match="cannot be made"):
+        task_store(f"sqlite:///{tmp_path}/file/taskmem.db")
+
+
+@pytest.mark.parametrize("url", ["sqlite:", "sqlite://", "sqlite:///:memory:"])
+def test_a_url_without_a_file_is_a_wrong_setting(url):
+    with pytest.raises(SettingsInvalid, match="sqlite:////path/to/file"):
+        task_store(url)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "redis:", "", "sqlite+x:///a"])
+def test_other_urls_are_left_to_others(url):
+    assert task_store(url) is None
+
+
+def test_text_that_cannot_be_kept_is_refused(store):
+    message = a_message(content="lone \ud800 surrogate")
+    with pytest.raises(InvalidArguments, match="nothing was written"):
+        store.commit(Change(tasks=(a_task(version=1),), messages=(message,)))
+    assert store.read_task("task_1").task.version == 1
+    store.commit(Change(tasks=(a_task(version=1),)))
+
+
+# --- access -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_else_reads_the_files(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        folder = tmp_path / "state" / "taskmem"
+        store = task_store(f"sqlite:///{folder}/taskmem.db")
+        store.commit(Change(tasks=(a_task(),)))
+        assert mode(folder) == mode(folder.parent) == 0o700
+        names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal"}
+        assert {file.name: mode(file) for file in folder.iterdir()} == dict.fromkeys(
+            names, 0o600
+        )
+        store.close()
+    finally:
+        os.umask(before)
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(store, path):
+    store.close()
+    path.chmod(0o644)
+    task_store(f"sqlite:///{path}").close()
+    assert mode(path) == 0o600
+
+
+# --- group commit -----------------------------------------------------------
+
+
+def test_a_group_is_one_transaction_in_which_each_stands_alone(store):
+    commits = []
+    event.listen(store._database.engine, "commit", commits.append)
+    refusals = store._commits.write(
+        [
+            Change(tasks=(a_task(task_id="task_2"),)),
+            Change(tasks=(a_task(version=1),), events=(an_event(),)),
+            Change(events=(an_event(),), tasks=(a_task(version=1),)),
+            Change(tasks=(a_task(task_id="task_3", name="\ud800"),)),
+            Change(messages=(a_message(task_id="task_2"),)),
+        ]
+    )
+    assert [refusal and type(refusal) for refusal in refusals] == [
+        None,
+        None,
+        Conflict,
+        InvalidArguments,
+        None,
+    ]
+    assert len(commits) == 1
+    assert store.read_task("task_1").task.version == 2
+    assert len(store.read_thread("task_2")) == 1
+    assert store.count().events == 1
+
+
+def test_a_group_that_finds_no_room_leaves_nothing(store):
+    limit_pages(store)
+    small = Change(tasks=(a_task(version=1),))
+    large = Change(messages=(a_message(content=MEGABYTE),))
+    with pytest.raises(StoreFull):
+        store._commits.write([small, large, small])
+    assert store.read_task("task_1").task.version == 1
+    store.commit(large)
+    store.commit(small)
+
+
+def test_a_commit_that_fails_at_the_end_fails_for_all(store):
+    def fail(_connection):
+        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("no disk"))
+
+    changes = [Change(tasks=(a_task(task_id=f"task_{n}"),)) for n in (2, 3)]
+    event.listen(store._database.engine, "commit", fail)
+    with pytest.raises(StoreUnavailable, match="no disk"):
+        store._commits.write(changes)
+    with pytest.raises(StoreUnavailable, match="no disk"):
+        store.commit(changes[0])
+    event.remove(store._database.engine, "commit", fail)
+    assert len(store.list_tasks(None, 9)) == 1
+    store.commit(changes[0])
+    assert len(store.list_tasks(None, 9)) == 2
+
+
+def test_a_writer_that_is_interrupted_makes_room_for_the_next(store, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._commits, "_write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.commit(Change(events=(an_event(),)))
+    store.commit(Change(events=(an_event(),)))
+    assert store.count().events == 1
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_one_who_is_interrupted_while_waiting_calls_the_next(
+    store, monkeypatch, called
+):
+    commits = store._commits
+    commits._led = True
+
+    def interrupted(event, timeout=None):
+        if called:
+            commits._hand_over()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Event, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.commit(Change(events=(an_event(),)))
+    if not called:
+        commits._hand_over()
+    store.commit(Change(events=(an_event(),)))
+    assert store.count().events == 1

@@ -1,0 +1,313 @@
+"""Older databases are brought forward whole; newer ones are left alone."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import event
+
+from taskmem_hookspecs import (
+    Change,
+    Linkage,
+    StoreTooNew,
+    StoreUnavailable,
+    TaskStatus,
+    WaitStatus,
+)
+from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_sqlmodel import schema, task_store
+from taskmem_sqlmodel.rows import Base
+
+RELEASED = Path(__file__).parent / "released"
+SCRIPTS = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "taskmem.db"
+
+
+@pytest.fixture
+def old(path):
+    """A database of the first schema, with rows in every table."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / "0001.sql").read_text())
+    return path
+
+
+def opened(path):
+    return task_store(f"sqlite:///{path}")
+
+
+def asked(path, question):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchall()
+
+
+def dump(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return "\n".join(connection.iterdump())
+
+
+def migrate(path, revision):
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", SCRIPTS.dir)
+        command.upgrade(config, revision)
+
+
+def schema_of(path):
+    found = asked(
+        path, "SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY tbl_name, name"
+    )
+    return "\n\n".join(f"{sql};" for (sql,) in found) + "\n"
+
+
+# --- forward ----------------------------------------------------------------
+
+
+def test_every_row_of_an_older_database_is_kept(old):
+    store = opened(old)
+    tasks = {task.task_id: task for task in store.list_tasks(None, 99)}
+    assert {id_: task.status for id_, task in tasks.items()} == {
+        "task_a": TaskStatus.ACTIVE,
+        "task_b": TaskStatus.COMPLETED,
+        "task_c": TaskStatus.PAUSED,
+        "task_d": TaskStatus.ACTIVE,
+    }
+    assert tasks["task_a"].plan == ("Build it", "Test it", "Ship it")
+    assert tasks["task_a"].done == {0, 1}
+    assert tasks["task_a"].metadata == {"ticket": "OPS-7"}
+    assert tasks["task_a"].session_key == "agent:main:main"
+    assert tasks["task_a"].version == 4
+    assert tasks["task_b"].name == "Write the report — ünïcode 👩🏽‍🚀"
+    assert tasks["task_c"].metadata == {"nested": {"deep": [1, 2.5, None, True]}}
+    assert [message.content for message in store.read_thread("task_a")] == [
+        "Build is green.",
+        "Plan revised: untested",
+        "Step 2 done",
+    ]
+    assert [message.message_id for message in store.read_thread("task_b")] == [4]
+    (revision,) = store.read_revisions("task_a")
+    assert revision.old_plan == ("Build it", "Ship it")
+    assert [e.event_id for e in store.list_events(0, 9)] == [1, 2]
+    assert store.read_bookmark("tell") == "2"
+    store.close()
+
+
+def test_active_tasks_of_an_older_database_are_looked_at(old):
+    store = opened(old)
+    tasks = store.list_tasks(None, 99)
+    due = {task.task_id: task.stuck_due_at for task in tasks if task.stuck_due_at}
+    assert due == {t.task_id: t.updated_at for t in tasks if t.status == "active"}
+    assert list(store.stuck_due(tasks[0].updated_at, 9)) == ["task_a", "task_d"]
+    assert {task.alerts for task in tasks} == {0}
+    assert {task.linkage for task in tasks} == {Linkage()}
+    store.close()
+
+
+def test_an_older_database_takes_what_the_newest_knows(old):
+    store = opened(old)
+    task = store.read_task("task_a").task
+    linkage = Linkage(
+        active_wait_ids=("wait_1",),
+        last_wait_event_at=task.created_at,
+        last_wait_state=WaitStatus.WATCHING,
+    )
+    store.commit(
+        Change(
+            tasks=(task.model_copy(update={"linkage": linkage, "alerts": 1}),),
+            waits=(a_wait(task_id="task_a"),),
+            wakes=(a_wake(task_id="task_a", wait_id="wait_1"),),
+        )
+    )
+    store.close()
+    store = opened(old)
+    facts = store.read_task("task_a")
+    assert facts.task.linkage == linkage
+    assert len(facts.waits) == len(facts.wakes) == 1
+    store.close()
+
+
+def test_the_tasks_own_keys_are_in_its_metadata(path):
+    store = opened(path)
+    linkage = Linkage(
+        active_wait_ids=("wait_1",),
+        last_wait_event_at=a_task().created_at,
+        last_wait_state=WaitStatus.WATCHING,
+    )
+    store.commit(Change(tasks=(a_task(metadata={"own": 1}, linkage=linkage),)))
+    store.close()
+    ((metadata,),) = asked(path, "SELECT metadata FROM tasks")
+    assert json.loads(metadata) == {
+        "own": 1,
+        "active_wait_ids": ["wait_1"],
+        "last_wait_event_at": 1771221600,
+        "last_wait_state": "watching",
+    }
+
+
+def test_every_schema_is_as_it_was_released(path, sql_snapshot):
+    for revision in schema.REVISIONS:
+        migrate(path, revision)
+        assert schema_of(path) == sql_snapshot(name=revision)
+
+
+def test_an_older_database_has_the_schema_it_was_released_with(old, tmp_path):
+    made = tmp_path / "made.db"
+    migrate(made, schema.REVISIONS[0])
+    assert schema_of(old) == schema_of(made)
+
+
+def test_the_scripts_are_the_revisions_that_are_known():
+    revisions = [script.revision for script in SCRIPTS.walk_revisions()]
+    assert tuple(reversed(revisions)) == schema.REVISIONS
+    assert SCRIPTS.get_heads() == [schema.HEAD]
+
+
+def test_the_newest_schema_is_that_of_the_rows(path):
+    opened(path).close()
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_a_database_at_head_is_opened_without_alembic(path):
+    opened(path).close()
+    code = f"""
+import sys
+from taskmem_sqlmodel import task_store
+task_store("sqlite:///{path}").close()
+assert "alembic" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- never half -------------------------------------------------------------
+
+
+@pytest.fixture
+def failing_midway():
+    """Let the second migration fail after its first table."""
+
+    def fail(_connection, _cursor, statement, *_rest):
+        if "CREATE TABLE wakes" in statement:
+            raise KeyboardInterrupt
+
+    event.listen(sa.Engine, "before_cursor_execute", fail)
+    yield
+    event.remove(sa.Engine, "before_cursor_execute", fail)
+
+
+@pytest.mark.usefixtures("failing_midway")
+def test_a_migration_that_fails_leaves_the_old_database(old):
+    before = dump(old)
+    with pytest.raises(KeyboardInterrupt):
+        opened(old)
+    assert dump(old) == before
+
+
+@pytest.mark.usefixtures("failing_midway")
+def test_a_new_database_that_fails_is_empty(path):
+    with pytest.raises(KeyboardInterrupt):
+        opened(path)
+    assert asked(path, "SELECT * FROM sqlite_master") == []
+
+
+def test_a_process_killed_while_migrating_leaves_the_old_database(old):
+    before = dump(old)
+    code = f"""
+import os, sqlalchemy as sa
+from sqlalchemy import event
+from taskmem_sqlmodel import task_store
+def die(connection, cursor, statement, *rest):
+    if "CREATE TABLE wakes" in statement:
+        os.kill(os.getpid(), 9)
+event.listen(sa.Engine, "before_cursor_execute", die)
+task_store("sqlite:///{old}")
+"""
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -9
+    assert dump(old) == before
+    opened(old).close()
+    assert asked(old, "SELECT count(*) FROM tasks") == [(4,)]
+
+
+@pytest.mark.parametrize("fixture", ["path", "old"])
+def test_processes_that_open_at_once_migrate_once(request, fixture):
+    file = request.getfixturevalue(fixture)
+    code = f"""
+import sys
+from taskmem_hookspecs import Change
+from taskmem_hookspecs.testing import a_task
+from taskmem_sqlmodel import store
+import alembic.command
+print("ready", flush=True)
+sys.stdin.readline()
+opened = store.SqlStore("sqlite:///{file}", busy_timeout=30)
+opened.commit(Change(tasks=(a_task(task_id=sys.argv[1]),)))
+opened.close()
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"task_{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0] * 3
+    expected = 3 if fixture == "path" else 7
+    assert asked(file, "SELECT count(*) FROM tasks") == [(expected,)]
+    assert asked(file, "SELECT * FROM alembic_version") == [(schema.HEAD,)]
+
+
+# --- newer, or not ours -----------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_a_newer_database_is_refused_untouched(path, mode):
+    opened(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("UPDATE alembic_version SET version_num = '0099_later'")
+        connection.commit()
+    path.chmod(0o644)
+    before = path.read_bytes(), path.stat()
+    with pytest.raises(StoreTooNew, match=r"0099_later.*update openclaw"):
+        opened(path)
+    after = path.read_bytes(), path.stat()
+    assert after[0] == before[0]
+    assert after[1].st_mtime_ns == before[1].st_mtime_ns
+    assert after[1].st_mode == before[1].st_mode
+
+
+def test_a_database_of_another_program_is_refused(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE tasks (id INTEGER)")
+    before = dump(path)
+    with pytest.raises(StoreUnavailable, match="tasks already exists"):
+        opened(path)
+    assert dump(path) == before

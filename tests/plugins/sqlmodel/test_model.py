@@ -1,0 +1,93 @@
+"""Whatever is written, the store holds what the one in memory holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from taskmem_hookspecs import Change, Conflict, TaskNotFound, TaskStatus
+from taskmem_hookspecs.testing import MemoryStore, drawn
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import everything
+from taskmem_sqlmodel import task_store
+
+TASKS = ("task_1", "task_2")
+KEYS = {"wake_1": "one", "wake_2": "two", "wake_3": "one"}
+moments = st.integers(-3, 3).map(lambda seconds: DAWN + timedelta(seconds=seconds))
+versions = st.integers(0, 2)
+
+
+@st.composite
+def rows(draw, of, ids, **fields):
+    """Draw one of a few rows, with a version and instants that often meet."""
+    row = draw(st.sampled_from(ids).flatmap(of))
+    drawn_fields = {name: draw(field) for name, field in fields.items()}
+    return row.model_copy(update={"version": draw(versions), **drawn_fields})
+
+
+tasks = rows(drawn.tasks, TASKS, updated_at=moments, stuck_due_at=st.none() | moments)
+waits = rows(
+    lambda wait_id: drawn.waits(wait_id, "task_1"),
+    ("wait_1", "wait_2"),
+    created_at=moments,
+)
+wakes = rows(
+    lambda wake_id: drawn.wakes(wake_id, "task_2", None),
+    tuple(KEYS),
+    created_at=moments,
+    due_at=st.none() | moments,
+    sent_at=st.none() | moments,
+    session_key=st.sampled_from([None, "main"]),
+    delivery_id=st.sampled_from(["first", "second"]),
+).map(lambda wake: wake.model_copy(update={"key": KEYS[wake.wake_id]}))
+
+changes = st.builds(
+    Change,
+    tasks=st.lists(tasks, max_size=2).map(tuple),
+    messages=st.lists(st.sampled_from(TASKS).flatmap(drawn.messages), max_size=2).map(
+        tuple
+    ),
+    waits=st.lists(waits, max_size=1).map(tuple),
+    wakes=st.lists(wakes, max_size=2).map(tuple),
+    events=st.lists(drawn.events(), max_size=1).map(tuple),
+)
+
+
+def committed(store, change):
+    try:
+        store.commit(change)
+    except (Conflict, TaskNotFound):
+        return False
+    return True
+
+
+def answers(store):
+    """Return what a store says when it is asked everything that can be asked."""
+    now = DAWN + timedelta(seconds=1)
+    return {
+        **everything(store),
+        "counts": store.count(),
+        "active": list(store.active_tasks("", 9)),
+        "paused": list(store.list_tasks(TaskStatus.PAUSED, 9)),
+        "stuck": (list(store.stuck_due(now, 9)), store.next_stuck_due()),
+        "due": (list(store.due_wakes(now, 9)), store.next_wake_due()),
+        "sent": [list(store.sent_since(key, DAWN)) for key in (None, "main")],
+        "facts": [store.read_task(t.task_id) for t in store.list_tasks(None, 9)],
+    }
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(st.lists(changes, max_size=8))
+def test_it_answers_as_the_store_in_memory_does(tmp_path_factory, written):
+    path = tmp_path_factory.mktemp("model") / "taskmem.db"
+    store, model = task_store(f"sqlite:///{path}"), MemoryStore()
+    for change in written:
+        assert committed(store, change) == committed(model, change)
+        assert answers(store) == answers(model)
+    store.close()

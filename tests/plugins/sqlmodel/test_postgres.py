@@ -1,0 +1,135 @@
+"""The store keeps every rule of a store on PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from taskmem_hookspecs import (
+    Change,
+    Conflict,
+    InvalidArguments,
+    StoreBusy,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from taskmem_hookspecs.testing import StoreSuite, a_task
+from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.opening import _WRITERS_LOCK
+from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.store import SqlStore
+
+
+class TestPostgresStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _databases(self, postgres):
+        self.postgres = postgres
+        self.urls = {}
+
+    def make_store(self, tmp_path):
+        if tmp_path not in self.urls:
+            self.urls[tmp_path] = self.postgres.new_database()
+        return task_store(self.urls[tmp_path])
+
+
+@pytest.fixture
+def url(postgres):
+    return postgres.new_database()
+
+
+def other(url):
+    """Connect as another program would."""
+    return psycopg.connect(url, autocommit=True)
+
+
+def test_a_version_from_later_is_refused(url):
+    task_store(url).close()
+    with other(url) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0099_later'")
+    with pytest.raises(StoreTooNew, match="0099_later"):
+        task_store(url)
+
+
+def test_several_open_a_new_database_at_once(url):
+    start = threading.Barrier(4)
+    stores = []
+
+    def open_it():
+        start.wait()
+        stores.append(task_store(url))
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stores) == 4
+    for number, store in enumerate(stores):
+        store.commit(Change(tasks=(a_task(task_id=f"task_{number}"),)))
+    for store in stores:
+        assert len(store.list_tasks(None, 9)) == 4
+        store.close()
+
+
+def test_a_lock_that_is_held_is_busy_and_then_free(url):
+    store = SqlStore(url, busy_timeout=0.05)
+    with other(url) as connection:
+        connection.execute(f"SELECT pg_advisory_lock({_WRITERS_LOCK})")
+        with pytest.raises(StoreBusy, match="try again"):
+            store.commit(Change(tasks=(a_task(),)))
+    store.commit(Change(tasks=(a_task(),)))
+    store.close()
+
+
+def test_a_server_that_hung_up_is_found_again(url):
+    store = task_store(url)
+    store.commit(Change(tasks=(a_task(),)))
+    assert store.read_task("task_1").task.version == 1
+    with other(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    with pytest.raises(StoreUnavailable):
+        store.read_task("task_1")
+    with pytest.raises(StoreUnavailable):
+        store.commit(Change(tasks=(a_task(version=1),)))
+    assert store.read_task("task_1").task.version == 1
+    store.commit(Change(tasks=(a_task(version=1),)))
+    store.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable(tmp_path):
+    with pytest.raises(StoreUnavailable, match="then try again"):
+        task_store(f"postgresql:///none?host={tmp_path}")
+
+
+@pytest.mark.parametrize("text", ["NUL \0", "lone \ud800 surrogate"])
+def test_text_that_cannot_be_kept_is_refused(url, text):
+    store = task_store(url)
+    with pytest.raises(InvalidArguments, match="nothing was written"):
+        store.commit(Change(tasks=(a_task(name=text),)))
+    one, other_one = a_task(), a_task(task_id="task_2", name=text)
+    refusals = store._commits.write(
+        [Change(tasks=(one,)), Change(tasks=(other_one,)), Change(tasks=(one,))]
+    )
+    assert [refusal and type(refusal) for refusal in refusals] == [
+        None,
+        InvalidArguments,
+        Conflict,
+    ]
+    assert len(store.list_tasks(None, 9)) == 1
+    store.close()
+
+
+def test_the_newest_schema_is_that_of_the_rows(url):
+    task_store(url).close()
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []

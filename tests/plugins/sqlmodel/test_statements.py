@@ -1,0 +1,64 @@
+"""No question gets slower because there is more of what it does not ask for."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from taskmem_sqlmodel import statements, task_store
+
+COUNTS = {"TASK_COUNTS", "WAIT_COUNTS", "WAKE_COUNTS", "EVENT_COUNT"}
+YES_AND_NO = (False, True)
+QUESTIONS = {
+    name: statement
+    for name, statement in vars(statements).items()
+    if isinstance(statement, sa.Select)
+    and not name.startswith("_")
+    and name not in COUNTS
+} | {
+    f"{ask.__name__}{flags}": ask(**flags)
+    for ask, flags in (
+        *((statements.tasks, {"by_status": b}) for b in YES_AND_NO),
+        *((statements.thread, {"limited": b}) for b in YES_AND_NO),
+        *((statements.last_events, {"by_task": b}) for b in YES_AND_NO),
+        (statements.waits, {"by_status": True, "by_task": True}),
+        (statements.waits, {"by_status": False, "by_task": True}),
+        (statements.waits, {"by_status": False, "by_task": False}),
+        (statements.wakes, {"by_states": True, "by_task": True}),
+        (statements.wakes, {"by_states": False, "by_task": True}),
+        (statements.wakes, {"by_states": False, "by_task": False}),
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plans") / "taskmem.db"
+    task_store(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_reads_an_index_in_order(database, name):
+    statement = QUESTIONS[name]
+    asked = dict.fromkeys(statement.compile().params, 1) | {
+        "states": ["due", "sent"],
+        "wake_ids": ["wake_1"],
+    }
+    sql = str(
+        statement.params(asked).compile(
+            dialect=sqlite.dialect(), compile_kwargs={"render_postcompile": True}
+        )
+    )
+    plan = database.execute(f"EXPLAIN QUERY PLAN {sql}", [None] * sql.count("?"))
+    steps = [step for *_, step in plan]
+    assert steps
+    for step in steps:
+        assert not step.startswith("SCAN") or "INDEX" in step or "events" in step, step
+        # A group by delivery, and what is due in one session's minute, is small.
+        assert "TEMP B-TREE" not in step or name == "SENT_SINCE", step
