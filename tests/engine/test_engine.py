@@ -184,6 +184,46 @@ def test_two_daemons_that_look_at_the_same_instant_alert_once(
     assert len(world.wakes()) == 1
 
 
+def test_two_daemons_that_claim_at_the_same_instant_send_one_message(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    other = World(world.store, world.clock)
+    commit = world.store.commit
+    claimed: list[Any] = []
+
+    def late(change: Change) -> None:
+        if not claimed:
+            claimed.append(None)
+            claimed.extend(other.claim())
+        commit(change)
+
+    monkeypatch.setattr(world.store, "commit", late)
+    assert world.claim() == []
+    assert len(claimed[1:]) == 1
+
+
+def test_secrets_on_a_screen_or_in_an_error_never_reach_the_store(
+    world: World,
+) -> None:
+    token = "ghp_" + "a1B2" * 9
+    task = world.register()
+    world.end_wait(world.open_wait(task), observation=f"$ echo {token}")
+    (delivery,) = world.claim()
+    wakes.failed(world.shell, delivery, f"refused: {token}")
+
+    kept = (
+        world.thread(task),
+        world.wakes(),
+        world.store.list_waits(None, None, 9),
+        world.store.list_events(0, 100),
+    )
+    assert "[secret removed]" in repr(kept)
+    assert token not in repr(kept)
+
+
 def test_a_claim_that_was_never_settled_is_due_again_after_its_lease(
     world: World,
 ) -> None:

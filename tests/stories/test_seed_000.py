@@ -22,6 +22,7 @@ def test_1_no_false_stuck_while_waiting(real_world: World) -> None:
     wait = real_world.open_wait(task, timeout=10 * THRESHOLD)
 
     assert real_world.pass_time(5 * THRESHOLD) == []
+    real_world.look_anyway(task)
     assert real_world.wakes() == []
     assert real_world.task(task).linkage.active_wait_ids == (wait.wait_id,)
 
@@ -69,8 +70,10 @@ def test_3_terminal_tasks_are_ignored(real_world: World, status: str) -> None:
     real_world.call("task_update", task_id=ended, status=status)
 
     alerted = real_world.pass_time(3 * THRESHOLD)
+    real_world.look_anyway(ended)
 
     assert [wake.task_id for wake in alerted] == [alive]
+    assert {wake.task_id for wake in real_world.wakes()} == {alive}
 
 
 def test_4_plan_revision_recorded(real_world: World, tmp_path: Path) -> None:
@@ -118,6 +121,8 @@ def test_6_cooldown_prevents_spam(real_world: World) -> None:
 
     assert len(real_world.pass_time(THRESHOLD)) == 1
     assert real_world.pass_time(COOLDOWN - 1, step=10) == []
+    real_world.look_anyway(task)
+    assert len(real_world.wakes()) == 1
     assert len(real_world.pass_time(1)) == 1
 
     keys = [wake.key for wake in real_world.wakes()]

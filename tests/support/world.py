@@ -16,6 +16,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
+    Change,
     Task,
     TaskStore,
     Wait,
@@ -129,6 +130,12 @@ class World:
             left -= step
             arrived += self.daemon()
         return arrived
+
+    def look_anyway(self, task_id: str) -> None:
+        """Look at a task although nothing says that it is due."""
+        due = self.task(task_id).model_copy(update={"stuck_due_at": self.clock.now()})
+        self.store.commit(Change(tasks=(due,)))
+        self.sweep()
 
     # --- looking ----------------------------------------------------------------
 
