@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.home import find_home
+from tests.faces.fake_daemon import FakeDaemon
+
+
+@pytest.fixture
+def home():
+    """A home whose path a socket takes on every system."""
+    with tempfile.TemporaryDirectory(prefix="tm") as folder:
+        found = find_home({"TASKMEM_HOME": str(Path(folder) / "home")})
+        assert found.socket.parent == found.folder
+        yield found
+
+
+@pytest.fixture
+def daemon(home):
+    """Makes daemons of that home: one at a time, as often as a test likes."""
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(FakeDaemon(home, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.die()

@@ -1,0 +1,391 @@
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from openclaw_taskmem.faces import link as link_module
+from openclaw_taskmem.faces import start as start_module
+from openclaw_taskmem.faces.link import MAX_LINE, LinkError, connect, reach
+from openclaw_taskmem.home import Home
+from tests.faces import fake_daemon
+from tests.faces.fake_daemon import PATIENCE
+
+STAND_IN = (sys.executable, fake_daemon.__file__)
+DEAD = (sys.executable, "-c", "raise SystemExit('The last word.')")
+
+
+def environ(**more):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+
+
+def answering(result):
+    def behave(connection, call):
+        connection.say({"id": call["id"], "result": result})
+
+    return behave
+
+
+@pytest.fixture
+def stand_in(home):
+    """Stops the stand-in that a test started."""
+    yield
+    pid = int(home.lock.read_text()) if home.lock.exists() else None
+    if pid and home.socket.exists():
+        os.kill(pid, signal.SIGTERM)
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """The processes that a test started."""
+    started = []
+
+    class Kept(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            started.append(self)
+
+    monkeypatch.setattr(start_module.subprocess, "Popen", Kept)
+    return started
+
+
+# Calls.
+
+
+def test_a_call_carries_its_method_and_params_and_brings_the_result(home, daemon):
+    fake = daemon(answering({"ok": True}))
+    with connect(home) as link:
+        assert link.call("status", {"all": True}) == {"ok": True}
+    assert fake.next_heard() == {"id": 1, "method": "status", "params": {"all": True}}
+
+
+def test_the_opening_says_which_face_it_is(home, daemon):
+    fake = daemon()
+    with connect(home), connect(home, "mcp"):
+        openings = [fake.next_connection().opening for _ in range(2)]
+    assert {"taskmem": 1, "face": "client"} in openings
+    assert {"taskmem": 1, "face": "mcp"} in openings
+
+
+def test_a_link_knows_whom_it_speaks_with(home, daemon):
+    daemon(opening={"taskmem": 1, "pid": 4711, "version": "9.9"})
+    with connect(home) as link:
+        assert (link.pid, link.version) == (4711, "9.9")
+
+
+def test_an_answer_that_came_early_for_another_call_is_not_taken_for_ours(home, daemon):
+    def behave(connection, call):
+        connection.say({"id": call["id"] + 7, "result": "not ours"})
+        connection.say({"id": call["id"], "result": "ours"})
+
+    daemon(behave)
+    with connect(home) as link:
+        assert link.call("status", {}) == "ours"
+        assert link.call("status", {}) == "ours"
+
+
+def test_the_refusal_of_a_call_keeps_the_daemons_name_and_sentence(home, daemon):
+    def behave(connection, call):
+        refusal = {"error": "task_not_found", "message": "No task has that id."}
+        connection.say({"id": call["id"], "error": refusal})
+
+    daemon(behave)
+    with (
+        connect(home) as link,
+        pytest.raises(LinkError, match=r"^No task has that id\.$") as raised,
+    ):
+        link.call("show", {})
+    assert raised.value.name == "task_not_found"
+
+
+def test_a_daemon_that_dies_in_a_call_leaves_open_whether_it_was_done(home, daemon):
+    daemon(lambda connection, _: connection.drop())
+    with (
+        connect(home) as link,
+        pytest.raises(LinkError, match="may or may not have been done") as raised,
+    ):
+        link.call("register", {})
+    assert raised.value.name == "daemon_unavailable"
+
+
+def test_a_call_waits_no_longer_than_it_may(home, daemon):
+    daemon(lambda *_: None)
+    with (
+        connect(home) as link,
+        pytest.raises(LinkError, match=r"did not answer slow within 0\.01 s"),
+    ):
+        link.call("slow", {}, timeout=0.01)
+
+
+def test_after_a_call_that_was_given_up_the_next_gets_its_own_answer(home, daemon):
+    calls = []
+
+    def behave(connection, call):
+        calls.append(call)
+        if len(calls) == 2:
+            for one in calls:
+                connection.say({"id": one["id"], "result": one["method"]})
+
+    daemon(behave)
+    with connect(home) as link:
+        with pytest.raises(LinkError):
+            link.call("first", {}, timeout=0.01)
+        assert link.call("second", {}, timeout=PATIENCE) == "second"
+
+
+def test_a_call_that_is_too_long_is_refused_before_it_is_sent(home, daemon):
+    fake = daemon(answering("fine"))
+    with connect(home) as link:
+        with pytest.raises(LinkError, match="more than 8 MiB") as raised:
+            link.call("update", {"message": "x" * MAX_LINE})
+        assert link.call("status", {}) == "fine"
+    assert raised.value.name == "invalid_arguments"
+    assert fake.next_heard()["method"] == "status"
+
+
+def test_an_answer_may_be_long_and_come_in_pieces(home, daemon):
+    daemon(answering("ä" * 500_000))
+    with connect(home) as link:
+        assert link.call("show", {}) == "ä" * 500_000
+
+
+# Whom a face speaks with.
+
+
+def test_without_a_daemon_a_face_says_how_to_start_one(home):
+    with pytest.raises(LinkError, match="taskmem daemon --detach") as raised:
+        connect(home)
+    assert raised.value.name == "daemon_unavailable"
+
+
+def test_a_refused_opening_keeps_the_daemons_name_and_sentence(home, daemon):
+    daemon(opening={"error": "store_too_new", "message": "Upgrade taskmem."})
+    with pytest.raises(LinkError, match=r"^Upgrade taskmem\.$") as raised:
+        connect(home)
+    assert raised.value.name == "store_too_new"
+
+
+@pytest.mark.parametrize("said", [{"taskmem": 2}, ["hello"]])
+def test_who_answers_in_another_language_is_not_spoken_to(home, daemon, said):
+    daemon(opening=said)
+    with pytest.raises(LinkError, match=r"another version|not a taskmem daemon"):
+        connect(home)
+
+
+def test_a_daemon_that_hangs_in_the_opening_is_given_up(home, daemon, monkeypatch):
+    daemon(opening=None)
+    monkeypatch.setattr(link_module, "_OPENING_SECONDS", 0.01)
+    with pytest.raises(LinkError, match="taskmem daemon stop"):
+        connect(home)
+
+
+def test_a_socket_that_another_user_serves_is_refused(home, daemon, monkeypatch):
+    fake = daemon()
+    me = os.geteuid()
+    monkeypatch.setattr(link_module.os, "geteuid", lambda: me + 1)
+    with pytest.raises(LinkError, match=f"Another user .uid {me}."):
+        connect(home)
+    assert fake.connections.empty()
+
+
+# Starting a daemon.
+
+
+def test_a_daemon_that_runs_is_not_started_again(home, daemon):
+    daemon()
+    reach(home, {}, command=["/nowhere"]).close()
+
+
+@pytest.fixture
+def piped_stdin():
+    """Gives this process a stdin that a child would keep open."""
+    kept = os.dup(0)
+    ends = os.pipe()
+    os.dup2(ends[0], 0)
+    yield
+    os.dup2(kept, 0)
+    for end in (kept, *ends):
+        os.close(end)
+
+
+def test_a_daemon_is_started_when_none_runs(home, stand_in, piped_stdin):
+    with reach(home, environ(TASKMEM_HOME="elsewhere"), command=STAND_IN) as link:
+        about = link.call("about", {})
+        assert about == {
+            "home": str(home.folder),
+            "cwd": "/",
+            "session": link.pid,
+            "stdin_is_null": True,
+        }
+
+
+def test_a_socket_that_nobody_listens_on_is_as_good_as_none(home, daemon, stand_in):
+    daemon().die(leave_socket=True)
+    assert home.socket.is_socket()
+    with reach(home, environ(), command=STAND_IN) as link:
+        assert link.pid != os.getpid()
+
+
+def test_many_faces_that_start_at_once_meet_at_one_daemon(home, stand_in):
+    together = threading.Barrier(8)
+
+    def go(_):
+        together.wait(PATIENCE)
+        with reach(home, environ(), command=STAND_IN) as link:
+            return link.pid
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(go, range(8)))) == 1
+
+
+def test_a_daemon_that_fails_gives_the_last_line_of_its_log_as_the_reason(
+    home, monkeypatch
+):
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    monkeypatch.setattr(start_module, "_START_SECONDS", 20 * PATIENCE)
+    home.prepare()
+    home.log.write_text("of an earlier daemon\n")
+    with pytest.raises(LinkError) as raised:
+        reach(home, environ(FAKE_DAEMON="fail"), command=STAND_IN)
+    assert raised.value.name == "daemon_unavailable"
+    assert "could not be started: Error: the settings are bad. " in str(raised.value)
+    assert str(home.log) in str(raised.value)
+    assert home.log.read_text().startswith("of an earlier daemon\n")
+
+
+def test_what_an_earlier_daemon_said_is_no_reason(home, monkeypatch):
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    home.prepare()
+    home.log.write_text("of an earlier daemon\n")
+    with pytest.raises(LinkError, match="it ended with status 3"):
+        reach(home, {}, command=[sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_the_log_is_its_owners_alone(home, monkeypatch):
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    with pytest.raises(LinkError, match="The last word"):
+        reach(home, {}, command=DEAD)
+    assert home.log.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.fixture
+def late_daemon(daemon, monkeypatch):
+    """A daemon that comes only when it was asked often whether the lock is held."""
+    held = start_module._names_a_process
+    asked = itertools.count(1)
+
+    def answers_late(lock):
+        if next(asked) == 5:
+            daemon()
+        return held(lock)
+
+    monkeypatch.setattr(start_module, "_names_a_process", answers_late)
+
+
+def test_a_lost_race_is_waited_out_while_the_winner_lives(
+    home, late_daemon, monkeypatch
+):
+    """The winner holds the lock long before it answers."""
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    home.prepare()
+    home.lock.write_text(f"{os.getpid()}\n")
+    reach(home, {}, command=DEAD).close()
+
+
+def test_a_lost_race_is_waited_out_before_the_winner_is_known(
+    home, late_daemon, monkeypatch
+):
+    """The winner has the lock, and has not yet written who it is."""
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", PATIENCE)
+    reach(home, {}, command=DEAD).close()
+
+
+def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
+    home, stand_in, monkeypatch, tmp_path
+):
+    """The first child loses to a process that then ends without ever answering."""
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    home.prepare()
+    ending = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
+    home.lock.write_text(f"{ending.pid}\n")
+    held = start_module._names_a_process
+
+    def ends_after_it_was_seen(lock):
+        seen = held(lock)
+        if seen and ending.poll() is None:
+            ending.communicate()
+        return seen
+
+    monkeypatch.setattr(start_module, "_names_a_process", ends_after_it_was_seen)
+    mark = tmp_path / "mark"
+    second = (
+        "import os, sys, pathlib\n"
+        f"mark = pathlib.Path({str(mark)!r})\n"
+        "if not mark.exists(): mark.touch(); sys.exit(1)\n"
+        f"os.execv(sys.executable, {list(STAND_IN)!r})\n"
+    )
+    reach(home, environ(), command=[sys.executable, "-c", second]).close()
+    assert ending.returncode == 0
+
+
+def test_a_daemon_that_never_answers_is_not_waited_for_for_ever(
+    home, monkeypatch, children
+):
+    monkeypatch.setattr(start_module, "_START_SECONDS", 0.05)
+    forever = [sys.executable, "-c", "import signal; signal.pause()"]
+    with pytest.raises(LinkError, match=r"does not answer after 0\.05 s"):
+        reach(home, {}, command=forever)
+    children[0].kill()
+    children[0].wait(PATIENCE)
+
+
+def test_a_daemon_that_refuses_is_not_started_over(home, daemon):
+    daemon(opening={"error": "store_too_new", "message": "Upgrade taskmem."})
+    with pytest.raises(LinkError, match="Upgrade"):
+        reach(home, {}, command=["/nowhere"])
+
+
+def test_a_daemon_that_is_ending_is_followed_by_a_new_one(home, daemon, stand_in):
+    daemon(opening={"error": "daemon_unavailable", "message": "Ending."})
+    with pytest.raises(LinkError, match="Ending"):
+        connect(home)
+    with reach(home, environ(), command=STAND_IN) as link:
+        assert link.pid != os.getpid()
+
+
+def test_a_command_that_is_not_there_is_named(home):
+    with pytest.raises(LinkError, match=r"No such file.*/nowhere.*taskmem doctor"):
+        reach(home, {}, command=["/nowhere"])
+
+
+def test_a_home_that_cannot_be_used_is_named(home):
+    home.folder.write_text("")
+    with pytest.raises(LinkError, match="Set TASKMEM_HOME") as raised:
+        reach(home, {}, command=["/nowhere"])
+    assert raised.value.name == "settings_invalid"
+
+
+def test_a_daemon_that_ended_leaves_no_zombie(home, stand_in, children):
+    with reach(home, environ(), command=STAND_IN) as link:
+        link.socket.sendall(json.dumps({"method": "stop"}).encode() + b"\n")
+        assert link.socket.recv(1) == b""
+    for reaper in threading.enumerate():
+        if reaper.name == "daemon-reaper":
+            reaper.join(PATIENCE)
+    assert children[0].returncode == 0
+
+
+def test_the_socket_of_a_long_home_is_found_too(daemon, tmp_path):
+    aside = Home(tmp_path / ("x" * 120), tmp_path / "aside" / "daemon.sock")
+    if len(str(aside.socket)) > 100:
+        pytest.skip("the temporary folder is itself too long for a socket")
+    fake = fake_daemon.FakeDaemon(aside)
+    with connect(aside) as link:
+        assert link.socket.family == socket.AF_UNIX
+    fake.die()

@@ -1,0 +1,518 @@
+import json
+import os
+import select
+import socket
+import threading
+
+import pytest
+
+from openclaw_taskmem.faces import relay as relay_module
+from openclaw_taskmem.faces import start as start_module
+from openclaw_taskmem.faces.lines import Message
+from openclaw_taskmem.faces.link import MAX_LINE, LinkError
+from openclaw_taskmem.faces.relay import Relay
+from tests.faces.fake_daemon import PATIENCE, answer
+from tests.faces.host import Host
+
+
+@pytest.fixture
+def host(home, monkeypatch):
+    """A host whose relay cannot start a daemon of its own."""
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    started = Host(home, {}, ["/nowhere"])
+    yield started
+    started.close()
+    assert isinstance(started.failure, (BrokenPipeError, type(None)))
+
+
+@pytest.fixture
+def draining(monkeypatch):
+    """Set when the relay knows that its stdin has ended."""
+    seen = threading.Event()
+    real = Relay._is_done
+
+    def note(self):
+        seen.set()
+        return real(self)
+
+    monkeypatch.setattr(Relay, "_is_done", note)
+    return seen
+
+
+def silent(_connection, _document):
+    """Hear everything and say nothing."""
+
+
+def silent_but_for(*methods):
+    def behave(connection, document):
+        if document.get("method") in methods:
+            answer(connection, document)
+
+    return behave
+
+
+def until_stuck(connection):
+    """Wait until something that nobody takes has arrived at a connection."""
+    assert select.select([connection._sock], [], [], PATIENCE)[0]
+
+
+# What passes.
+
+
+def test_a_line_passes_as_it_is(host, daemon):
+    line = b'{ "id":"\xc3\xa4 1", "params": {"b":1,"a":[ ]},"method":"x/y" }\r\n'
+    back = b'{"result": {"z": 1, "a": "\xe2\x82\xac"},  "id":"\xc3\xa4 1"}\r\n'
+    lines = []
+    fake = daemon(silent)
+    fake.hear = lambda connection, heard: (
+        lines.append(heard),
+        connection.say_raw(back),
+    )
+    host.say_raw(line)
+    assert host.hear_raw() == back
+    assert lines == [line]
+
+
+def test_a_line_that_is_not_json_passes_too(host, daemon):
+    fake = daemon(silent)
+    host.say_raw(b"hello\n")
+    assert fake.next_heard() == b"hello\n"
+
+
+@pytest.mark.parametrize("odd", [b"[]\n", b'{"id":[1],"method":"x"}\n', b"\n"])
+def test_an_odd_line_stops_nothing(host, daemon, odd):
+    daemon(lambda c, d: answer(c, d) if isinstance(d, dict) and d["id"] == 2 else None)
+    host.say_raw(odd)
+    host.ask(2)
+    assert host.hear()["id"] == 2
+
+
+def test_requests_that_come_at_once_are_all_answered(host, daemon):
+    daemon()
+    asks = [{"id": n, "method": "tools/call"} for n in range(500)]
+    host.say_raw(b"".join(json.dumps(ask).encode() + b"\n" for ask in asks))
+    assert {host.hear()["id"] for _ in asks} == set(range(500))
+
+
+def test_what_the_daemon_asks_and_tells_passes_both_ways(host, daemon):
+    fake = daemon(silent_but_for("initialize"))
+    host.greet()
+    connection = fake.next_connection()
+    for said in ({"method": "notifications/x"}, {"id": 0, "method": "roots/list"}):
+        connection.say(said)
+        assert host.hear() == said
+    host.say({"id": 0, "result": {"roots": []}})
+    heard = [fake.next_heard() for _ in range(3)]
+    assert heard[2] == {"id": 0, "result": {"roots": []}}
+
+
+def test_a_host_that_writes_before_it_reads_is_not_stopped(host, daemon):
+    daemon()
+    writer = threading.Thread(
+        target=lambda: [host.ask(n, text="x" * 5000) for n in range(100)], daemon=True
+    )
+    writer.start()
+    writer.join(PATIENCE)
+    assert not writer.is_alive()
+    assert [host.hear()["id"] for _ in range(100)] == list(range(100))
+
+
+def test_a_long_answer_passes_whole(host, daemon):
+    daemon()
+    host.ask(1, text="x" * 3_000_000)
+    assert host.hear()["result"]["params"]["text"] == "x" * 3_000_000
+
+
+def test_a_daemon_that_does_not_read_can_still_be_heard(host, daemon):
+    blocked = threading.Event()
+    fake = daemon(lambda *_: blocked.wait(20 * PATIENCE))
+    host.ask(1)
+    fake.next_heard()
+    host.ask(2, text="x" * 4_000_000)
+    connection = fake.next_connection()
+    until_stuck(connection)
+    connection.say({"method": "notifications/x"})
+    assert host.hear() == {"method": "notifications/x"}
+    blocked.set()
+
+
+def test_what_the_daemon_says_with_its_opening_is_passed_on(host, daemon):
+    opening = b'{"taskmem":1,"pid":1,"version":"0"}\n{"method":"notifications/x"}\n'
+    daemon(opening=opening)
+    host.ask(1)
+    assert host.hear() == {"method": "notifications/x"}
+
+
+@pytest.fixture
+def blocked_relay(home):
+    """A relay whose host and daemon both wait to be read, and its stdin."""
+    relay = Relay(home, {})
+    ours, theirs = socket.socketpair()
+    relay._daemon = ours
+    theirs.send(b"{}\n")
+    stdin, end = os.pipe()
+    os.write(end, b"{}\n")
+    yield relay, stdin
+    for one in (stdin, end):
+        os.close(one)
+    ours.close()
+    theirs.close()
+
+
+def test_what_cannot_be_handed_on_is_not_read(blocked_relay):
+    relay, stdin = blocked_relay
+    full = Message(b"x" * relay_module._AHEAD)
+    readable = relay._select(stdin, stdin, None)[0]
+    assert readable == [stdin, relay._daemon]
+    relay._queue.append(full)
+    assert stdin not in relay._select(stdin, stdin, None)[0]
+    relay._to_host += b"x"
+    assert relay._daemon in relay._select(stdin, stdin, None)[0]
+    relay._to_host += full.line
+    assert relay._select(stdin, stdin, None)[0] == []
+
+
+# What is too long.
+
+
+def line_of(size):
+    frame = len(json.dumps({"jsonrpc": "2.0", "id": 7, "method": "m", "params": ""}))
+    params = "x" * (size - frame - 1)
+    document = {"jsonrpc": "2.0", "id": 7, "method": "m", "params": params}
+    return json.dumps(document).encode() + b"\n"
+
+
+def test_the_longest_line_that_is_allowed_passes(host, daemon):
+    daemon(lambda c, d: c.say({"id": d["id"], "result": len(d["params"])}))
+    line = line_of(MAX_LINE)
+    assert len(line) == MAX_LINE
+    host.say_raw(line)
+    assert host.hear()["result"] > MAX_LINE - 100
+
+
+def test_a_line_that_is_too_long_is_refused_by_its_id_and_reading_goes_on(host, daemon):
+    fake = daemon()
+    host.say_raw(line_of(MAX_LINE + 1))
+    refusal = host.hear()
+    assert (refusal["id"], refusal["error"]["code"]) == (7, -32600)
+    assert "more than 8 MiB" in refusal["error"]["message"]
+    host.ask(8)
+    assert host.hear()["id"] == 8
+    assert fake.next_heard()["id"] == 8
+
+
+def test_a_line_that_is_too_long_without_an_id_in_sight_is_refused_for_nobody(host):
+    host.say_raw(b"x" * MAX_LINE + b"\n")
+    assert host.hear()["id"] is None
+
+
+# How it ends.
+
+
+def test_it_ends_when_stdin_does(host, daemon):
+    daemon()
+    host.ask(1)
+    host.hear()
+    host.end_stdin()
+    host.join()
+
+
+def test_a_call_in_flight_at_stdins_end_is_answered(host, daemon, draining):
+    fake = daemon(silent)
+    host.ask(1)
+    fake.next_heard()
+    host.end_stdin()
+    assert draining.wait(PATIENCE)
+    fake.next_connection().say({"id": 1, "result": {}})
+    assert host.hear() == {"id": 1, "result": {}}
+    host.join()
+
+
+def test_a_call_that_is_never_answered_holds_it_only_for_a_while(
+    host, daemon, monkeypatch
+):
+    monkeypatch.setattr(relay_module, "_DRAIN_SECONDS", 0.01)
+    fake = daemon(silent)
+    host.ask(1)
+    fake.next_heard()
+    host.end_stdin()
+    host.join()
+
+
+def test_a_call_that_the_host_cancelled_is_not_waited_for(host, daemon, monkeypatch):
+    monkeypatch.setattr(relay_module, "_DRAIN_SECONDS", 10 * PATIENCE)
+    fake = daemon(silent)
+    host.ask(1)
+    host.tell("notifications/cancelled", requestId=1)
+    assert [fake.next_heard()["method"] for _ in range(2)][1].endswith("cancelled")
+    host.end_stdin()
+    host.join()
+
+
+def test_the_last_line_needs_no_end(host, daemon):
+    daemon()
+    host.say_raw(b'{"id":1,"method":"ping"}')
+    host.end_stdin()
+    assert host.hear()["id"] == 1
+
+
+def test_it_ends_when_nobody_reads_its_stdout(host, daemon):
+    daemon()
+    host.stop_reading()
+    host.ask(1)
+    host.join()
+    assert isinstance(host.failure, BrokenPipeError)
+
+
+def test_it_ends_with_a_host_that_left_without_reading(home, daemon):
+    """Over a socket, as Node's pipes are, that is an error and no end."""
+    daemon()
+    ours, theirs = socket.socketpair()
+    relay = threading.Thread(
+        target=Relay(home, {}).serve, args=(ours.fileno(), ours.fileno()), daemon=True
+    )
+    relay.start()
+    theirs.send(b'{"id":1,"method":"ping"}\n')
+    assert select.select([theirs], [], [], PATIENCE)[0]
+    theirs.close()
+    relay.join(PATIENCE)
+    assert not relay.is_alive()
+    ours.close()
+
+
+def test_a_host_that_says_nothing_starts_no_daemon(host, home):
+    host.end_stdin()
+    host.join()
+    assert not home.folder.exists()
+
+
+# When the daemon ends.
+
+
+def test_a_new_daemon_hears_the_hosts_hello_before_all_else(host, daemon):
+    old = daemon()
+    host.greet()
+    old.die()
+    new = daemon(silent)
+    host.ask(1)
+    hello = new.next_heard()
+    assert hello["method"] == "initialize"
+    assert hello["params"] == {"protocolVersion": "2025-06-18"}
+    new.next_connection().say({"id": hello["id"], "result": {}})
+    assert new.next_heard()["method"] == "notifications/initialized"
+    assert new.next_heard()["id"] == 1
+
+
+def test_the_host_does_not_hear_the_answer_to_a_hello_that_it_did_not_say(host, daemon):
+    old = daemon()
+    host.greet()
+    for number in (1, 2):
+        old.die()
+        old = daemon()
+        host.ask(number)
+        assert host.hear()["id"] == number
+
+
+def test_a_host_that_never_said_hello_is_not_made_to(host, daemon):
+    old = daemon()
+    host.ask(1)
+    host.hear()
+    old.die()
+    new = daemon()
+    host.ask(2)
+    assert new.next_heard()["id"] == 2
+
+
+def test_a_call_in_flight_when_the_daemon_ends_may_have_been_done(host, daemon):
+    fake = daemon(silent)
+    host.ask("a", name="task_register")
+    fake.next_heard()
+    fake.die()
+    said = host.hear()
+    assert said["id"] == "a"
+    assert said["error"]["message"] == (
+        "The daemon ended while this call was running; it may or may not have been "
+        "done. Look with task_list or task_update(query) before repeating it."
+    )
+    assert said["error"]["data"]["error"] == "daemon_unavailable"
+
+
+def test_a_long_call_in_flight_is_told_too(host, daemon):
+    """As TypeScript's SDK writes it: what names it comes at the end."""
+    fake = daemon(silent)
+    params = {"id": 9, "text": "x" * 20_000}
+    host.say({"method": "tools/call", "params": params, "jsonrpc": "2.0", "id": 5})
+    fake.next_heard()
+    fake.die()
+    assert host.hear()["id"] == 5
+
+
+def test_an_answer_that_came_is_not_followed_by_an_error(host, daemon):
+    fake = daemon(silent_but_for("initialize", "tools/call"))
+    host.ask(1)
+    assert host.hear()["id"] == 1
+    host.ask(2, "ping")
+    fake.next_heard()
+    assert fake.next_heard()["id"] == 2
+    fake.die()
+    daemon()
+    assert host.hear()["id"] == 2
+
+
+def test_a_request_that_changes_nothing_is_sent_again(host, daemon):
+    old = daemon(silent)
+    host.ask(1, "initialize")
+    host.ask(2, "tools/list")
+    assert [old.next_heard()["id"] for _ in range(2)] == [1, 2]
+    new = daemon()
+    old.die(leave_socket=True)
+    assert [host.hear()["id"] for _ in range(2)] == [1, 2]
+    assert [new.next_heard()["id"] for _ in range(2)] == [1, 2]
+
+
+def test_a_call_that_was_not_handed_over_whole_is_sent_again(host, daemon):
+    blocked = threading.Event()
+    old = daemon(lambda *_: blocked.wait(20 * PATIENCE))
+    host.ask(1)
+    old.next_heard()
+    host.ask(2, text="x" * 4_000_000)
+    until_stuck(old.next_connection())
+    new = daemon()
+    old.die(leave_socket=True)
+    blocked.set()
+    said = {one["id"]: one for one in (host.hear(), host.hear())}
+    assert "may or may not" in said[1]["error"]["message"]
+    assert len(said[2]["result"]["params"]["text"]) == 4_000_000
+    assert new.next_heard()["id"] == 2
+
+
+def test_an_answer_that_the_daemon_left_behind_is_not_lost(host, daemon):
+    old = daemon(silent)
+    host.ask(1)
+    old.next_heard()
+    connection = old.next_connection()
+    connection.say({"method": "notifications/x", "params": "x" * 2_000_000})
+    connection.say({"id": 1, "result": "x" * 100_000})
+    old.die()
+    daemon()
+    host.ask(2, "tools/list")
+    assert host.hear()["method"] == "notifications/x"
+    assert host.hear() == {"id": 1, "result": "x" * 100_000}
+    assert host.hear()["id"] == 2
+
+
+def test_half_an_answer_is_not_given_to_the_host(host, daemon):
+    old = daemon(silent)
+    host.ask(1)
+    old.next_heard()
+    old.next_connection().say_raw(b'{"id":1,"resu')
+    old.die()
+    assert "may or may not" in host.hear()["error"]["message"]
+    daemon()
+    host.ask(2)
+    assert host.hear()["result"]["method"] == "tools/call"
+
+
+def test_a_request_that_ends_every_daemon_is_given_up(host, daemon):
+    fake = daemon(lambda connection, _: connection.drop())
+    host.ask(1, "tools/list")
+    assert "ended 3 times" in host.hear()["error"]["message"]
+    assert fake.heard.qsize() == 3
+
+
+def test_a_daemon_that_ends_in_every_hello_is_given_up(host, daemon):
+    old = daemon()
+    host.greet()
+    old.die()
+    fake = daemon(lambda connection, _: connection.drop())
+    host.ask(1)
+    said = host.hear()
+    assert said["id"] == 1
+    assert "was not done" in said["error"]["message"]
+    fake.behaviour = answer
+    host.ask(2)
+    assert host.hear()["id"] == 2
+
+
+def test_a_notification_alone_starts_no_daemon(host, daemon):
+    old = daemon()
+    host.greet()
+    old.die()
+    host.tell("notifications/roots/list_changed")
+    host.say({"id": 4, "result": {}})
+    new = daemon()
+    host.ask(1)
+    assert host.hear()["id"] == 1
+    heard = [new.next_heard()["method"] for _ in range(3)]
+    assert heard == ["initialize", "notifications/initialized", "tools/call"]
+
+
+# When there is no daemon.
+
+
+@pytest.fixture
+def tries(monkeypatch):
+    """What the relay's tries to reach a daemon bring; then the real ones."""
+    real, planned = relay_module.reach, []
+
+    def reach(*args):
+        if planned:
+            raise planned.pop(0)
+        return real(*args)
+
+    monkeypatch.setattr(relay_module, "reach", reach)
+    return planned
+
+
+def test_without_a_daemon_a_request_is_told_why_and_where_to_look(host, home):
+    host.ask(1)
+    error = host.hear()["error"]
+    assert "could not be started (No such file or directory" in error["message"]
+    assert "Nothing was done" in error["message"]
+    assert "`taskmem status`" in error["message"]
+    assert str(home.log) in error["message"]
+    assert error["data"] == {
+        "error": "daemon_unavailable",
+        "message": error["message"],
+    }
+
+
+def test_the_refusal_keeps_the_name_that_the_daemon_gave(host, daemon):
+    daemon(opening={"error": "store_too_new", "message": "Upgrade taskmem."})
+    host.ask(1)
+    assert host.hear()["error"]["data"]["error"] == "store_too_new"
+
+
+def test_each_of_the_requests_that_wait_is_told(host, tries):
+    tries.append(LinkError("daemon_unavailable", "No."))
+    host.say_raw(b'{"id":1,"method":"a"}\n{"method":"n"}\n{"id":2,"method":"b"}\n')
+    assert [host.hear()["id"] for _ in range(2)] == [1, 2]
+
+
+def test_the_next_request_tries_again(host, daemon, tries, monkeypatch):
+    monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 0.0)
+    tries.append(LinkError("daemon_unavailable", "Not yet."))
+    daemon()
+    host.ask(1)
+    assert "Not yet." in host.hear()["error"]["message"]
+    host.ask(2)
+    assert "result" in host.hear()
+
+
+def test_a_try_that_failed_is_not_repeated_at_once(host, daemon, tries, monkeypatch):
+    monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 10 * PATIENCE)
+    tries.append(LinkError("daemon_unavailable", "Not yet."))
+    daemon()
+    for number in (1, 2):
+        host.ask(number)
+        assert "Not yet." in host.hear()["error"]["message"]
+
+
+def test_a_daemon_is_started_for_the_first_request(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
+    mark = tmp_path / "mark"
+    host = Host(home, os.environ, ["/bin/sh", "-c", f"echo no > {mark}; exit 1"])
+    host.ask(1)
+    assert "could not be started" in host.hear()["error"]["message"]
+    assert mark.read_text() == "no\n"
+    host.close()
