@@ -34,7 +34,7 @@ class Door:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._visits: set[asyncio.Task[None]] = set()
+        self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.emptied = asyncio.Event()
@@ -62,10 +62,14 @@ class Door:
         """Let nobody in, let the calls that run end, and hang up on everyone."""
         if self._server is not None:
             self._server.close()
-        running = [*self._calls]
-        if running:
-            await asyncio.wait(running, timeout=seconds)
-        for visit in [*self._visits]:
+        late: set[asyncio.Task[None]] = set()
+        if self._calls:
+            _, late = await asyncio.wait([*self._calls], timeout=seconds)
+        for visit, writer in [*self._visits.items()]:
+            if late:
+                # An answer made up now would say that the call failed, and nobody
+                # knows that yet: a line that is cut tells the relay the truth.
+                writer.transport.abort()
             visit.cancel()
         await asyncio.gather(*self._visits, return_exceptions=True)
 
@@ -74,7 +78,7 @@ class Door:
     ) -> None:
         visit = asyncio.current_task()
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
-        self._visits.add(visit)
+        self._visits[visit] = writer
         try:
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
@@ -82,7 +86,7 @@ class Door:
         except Exception:
             log.exception("a connection failed")
         finally:
-            self._visits.discard(visit)
+            del self._visits[visit]
             if not self._visits:
                 self.emptied.set()
             writer.close()
@@ -96,7 +100,7 @@ class Door:
             async with asyncio.timeout(OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
             face = opening["face"] if opening["taskmem"] == PROTOCOL else None
-        except (ValueError, TypeError, KeyError, TimeoutError):
+        except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
             face = None
         if face not in ("mcp", "client"):
             _send(writer, _refusal("protocol", _OTHER_VERSION))
@@ -149,7 +153,7 @@ class Door:
         except TaskmemError as error:
             refusal = {"error": error.name, "message": str(error)}
             _send(writer, {"id": number, "error": refusal})
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             refusal = {
                 "error": "invalid_arguments",
                 "message": "A call is one JSON object a line: id, method, params.",

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
+from typing import Final
+
+TRIES: Final = 20
+TRY_SECONDS: Final = 0.02
 
 
 class Held(Exception):
@@ -28,14 +33,23 @@ class Lock:
             Held: Another process has it.
         """
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not self._taken():
             pid = _pid(self._file)
             os.close(self._file)
-            raise Held(pid) from error
+            raise Held(pid)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def _taken(self) -> bool:
+        """Try for a moment: `holder` takes the lock, too, while it looks."""
+        for _ in range(TRIES):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(TRY_SECONDS)
+            else:
+                return True
+        return False
 
     def release(self) -> None:
         """Let go of it; the file stays, for removing it would race with others."""

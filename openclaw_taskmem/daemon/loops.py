@@ -50,6 +50,8 @@ class Loops:
         self._stuck = Alarm(shell.clock, longest)
         self._outbox = Alarm(shell.clock, longest)
         self._tell = Alarm(shell.clock, longest)
+        self._finding = asyncio.Lock()
+        """Held while the stuck are found, so that their wakes go out together."""
         self._deliveries: set[asyncio.Task[None]] = set()
         self._seen = self._read_clocks()
         self._held_until = float("-inf")
@@ -65,7 +67,8 @@ class Loops:
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
-        await self._apart(recover.reschedule, self._shell)
+        while not await self._rescheduled():
+            await self._shell.clock.sleep(TROUBLE.total_seconds())
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._forever(self._stuck, self._stuck_pass))
@@ -73,6 +76,14 @@ class Loops:
                 group.create_task(self._forever(self._tell, self._tell_pass))
         finally:
             await self._stop_deliveries()
+
+    async def _rescheduled(self) -> bool:
+        try:
+            await self._apart(recover.reschedule, self._shell)
+        except Exception:
+            log.exception("the dues could not be set anew; it is repeated")
+            return False
+        return True
 
     async def _forever(
         self, alarm: Alarm, one_pass: Callable[[], Awaitable[datetime | None]]
@@ -94,7 +105,8 @@ class Loops:
         held = self._held_until - self._shell.clock.monotonic()
         if held > 0:
             return self._shell.clock.now() + timedelta(seconds=held)
-        looked = await self._apart(sweep.sweep, self._shell)
+        async with self._finding:
+            looked = await self._apart(sweep.sweep, self._shell)
         if looked == sweep.BATCH:
             return self._shell.clock.now()
         due = await self._apart(self._shell.store.next_stuck_due)
@@ -125,7 +137,9 @@ class Loops:
     # --- outbox -------------------------------------------------------------
 
     async def _outbox_pass(self) -> datetime | None:
-        for delivery in await self._apart(wakes.claim, self._shell):
+        async with self._finding:
+            claimed = await self._apart(wakes.claim, self._shell)
+        for delivery in claimed:
             task = asyncio.create_task(self._deliver(delivery))
             self._deliveries.add(task)
             task.add_done_callback(self._deliveries.discard)

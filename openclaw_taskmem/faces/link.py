@@ -24,7 +24,7 @@ Face = Literal["mcp", "client"]
 
 _PROTOCOL = 1
 _OPENING_SECONDS = 10.0
-_RETRIES = "Try again, or see `taskmem status` and `taskmem doctor`."
+_RETRIES = "Try again, or see `taskmem status` and the daemon's log."
 
 
 class LinkError(Exception):
@@ -168,7 +168,7 @@ class Link:
             raise LinkError(
                 "daemon_unavailable",
                 "Something that is not a taskmem daemon answers on its socket. Run "
-                "`taskmem doctor`.",
+                "`taskmem status`.",
             )
         return cast("dict[str, Any]", answer)
 
@@ -241,7 +241,7 @@ def reach(
         raise LinkError(
             "daemon_unavailable",
             f"The daemon could not be started ({error.strerror}: {error.filename}). "
-            "Run `taskmem doctor`.",
+            "Run `taskmem status`.",
         ) from error
     raise LinkError(
         "daemon_unavailable",

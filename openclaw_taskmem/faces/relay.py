@@ -44,7 +44,7 @@ _MAYBE_DONE = LinkError(
 _NOT_DONE = LinkError(
     "daemon_unavailable",
     f"The daemon ended {_LOSSES + 1} times before it took this, which was not done. "
-    "Look at `taskmem status` and `taskmem doctor`.",
+    "Look at `taskmem status` and at the daemon's log.",
 )
 
 

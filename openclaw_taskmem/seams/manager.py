@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, distributions
 from typing import Any, Final
 
 import pluggy
@@ -65,7 +65,9 @@ def found() -> list[EntryPoint]:
             for entry in dist.entry_points.select(group=PROJECT):
                 entries.setdefault((entry.name, dist.name), entry)
         except Exception as error:  # noqa: BLE001 - whatever is in the file
-            log.warning("the entry points of %s are unreadable; %s", dist, words(error))
+            log.warning(
+                "the entry points of %s are unreadable; %s", _title(dist), words(error)
+            )
     return [
         entries[key]
         for key in sorted(entries, key=lambda key: (key[0], key[1] != _OURS))
@@ -94,15 +96,19 @@ def add(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:  # noq
 def _load_one(
     manager: pluggy.PluginManager, entry: EntryPoint, disabled: Collection[str]
 ) -> Plugin:
-    dist = entry.dist
-    plugin = Plugin(
-        name=entry.name, distribution=f"{dist.name} {dist.version}" if dist else ""
-    )
+    plugin = Plugin(name=entry.name, distribution=_title(entry.dist))
     if entry.name in disabled:
         plugin.state = "off"
     else:
         _register(manager, plugin, entry.load)
     return plugin
+
+
+def _title(dist: Distribution | None) -> str:
+    try:
+        return f"{dist.name} {dist.version}" if dist else ""
+    except Exception:  # noqa: BLE001 - its metadata may be missing or garbled
+        return "a nameless distribution"
 
 
 def _register(

@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 
@@ -23,6 +23,7 @@ ARGUMENT_BYTES: Final = 120_000
 """What one argument may hold; Linux allows 128 KiB with its end."""
 
 _SAID_BYTES: Final = 600
+_GULP_BYTES: Final = 65_536
 _FINAL: Final = (
     "cannot target a subagent session",
     "agent is unavailable",
@@ -58,37 +59,82 @@ class OpenClawCli:
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise WakeUndelivered(
-                f"{self._binary} cannot be started ({error.strerror}); install "
-                "OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
-            ) from error
-        try:
-            async with asyncio.timeout(self._seconds):
-                output, _ = await process.communicate()
-        except TimeoutError:
-            raise WakeUndelivered(
-                f"{self._binary} gave no answer within {self._seconds:g} s and was "
-                "ended. See that the gateway runs."
-            ) from None
-        finally:
-            _kill_group(process.pid)
-            if process.returncode is None:
-                await process.wait()
-        return process.returncode or 0, _last_words(output)
+        with _LastWords() as said:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *arguments,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=said.sink,
+                    stderr=said.sink,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise WakeUndelivered(
+                    f"{self._binary} cannot be started ({error.strerror}); install "
+                    "OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+                ) from error
+            except ValueError as error:
+                raise WakeRefused(
+                    f"The wake cannot be an argument of a command ({error}); a "
+                    "plug-in made it, for the core writes plain text."
+                ) from error
+            try:
+                async with asyncio.timeout(self._seconds):
+                    status = await process.wait()
+            except TimeoutError:
+                raise WakeUndelivered(
+                    f"{self._binary} gave no answer within {self._seconds:g} s and "
+                    "was ended. See that the gateway runs."
+                ) from None
+            finally:
+                _kill_group(process.pid)
+                if process.returncode is None:
+                    await process.wait()
+            return status, str(said)
+
+
+class _LastWords:
+    """The end of what a command prints: read as it comes, and kept in little room.
+
+    The command's end is not awaited here: whatever it leaves running may hold the
+    output open for ever.
+    """
+
+    def __init__(self) -> None:
+        self._source, self.sink = os.pipe()
+        """`sink` is where the command prints to."""
+        self._kept = b""
+        os.set_blocking(self._source, False)
+
+    def __enter__(self) -> Self:
+        """Begin to read."""
+        asyncio.get_running_loop().add_reader(self._source, self._read)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of both ends."""
+        asyncio.get_running_loop().remove_reader(self._source)
+        os.close(self._source)
+        os.close(self.sink)
+
+    def __str__(self) -> str:
+        """Return the last lines that were printed so far, on one line."""
+        self._read()
+        return " ".join(self._kept.decode(errors="replace").split())
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            fresh = os.read(self._source, _GULP_BYTES)
+            self._kept = (self._kept + fresh)[-_SAID_BYTES:]
 
 
 def command(binary: str, wake: Wake) -> list[str]:
-    """Return the command that delivers a wake. Source: design §6."""
-    if len(wake.text.encode()) > ARGUMENT_BYTES:
+    """Return the command that delivers a wake. Source: design §6.
+
+    Raises:
+        WakeRefused: Its text is too long for an argument.
+    """
+    if len(wake.text.encode(errors="replace")) > ARGUMENT_BYTES:
         raise WakeRefused(
             f"The wake's text has more than {ARGUMENT_BYTES:,} bytes; a plug-in "
             "made it, for the core's own stay within a few thousand."
@@ -103,9 +149,3 @@ def _kill_group(pid: int) -> None:
     """End whatever the command left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-
-
-def _last_words(output: bytes) -> str:
-    """Return the last lines that were printed, on one line."""
-    text = output[-_SAID_BYTES:].decode(errors="replace")
-    return " ".join(text.split())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -17,7 +19,8 @@ class Stdout:
 
     def __init__(self, out: TextIO | None = None) -> None:
         """Take where to print; None: the standard output."""
-        self._out = out or sys.stdout
+        self._out = out
+        self._turn = threading.Lock()
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Print a wake's text.
@@ -26,7 +29,7 @@ class Stdout:
             WakeUndelivered: The output is closed.
         """
         try:
-            await asyncio.to_thread(self._print, wake.text)
+            await asyncio.wrap_future(self._printed(wake.text))
         except (OSError, ValueError) as error:
             raise WakeUndelivered(
                 f"The standard output cannot be written ({error}); start the daemon "
@@ -34,6 +37,26 @@ class Stdout:
             ) from error
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
+    def _printed(self, text: str) -> Future[None]:
+        """Print in a thread of its own, which no reader that stopped can hold up."""
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                self._print(text)
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+        threading.Thread(target=run, name="stdout", daemon=True).start()
+        return future
+
     def _print(self, text: str) -> None:
-        self._out.write(f"{text}\n")
-        self._out.flush()
+        out = self._out or sys.stdout
+        if out is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise ValueError("there is none")
+        with self._turn:
+            out.write(f"{text}\n")
+            out.flush()

@@ -360,7 +360,7 @@ def test_a_daemon_that_is_ending_is_followed_by_a_new_one(home, daemon, stand_in
 
 
 def test_a_command_that_is_not_there_is_named(home):
-    with pytest.raises(LinkError, match=r"No such file.*/nowhere.*taskmem doctor"):
+    with pytest.raises(LinkError, match=r"No such file.*/nowhere.*taskmem status"):
         reach(home, {}, command=["/nowhere"])
 
 
