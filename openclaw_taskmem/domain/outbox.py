@@ -44,7 +44,7 @@ class OutboxPolicy(Value):
     """Messages to one session; OpenClaw defers the sixth turn of a minute."""
     first_retry_seconds: float = 5.0
     longest_retry_seconds: float = 300.0
-    lease_seconds: float = 120.0
+    lease_seconds: float = 300.0
     """How long one delivery may take before the wake counts as not delivered."""
     lines: int = 20
     """Wakes of waits that share one message at most."""

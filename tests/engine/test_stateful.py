@@ -265,7 +265,7 @@ class Engine(RuleBasedStateMachine):
         for _ in range(200):
             if not self.world.wakes(WakeState.DUE):
                 break
-            self.clock.tick(121)
+            self.clock.tick(301)
             self.world.deliver()
         assert self.world.wakes(WakeState.DUE) == []
         self.close()

@@ -1,0 +1,93 @@
+"""Fixtures: a room, a scripted model, taskmem, and a real gateway around them.
+
+`TASKMEM_E2E=off` skips these tests; `TASKMEM_E2E=required` lets them fail where
+they would otherwise be skipped because OpenClaw cannot be fetched.
+`TASKMEM_E2E_CACHE` is the folder that keeps what was fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
+from tests.e2e.room import Room
+from tests.e2e.scripted_model import ScriptedModel
+from tests.e2e.taskmem import Taskmem
+
+
+@pytest.fixture(scope="session")
+def openclaw() -> OpenClaw:
+    """OpenClaw, fetched if need be; a reason to skip where that cannot be."""
+    wish = os.environ.get("TASKMEM_E2E")
+    if wish == "off":
+        pytest.skip("TASKMEM_E2E=off")
+    try:
+        return obtain(cache_folder())
+    except Unavailable as reason:
+        give_up = pytest.fail if wish == "required" else pytest.skip
+        give_up(f"OpenClaw cannot be fetched: {reason}")
+
+
+@pytest.fixture
+def room(openclaw: OpenClaw, tmp_path: Path) -> Iterator[Room]:
+    """A room of the test's own, which must be empty in the end."""
+    room = Room(tmp_path)
+    yield room
+    left = room.left_behind()
+    assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture
+def model(room: Room) -> Iterator[ScriptedModel]:
+    """A model whose script the test writes."""
+    with ScriptedModel() as model:
+        yield model
+    if model.errors:
+        raise model.errors[0]
+
+
+@pytest.fixture
+def settings() -> dict[str, str]:
+    """The TASKMEM_… variables of a test; a module says its own."""
+    return {}
+
+
+@pytest.fixture
+def taskmem(room: Room, settings: dict[str, str]) -> Iterator[Taskmem]:
+    """The command; its daemon is stopped in the end."""
+    taskmem = Taskmem(room, dict(settings))
+    yield taskmem
+    taskmem.stop()
+
+
+@pytest.fixture
+def gateway(
+    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
+) -> Iterator[Gateway]:
+    """A running gateway that has taskmem as an MCP server."""
+    gateway = Gateway(openclaw, room, model.url, {"taskmem": taskmem.mcp_server})
+    try:
+        gateway.start()
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the logs to a failure."""
+    report = yield
+    if report.failed:
+        for name in ("gateway", "taskmem", "model"):
+            part = getattr(item, "funcargs", {}).get(name)
+            if part is not None:
+                text = part.summary() if name == "model" else part.report()
+                report.sections.append((f"{name}, last lines", text))
+    return report

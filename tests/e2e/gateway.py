@@ -1,0 +1,178 @@
+"""A real OpenClaw gateway, on loopback, in a room of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import Room, last_lines, until
+from tests.e2e.scripted_model import MODEL
+
+MAIN_SESSION = "agent:main:main"
+
+READY_LIMIT = 240
+"""Seconds; on an idle machine the gateway is ready after about 15."""
+
+STOP_LIMIT = 30
+"""Seconds for an ordered stop, before it is killed."""
+
+TURN_LIMIT = 180
+"""Seconds for one whole agent turn, the command's own start included."""
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Gateway:
+    """The gateway of one room; it can be stopped and started again."""
+
+    openclaw: OpenClaw
+    room: Room
+    model_url: str
+    mcp_servers: Mapping[str, Any]
+    """As `openclaw mcp set NAME JSON` would save them."""
+    port: int = field(default_factory=free_port)
+    token: str = field(default_factory=lambda: token_hex(16))
+    _process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.room.config.write_text(json.dumps(self._config(), indent=2))
+        self._write_program()
+
+    @property
+    def log(self) -> Path:
+        """The gateway's own log."""
+        return self.room.state / "gateway.log"
+
+    @property
+    def output(self) -> Path:
+        """What the gateway printed."""
+        return self.room.root / "gateway.out"
+
+    def start(self) -> None:
+        """Start it, and return when it is ready for turns."""
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [str(self.room.openclaw), "gateway", "run"],
+                cwd=self.room.root,
+                env=self.room.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            until(self._ready, "the gateway is ready", READY_LIMIT)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.report()}") from None
+
+    def stop(self) -> None:
+        """Stop it in order; kill it when that takes too long."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def take_turn(self, message: str) -> dict[str, Any]:
+        """Say something to the agent, and wait for the turn's end."""
+        done = subprocess.run(
+            [
+                *(str(self.room.openclaw), "agent", "--agent", "main", "--json"),
+                *("--message", message, "--timeout", str(TURN_LIMIT)),
+            ],
+            cwd=self.room.root,
+            env=self.room.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TURN_LIMIT + 30,
+        )
+        assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        return json.loads(done.stdout)
+
+    def report(self) -> str:
+        """What it printed and logged last."""
+        return f"{last_lines(self.output, 10)}\n{last_lines(self.log, 40)}"
+
+    def _ready(self) -> bool:
+        assert self._process is not None
+        status = self._process.poll()
+        assert status is None, f"the gateway ended with status {status}"
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as reply:
+                return bool(json.load(reply)["ready"])
+        except (URLError, OSError):
+            return False
+
+    def _write_program(self) -> None:
+        """Write the small executable that runs OpenClaw in this room."""
+        settings = {
+            "HOME": self.room.home,
+            "OPENCLAW_HOME": self.room.home,
+            "OPENCLAW_STATE_DIR": self.room.state,
+            "OPENCLAW_CONFIG_PATH": self.room.config,
+            "OPENCLAW_DISABLE_BONJOUR": 1,
+            "OPENCLAW_NO_RESPAWN": 1,
+            "NO_COLOR": 1,
+        }
+        lines = [f"export {key}={shlex.quote(str(settings[key]))}" for key in settings]
+        command = shlex.join(self.openclaw.command())
+        text = "\n".join(("#!/bin/sh", *lines, f'exec {command} "$@"\n'))
+        self.room.openclaw.write_text(text)
+        self.room.openclaw.chmod(0o700)
+
+    def _config(self) -> dict[str, Any]:
+        """What a user's configuration would hold, and no more."""
+        model = {
+            "id": MODEL,
+            "name": "Scripted",
+            "reasoning": False,
+            "input": ["text"],
+            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+            "contextWindow": 128_000,
+            "maxTokens": 4096,
+        }
+        provider = {
+            "baseUrl": self.model_url,
+            "apiKey": "not-a-secret",
+            "api": "openai-completions",
+            "models": [model],
+        }
+        return {
+            "gateway": {
+                "mode": "local",
+                "bind": "loopback",
+                "port": self.port,
+                "auth": {"mode": "token", "token": self.token},
+            },
+            "models": {"mode": "merge", "providers": {"local": provider}},
+            "agents": {"defaults": {"model": {"primary": f"local/{MODEL}"}}},
+            "mcp": {"servers": self.mcp_servers},
+            "logging": {"file": str(self.log), "level": "info"},
+            "update": {"checkOnStart": False},
+        }

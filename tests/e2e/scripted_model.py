@@ -1,0 +1,202 @@
+"""A language model that follows a script: an OpenAI-compatible server on loopback.
+
+What it answers is decided by a Python callable, which sees one request's
+messages and tools and nothing else; every request is kept for the test to read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from threading import Condition, Thread
+from typing import Any, Self
+
+MODEL = "scripted"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call that the model asks for."""
+
+    tool: str
+    args: dict[str, Any]
+
+
+MOST_REQUESTS = 80
+"""A script that asks for more than this is going round in circles."""
+
+Reply = str | Sequence[Call]
+"""A final text, or the tools to call next."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the current turn holds so far."""
+
+    text: str
+    """What came in from outside, events included."""
+    results: tuple[str, ...]
+    """The answers of the tools called since, in order."""
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One request that the model got."""
+
+    messages: list[dict[str, Any]]
+    tools: frozenset[str]
+
+    @property
+    def turn(self) -> Turn:
+        """What followed the last final answer."""
+        first = 0
+        for n, each in enumerate(self.messages):
+            if each["role"] == "assistant" and not each.get("tool_calls"):
+                first = n + 1
+        now = self.messages[first:]
+        return Turn(
+            text="\n".join(text_of(each) for each in now if each["role"] == "user"),
+            results=tuple(text_of(each) for each in now if each["role"] == "tool"),
+        )
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether this is the first request of its turn."""
+        return not self.turn.results
+
+
+def text_of(message: dict[str, Any]) -> str:
+    """The text of a message, whose content is a string or a list of parts."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content)
+
+
+@dataclass
+class ScriptedModel:
+    """The server; use it as a context manager."""
+
+    decide: Callable[[ModelRequest], Reply] = lambda _: "NO_REPLY"
+    requests: list[ModelRequest] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._news = Condition()
+        self._numbers = count(1)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(self))
+        self._thread = Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """The base address that a client is configured with."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def wait_for(
+        self, predicate: Callable[[ModelRequest], object], limit: float
+    ) -> ModelRequest:
+        """The first request, past or to come, that satisfies the predicate."""
+
+        def found() -> ModelRequest | None:
+            if self.errors:
+                raise self.errors[0]
+            return next((each for each in self.requests if predicate(each)), None)
+
+        with self._news:
+            request = self._news.wait_for(found, limit)
+        if request is None:
+            raise AssertionError(f"no such request in {limit:g} s\n{self.summary()}")
+        return request
+
+    def summary(self) -> str:
+        """What the model was asked last, for a failure report."""
+        lines = [f"{len(self.requests)} requests to the model; the last ones:"]
+        for each in self.requests[-8:]:
+            turn = each.turn
+            news = turn.results[-1] if turn.results else turn.text
+            lines.append(f"- after {len(turn.results)} tools: {news[-700:]!r}")
+        return "\n".join(lines)
+
+    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Keep a request, and give the chunks of its answer."""
+        request = ModelRequest(
+            messages=body["messages"],
+            tools=frozenset(each["function"]["name"] for each in body.get("tools", ())),
+        )
+        with self._news:
+            number = next(self._numbers)
+            self.requests.append(request)
+            try:
+                assert number <= MOST_REQUESTS, "the model is asked again and again"
+                reply = self.decide(request)
+            except Exception as error:  # noqa: BLE001 - the test hears of it in wait_for
+                self.errors.append(error)
+                reply = "The script failed."
+            self._news.notify_all()
+        head = {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion.chunk",
+            "created": number,
+            "model": MODEL,
+        }
+        for delta, reason in _deltas(reply, number):
+            choice = {"index": 0, "delta": delta, "finish_reason": reason}
+            yield {**head, "choices": [choice]}
+        usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
+        yield {**head, "choices": [], "usage": usage}
+
+
+def _deltas(reply: Reply, number: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """The pieces of one streamed answer, each with its reason to end."""
+    if isinstance(reply, str):
+        yield {"role": "assistant", "content": reply}, None
+        yield {}, "stop"
+        return
+    yield {"role": "assistant", "content": ""}, None
+    for index, call in enumerate(reply):
+        function = {"name": call.tool, "arguments": json.dumps(call.args)}
+        piece = {"index": index, "id": f"call_{number}_{index}", "type": "function"}
+        yield {"tool_calls": [{**piece, "function": function}]}, None
+    yield {}, "tool_calls"
+
+
+def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent: the requests themselves are kept."""
+
+        def do_GET(self) -> None:
+            self._start("application/json")
+            listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+            self.wfile.write(json.dumps(listing).encode())
+
+        def do_POST(self) -> None:
+            size = int(self.headers["Content-Length"])
+            body = json.loads(self.rfile.read(size))
+            self._start("text/event-stream")
+            try:
+                for chunk in model.answer(body):
+                    self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+                self.wfile.write(b"data: [DONE]\n\n")
+            except ConnectionError:
+                """The gateway gave the turn up; the request is kept all the same."""
+
+        def _start(self, content_type: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Connection", "close")
+            self.end_headers()
+
+    return Handler

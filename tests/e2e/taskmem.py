@@ -1,0 +1,95 @@
+"""taskmem as a person uses it: through its command, in a room of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.room import Room, last_lines
+
+PROGRAM = Path(sys.executable).with_name("taskmem")
+
+CALL_LIMIT = 60
+"""Seconds for one command; it takes a fraction of one."""
+
+
+@dataclass
+class Taskmem:
+    """The command, its settings, and the daemon that it starts."""
+
+    room: Room
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that taskmem is configured by."""
+        return {
+            "TASKMEM_HOME": str(self.room.taskmem),
+            "TASKMEM_OPENCLAW_BIN": str(self.room.openclaw),
+            "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
+            **self.settings,
+        }
+
+    @property
+    def mcp_server(self) -> dict[str, Any]:
+        """The entry that makes it an MCP server of an OpenClaw gateway."""
+        return {
+            "command": str(PROGRAM),
+            "args": ["mcp"],
+            "env": self.room.environment(self.environment),
+        }
+
+    def run(self, *args: str, check: bool = True) -> str:
+        """Run `taskmem ARGS`, and give what it prints."""
+        done = subprocess.run(
+            [str(PROGRAM), *args],
+            cwd=self.room.root,
+            env=self.room.environment(self.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CALL_LIMIT,
+        )
+        if check:
+            assert done.returncode == 0, f"taskmem {args}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool as a person would."""
+        return json.loads(self.run("call", tool, json.dumps(arguments)))
+
+    def show(self, task_id: str) -> dict[str, Any]:
+        """A task with all that hangs on it."""
+        return json.loads(self.run("show", task_id, "--json"))
+
+    def wakes(self, task_id: str | None = None) -> list[dict[str, Any]]:
+        """All wakes there ever were, or those of one task; oldest first."""
+        rows = json.loads(self.run("wakes", "--all", "--json"))
+        wanted = [row for row in rows if task_id in (None, row["task_id"])]
+        return sorted(wanted, key=lambda row: row["created_at"])
+
+    @property
+    def running(self) -> bool:
+        """Whether the daemon runs."""
+        return bool(json.loads(self.run("status", "--json", check=False))["running"])
+
+    def restart(self, settings: Mapping[str, str]) -> None:
+        """Start the daemon anew, with other settings."""
+        self.stop()
+        self.settings.update(settings)
+        self.run("daemon", "--detach")
+
+    def stop(self) -> None:
+        """Stop the daemon; none to stop is fine."""
+        self.run("daemon", "stop", check=False)
+
+    def report(self) -> str:
+        """The ends of the logs in its folder."""
+        logs = sorted(self.room.taskmem.rglob("*.log"))
+        return "\n".join(f"{log.name}:\n{last_lines(log, 30)}" for log in logs)
