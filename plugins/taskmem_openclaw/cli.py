@@ -1,7 +1,8 @@
 """Wakes by `openclaw system event`: works with every gateway, and is slow.
 
-One call takes 5 to 12 seconds, nearly all of it the command's own start. It runs
-without a shell, in a process group of its own, and never on the event loop.
+One call takes 5 to 12 seconds, and 30 on a busy machine, nearly all of it the
+command's own start. It runs without a shell, in a process group of its own, and never
+on the event loop.
 Source: seed 000, "Notes for OpenClaw integration".
 """
 
@@ -11,13 +12,14 @@ import asyncio
 import contextlib
 import os
 import signal
+from asyncio.subprocess import Process
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 
-SECONDS: Final = 45.0
+SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
 ARGUMENT_BYTES: Final = 120_000
 """What one argument may hold; Linux allows 128 KiB with its end."""
@@ -61,13 +63,7 @@ class OpenClawCli:
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
         with _LastWords() as said:
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *arguments,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=said.sink,
-                    stderr=said.sink,
-                    start_new_session=True,
-                )
+                process = await _start(arguments, said.sink)
             except OSError as error:
                 raise WakeUndelivered(
                     f"{self._binary} cannot be started ({error.strerror}); install "
@@ -87,9 +83,7 @@ class OpenClawCli:
                     "was ended. See that the gateway runs."
                 ) from None
             finally:
-                _kill_group(process.pid)
-                if process.returncode is None:
-                    await process.wait()
+                await _end(process)
             return status, str(said)
 
 
@@ -145,7 +139,27 @@ def command(binary: str, wake: Wake) -> list[str]:
     return arguments
 
 
-def _kill_group(pid: int) -> None:
-    """End whatever the command left behind."""
+async def _start(arguments: list[str], sink: int) -> Process:
+    """Start a command; when cancelled meanwhile, end it and all that it started."""
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(await starting)
+        raise
+
+
+async def _end(process: Process) -> None:
+    """End a command that still runs, and whatever it left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

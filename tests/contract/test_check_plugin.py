@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Generator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import pytest
 
@@ -22,8 +23,6 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import check_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from nowhere import Unknown
 
     from taskmem_hookspecs import Run
@@ -169,7 +168,13 @@ def test_an_argument_may_be_annotated_wider():
     check_plugin(plugin(on_stuck, on_task_registered))
 
 
-@pytest.mark.parametrize("answer", [Ntfy, Ntfy | None, WakeTransport, None, Any])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(Ntfy, Ntfy | None, WakeTransport, None, Any),
+        *(Optional[Ntfy], Union[Ntfy, WakeTransport]),  # noqa: UP007, UP045
+    ],
+)
 def test_an_answer_may_be_annotated_narrower(answer):
     def wake_transport(name: str): ...
 
@@ -209,6 +214,8 @@ def test_a_wrapper_is_annotated_as_the_generator_it_is():
 
     module = ModuleType("taskmem_made_up")
     module.build_resume_packet = hookimpl(build_resume_packet, wrapper=True)
+    check_plugin(module)
+    build_resume_packet.__annotations__["return"] = Generator
     check_plugin(module)
 
 

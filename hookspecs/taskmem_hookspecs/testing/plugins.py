@@ -128,13 +128,11 @@ def _fits_one(given: object, wanted: object) -> bool:
     if not isinstance(wanted, type):
         return True
     if getattr(wanted, "_is_protocol", False):
-        verbs = (verb for verb, item in vars(wanted).items() if _is_verb(verb, item))
+        verbs = (
+            verb for verb, item in vars(wanted).items() if inspect.isfunction(item)
+        )
         return all(hasattr(given, verb) for verb in verbs)
     return issubclass(given, wanted)
-
-
-def _is_verb(name: str, item: object) -> bool:
-    return inspect.isfunction(item) and not name.startswith("_")
 
 
 def _members(hint: object) -> Sequence[object]:

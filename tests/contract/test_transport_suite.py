@@ -1,0 +1,175 @@
+"""The suite for transports finds what it is there to find."""
+
+import asyncio
+from datetime import datetime
+
+import pytest
+
+from taskmem_hookspecs import WakeReceipt, WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite
+from taskmem_hookspecs.testing.clock import DAWN
+
+
+class Faithful:
+    """A transport that keeps every rule."""
+
+    name = "made"
+
+    def __init__(self):
+        self.texts = []
+
+    async def deliver(self, wake):
+        await asyncio.sleep(0)
+        self.texts.append(wake.text)
+        return WakeReceipt(delivered_at=DAWN)
+
+
+class Nameless(Faithful):
+    name = ""
+
+
+class Padded(Faithful):
+    name = " made"
+
+
+class Auto(Faithful):
+    name = "auto"
+
+
+class Silent(Faithful):
+    async def deliver(self, wake):
+        await super().deliver(wake)
+
+
+class Naive(Faithful):
+    async def deliver(self, wake):
+        await super().deliver(wake)
+        return WakeReceipt.model_construct(delivered_at=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+class Once(Faithful):
+    async def deliver(self, wake):
+        if self.texts:
+            raise WakeUndelivered("one is enough")
+        return await super().deliver(wake)
+
+
+class Busy(Faithful):
+    busy = False
+
+    async def deliver(self, wake):
+        if self.busy:
+            raise WakeUndelivered("one at a time")
+        self.busy = True
+        try:
+            return await super().deliver(wake)
+        finally:
+            self.busy = False
+
+
+class Splitting(Faithful):
+    async def deliver(self, wake):
+        receipt = await super().deliver(wake)
+        self.texts[-1:] = wake.text.splitlines()
+        return receipt
+
+
+class Clipping(Faithful):
+    async def deliver(self, wake):
+        clipped = wake.text[:4095].strip()
+        return await super().deliver(wake.model_copy(update={"text": clipped}))
+
+
+class Hogging(Faithful):
+    async def deliver(self, wake):
+        self.texts.append(wake.text)
+        return WakeReceipt(delivered_at=DAWN)
+
+
+class Sessions(Faithful):
+    async def deliver(self, wake):
+        if wake.session_key is None:
+            raise WakeUndelivered("to whom?")
+        return await super().deliver(wake)
+
+
+class Failing:
+    name = "made"
+
+    def __init__(self, error):
+        self.error = error
+
+    async def deliver(self, wake):
+        raise self.error
+
+
+def suite_of(made, failing=None, refusing=None):
+    class Suite(TransportSuite):
+        def make_transport(self, tmp_path):
+            return made
+
+        def received(self, tmp_path):
+            return made.texts
+
+        def make_failing(self, tmp_path):
+            return failing
+
+        def make_refusing(self, tmp_path):
+            return refusing
+
+    return Suite()
+
+
+def broken_rules(suite, tmp_path):
+    """Run every test of a suite, and return the names of those that fail."""
+    broken = set()
+    for name in dir(suite):
+        if not name.startswith("test_"):
+            continue
+        test = getattr(suite, name)
+        marks = getattr(test, "pytestmark", None)
+        for case in marks[0].args[1] if marks else [None]:
+            transport = suite.make_transport(tmp_path)
+            transport.texts = []
+            try:
+                test(tmp_path, case) if marks else test(tmp_path)
+            except (Exception, pytest.fail.Exception):  # noqa: BLE001 - any failure
+                broken.add(name.removeprefix("test_"))
+            except pytest.skip.Exception:
+                pass
+    return broken
+
+
+def test_a_transport_that_keeps_every_rule_passes(tmp_path):
+    assert broken_rules(suite_of(Faithful()), tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("made", "rule"),
+    [
+        (Nameless, "it_has_a_name_that_settings_can_hold"),
+        (Padded, "it_has_a_name_that_settings_can_hold"),
+        (Auto, "it_has_a_name_that_settings_can_hold"),
+        (Silent, "a_delivery_is_answered_with_a_receipt"),
+        (Naive, "a_delivery_is_answered_with_a_receipt"),
+        (Once, "the_same_key_may_come_twice"),
+        (Busy, "two_deliveries_may_run_at_once"),
+        (Splitting, "a_text_arrives_as_it_is"),
+        (Clipping, "a_text_arrives_as_it_is"),
+        (Hogging, "a_delivery_lets_others_go_on"),
+        (Sessions, "a_wake_is_taken_with_a_session_and_without"),
+    ],
+)
+def test_a_transport_that_breaks_a_rule_is_found_out(made, rule, tmp_path):
+    assert rule in broken_rules(suite_of(made()), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("boom"), WakeUndelivered(""), WakeUndelivered("two\nlines")]
+)
+def test_a_failure_that_says_nothing_is_found_out(error, tmp_path):
+    failing = Failing(error)
+    assert broken_rules(suite_of(Faithful(), failing, failing), tmp_path) == {
+        "what_does_not_arrive_is_undelivered",
+        "what_never_will_be_accepted_is_refused",
+    }

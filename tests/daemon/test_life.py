@@ -1,0 +1,513 @@
+"""One daemon's life: its start, who may speak with it, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from openclaw_taskmem.daemon.lock import Lock, holder
+from openclaw_taskmem.faces.link import LinkError, connect
+from tests.support.daemons import (
+    Daemon,
+    change,
+    command,
+    contents,
+    launch,
+    locked,
+    refused_start,
+    rows,
+    short_home,
+)
+from tests.support.waiting import Said, status_of, until
+
+NONE_RUNS = {"daemon": 0, "status": 3}
+"""Exit statuses where no daemon runs."""
+OPENING = b'{"taskmem": 1, "face": "client"}\n'
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def said_by(connection):
+    """The next line that comes over a raw connection; empty when it was closed."""
+    with connection.makefile("rb") as lines:
+        return lines.readline()
+
+
+# Two at once, and what an earlier one left behind.
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_of_daemons_started_at_once_one_serves_and_the_others_name_it(home, number):
+    started = [launch(home) for _ in range(number)]
+    try:
+        logs = [Said(process.stderr) for process in started]
+        with ThreadPoolExecutor(number) as pool:
+            serving = [*pool.map(lambda log: log.wait_for(" serves "), logs)]
+        winners = [
+            process
+            for process, line in zip(started, serving, strict=True)
+            if line is not None
+        ]
+        assert len(winners) == 1
+        with connect(home) as link:
+            assert link.pid == winners[0].pid
+        for process, log in zip(started, logs, strict=True):
+            if process is not winners[0]:
+                assert status_of(process) == 1
+                assert "\n".join(log.join()) == (
+                    "A daemon for this home runs already, as process "
+                    f"{winners[0].pid}; see taskmem status, or stop it with taskmem "
+                    "daemon stop."
+                )
+        winners[0].terminate()
+        assert status_of(winners[0]) == 0
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def test_a_daemon_that_lost_the_race_leaves_the_winner_alone(daemon):
+    status, said = refused_start(daemon.home)
+    assert status == 1
+    assert f"as process {daemon.process.pid};" in said
+    assert daemon.ask("status")["pid"] == daemon.process.pid
+    assert holder(daemon.home.lock) == daemon.process.pid
+
+
+def test_the_socket_that_a_killed_daemon_left_is_replaced(daemon):
+    task_id = daemon.register()
+    assert daemon.kill() == -signal.SIGKILL
+    assert daemon.home.socket.is_socket()
+    with pytest.raises(LinkError, match="No daemon runs"):
+        daemon.link()
+    daemon.restart()
+    assert daemon.ask("show", id=task_id)["name"] == "Deploy"
+
+
+def test_a_file_where_the_socket_belongs_is_replaced(home, start):
+    home.prepare()
+    home.socket.write_text("in the way")
+    assert start().ask("status")["running"] is True
+
+
+def test_nobody_else_can_open_what_a_daemon_makes(home):
+    process = launch(home, umask=0)
+    try:
+        assert Said(process.stderr).wait_for(" serves ")
+        with connect(home) as link:
+            link.call("call", {"tool": "task_list", "arguments": {}})
+        assert mode(home.folder) == 0o700
+        assert mode(home.socket) == 0o600
+        assert mode(home.lock) == 0o600
+        database = [*home.folder.glob("taskmem.db*")]
+        assert home.database in database
+        assert {mode(path) for path in database} == {0o600}
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_home_and_a_database_that_were_open_to_all_are_closed(start, home):
+    first = start()
+    first.stop()
+    home.folder.chmod(0o755)
+    home.database.chmod(0o644)
+    start()
+    assert mode(home.folder) == 0o700
+    assert mode(home.database) == 0o600
+
+
+# How it ends.
+
+
+def test_told_to_stop_it_answers_the_calls_that_run_and_leaves_nothing(daemon):
+    task_id = daemon.register()
+    update = {"task_id": task_id, "message": "The last word."}
+    call = {
+        "id": 1,
+        "method": "call",
+        "params": {"tool": "task_update", "arguments": update},
+    }
+    with daemon.raw() as connection, connection.makefile("rb") as answers:
+        connection.sendall(OPENING)
+        answers.readline()
+        with locked(daemon.home):
+            connection.sendall(json.dumps(call).encode() + b"\n")
+            connection.sendall(b'{"id": 2, "method": "status"}\n')
+            # It reads in order: once the second is answered, the first runs.
+            assert json.loads(answers.readline())["id"] == 2
+            daemon.process.send_signal(signal.SIGTERM)
+            until(lambda: not daemon.home.socket.exists(), "it takes nobody in")
+        answer = json.loads(answers.readline())
+        assert answer["id"] == 1
+        assert answer["result"]["acknowledged"] is True
+        assert answers.readline() == b""
+    assert daemon.wait() == 0
+    assert not daemon.home.socket.exists()
+    assert holder(daemon.home.lock) is None
+    Lock(daemon.home.lock).release()
+    written = rows(daemon.home, "SELECT content FROM task_messages")
+    assert written == [("The last word.",)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_also_while_faces_are_connected(daemon, number):
+    with daemon.link() as link:
+        assert daemon.kill(number) == 0
+        with pytest.raises(LinkError, match="ended while status was running"):
+            link.call("status", {})
+    assert "Traceback" not in daemon.log.text
+    assert daemon.log.lines[-1].endswith("stopped")
+
+
+def test_a_stopped_daemon_leaves_its_database_in_one_file(daemon):
+    daemon.register()
+    daemon.stop()
+    assert [path.name for path in daemon.home.folder.glob("taskmem.db*")] == [
+        "taskmem.db"
+    ]
+
+
+def test_stopping_twice_is_fine_both_times(daemon):
+    first = command(daemon.home, "daemon", "stop")
+    assert first == (0, f"Process {daemon.process.pid} has stopped.\n", "")
+    assert daemon.wait() == 0
+    second = command(daemon.home, "daemon", "stop")
+    assert second == (0, f"No daemon runs for {daemon.home.folder}.\n", "")
+
+
+def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
+    status, said, complained = command(home, "status")
+    assert (status, complained) == (3, "")
+    assert said == f"No daemon runs for {home.folder}; any command starts one.\n"
+    status, said, _ = command(home, "status", "--json")
+    assert status == 3
+    assert json.loads(said) == {"running": False, "home": str(home.folder)}
+    assert not home.folder.exists()
+
+
+def test_status_of_a_daemon_that_runs_is_an_ordinary_answer(daemon):
+    daemon.register()
+    status, said, _ = command(daemon.home, "status", "--json")
+    found = json.loads(said)
+    assert status == 0
+    assert found["running"] is True
+    assert found["pid"] == daemon.process.pid
+    assert found["home"] == str(daemon.home.folder)
+    assert found["tasks"]["active"] == 1
+
+
+# Ending by itself.
+
+SHORT = {"TASKMEM_IDLE_EXIT_SECONDS": "2"}
+
+
+def test_a_daemon_that_nobody_needs_ends_by_itself(start):
+    daemon = start(**SHORT)
+    task_id = daemon.register()
+    daemon.call("task_update", task_id=task_id, status="completed")
+    assert daemon.wait() == 0
+    assert "nobody needs this daemon" in daemon.log.text
+    assert not daemon.home.socket.exists()
+
+
+@pytest.fixture
+def patience():
+    """Lets the time pass after which an idle daemon has ended for certain.
+
+    It starts such a daemon and waits for its end: one that was started before
+    it, with the same setting, would have ended too.
+    """
+
+    def pass_() -> None:
+        with short_home() as home:
+            other = Daemon(home, **SHORT)
+            try:
+                assert other.wait() == 0
+            finally:
+                other.close()
+
+    return pass_
+
+
+def test_an_active_task_keeps_the_daemon_until_it_ends(start, patience):
+    daemon = start(**SHORT)
+    task_id = daemon.register()
+    patience()
+    assert daemon.process.poll() is None
+    daemon.call("task_update", task_id=task_id, status="cancelled")
+    assert daemon.wait() == 0
+
+
+def test_a_client_keeps_the_daemon_until_it_hangs_up(start, patience):
+    daemon = start(**SHORT)
+    with daemon.link() as link:
+        patience()
+        assert link.call("status", {})["pid"] == daemon.process.pid
+    assert daemon.wait() == 0
+
+
+def test_a_wake_that_is_owed_keeps_the_daemon(start, patience, home):
+    """Its task ended while the gateway was away; the wake itself is still due."""
+    daemon = start(
+        **SHORT,
+        TASKMEM_STUCK_THRESHOLD_SECONDS="0.05",
+        TASKMEM_WAKE_TRANSPORT="openclaw-cli",
+        TASKMEM_OPENCLAW_BIN=str(home.folder / "nowhere"),
+    )
+    task_id = daemon.register()
+    until(
+        lambda: any(wake["last_error"] for wake in daemon.wakes()),
+        "a delivery fails",
+    )
+    patience()
+    assert daemon.process.poll() is None
+    daemon.call("task_update", task_id=task_id, status="completed")
+    assert daemon.wait() == 0
+
+
+# A start that is refused.
+
+
+def test_a_transport_that_does_not_exist_is_refused_with_those_that_do(home):
+    status, said = refused_start(home, TASKMEM_WAKE_TRANSPORT="pigeon")
+    assert status == 1
+    assert said == (
+        "TASKMEM_WAKE_TRANSPORT is 'pigeon', and no plug-in has such a transport; "
+        "use auto or one of: openclaw-cli, stdout."
+    )
+    assert not home.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TASKMEM_STUCK_THRESHOLD_SECONDS", "soon"),
+        ("TASKMEM_STUCK_COOLDOWN_SECONDS", "-1"),
+        ("TASKMEM_STUCK_INTERVAL_SECONDS", "nan"),
+        ("TASKMEM_WAKE_ACK_SECONDS", "inf"),
+        ("TASKMEM_IDLE_EXIT_SECONDS", "0"),
+        ("TASKMEM_TOOLS", "most"),
+        ("TASKMEM_DATABASE_URL", "no address"),
+        ("TASKMEM_DATABASE_URL", "sqlite://"),
+        ("TASKMEM_DATABASE_URL", "mysql://localhost/tasks"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_in_one_sentence(
+    home, variable, value
+):
+    status, said = refused_start(home, **{variable: value})
+    assert status == 1
+    assert said.endswith(".")
+    assert "\n" not in said
+    assert "Traceback" not in said
+    assert holder(home.lock) is None
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "TASKMEM_STUCK_THRESHOLD_SECONDS",
+        "TASKMEM_STUCK_COOLDOWN_SECONDS",
+        "TASKMEM_STUCK_INTERVAL_SECONDS",
+        "TASKMEM_WAKE_ACK_SECONDS",
+        "TASKMEM_IDLE_EXIT_SECONDS",
+        "TASKMEM_HOOK_SECONDS",
+    ],
+)
+def test_a_time_beyond_every_calendar_is_refused_too(home, variable):
+    status, said = refused_start(home, **{variable: "1e300"})
+    assert status == 1
+    assert said.startswith(f"{variable} is '1e300'")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("text", ["stuck_threshold_seconds = ", "= 5", "\xff"])
+def test_a_settings_file_that_cannot_be_read_is_refused(home, text):
+    home.prepare()
+    home.config.write_bytes(text.encode("latin-1"))
+    status, said = refused_start(home)
+    assert status == 1
+    assert said.startswith(f"{home.config} cannot be read (")
+    assert "\n" not in said
+
+
+def test_a_home_that_is_a_file_is_refused(home):
+    home.folder.write_text("not a folder")
+    status, said = refused_start(home)
+    assert status == 1
+    assert said.startswith(f"The state folder {home.folder} cannot be used")
+    assert "\n" not in said
+    for action in (["daemon", "stop"], ["status"]):
+        status, _, complained = command(home, *action)
+        assert (status, "Traceback" in complained) == (NONE_RUNS[action[0]], False)
+    assert home.folder.read_text() == "not a folder"
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_untouched(start, home):
+    first = start()
+    first.register()
+    first.stop()
+    change(home, "UPDATE alembic_version SET version_num = '9999_of_tomorrow'")
+    before = home.database.read_bytes()
+    status, said = refused_start(home)
+    assert status == 1
+    assert "was written by a newer version" in said
+    assert "9999_of_tomorrow" in said
+    assert "\n" not in said
+    assert home.database.read_bytes() == before
+    log = home.database.with_name("taskmem.db-wal")
+    assert not (log.exists() and log.read_bytes())
+
+
+# Who may speak with it, and in what language.
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        {"taskmem": 2, "face": "client"},
+        {"taskmem": 1, "face": "admin"},
+        {"taskmem": 1},
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize"},
+        ["taskmem", 1],
+        "taskmem",
+    ],
+)
+def test_who_opens_in_another_protocol_is_refused_with_a_sentence(daemon, opening):
+    with daemon.raw() as connection:
+        connection.sendall(json.dumps(opening).encode() + b"\n")
+        refusal = json.loads(said_by(connection))
+        assert refusal["error"] == "protocol"
+        assert "taskmem daemon stop" in refusal["message"]
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"GET / HTTP/1.1\n",
+        b"\xff\xfe\n",
+        b"\n",
+        b"[" * 5000 + b"\n",
+        b"\x00" * 70 + b"\n",
+    ],
+    ids=["http", "bytes", "nothing", "deep", "zeros"],
+)
+def test_an_opening_that_is_no_json_is_refused_and_costs_nobody_else(daemon, opening):
+    with daemon.link() as link:
+        with daemon.raw() as connection:
+            connection.sendall(opening)
+            assert json.loads(said_by(connection))["error"] == "protocol"
+            assert connection.recv(1) == b""
+        assert link.call("status", {})["running"] is True
+    assert "Traceback" not in daemon.log.text
+
+
+MALFORMED = {
+    "no json": b"what?",
+    "bytes": b"\xff\xfe\xfd",
+    "an array": b"[1, 2]",
+    "a text": b'"status"',
+    "no method": b'{"id": 7}',
+    "no id": b'{"method": "status"}',
+    "a method of another type": b'{"id": 7, "method": ["status"]}',
+    "params of another type": b'{"id": 7, "method": "wakes", "params": [1]}',
+    "a long number": b'{"id": 7, "method": "wakes", "params": {"limit": %s}}'
+    % (b"9" * 5000),
+    "deep": b'{"id": 7, "method": "wakes", "params": ' + b"[" * 100_000,
+    "deep and whole": b'{"id": 7, "method": "wakes", "params": {"a": %s%s}}'
+    % (b"[" * 20_000, b"]" * 20_000),
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_line_is_refused_and_the_connection_goes_on(daemon, line):
+    before = contents(daemon.home)
+    with (
+        daemon.link() as other,
+        daemon.raw() as connection,
+        connection.makefile("rb") as answers,
+    ):
+        connection.sendall(OPENING)
+        answers.readline()
+        connection.sendall(line + b"\n")
+        refusal = json.loads(answers.readline())["error"]
+        assert refusal["error"] == "invalid_arguments"
+        assert refusal["message"].endswith(".")
+        connection.sendall(b'{"id": 8, "method": "status"}\n')
+        assert json.loads(answers.readline())["result"]["running"] is True
+        assert other.call("status", {})["running"] is True
+    assert contents(daemon.home) == before
+    assert "Traceback" not in daemon.log.text
+
+
+def test_a_number_too_large_for_the_database_is_refused(daemon):
+    for method in ("waits", "wakes", "events"):
+        with pytest.raises(LinkError) as refused:
+            daemon.ask(method, limit=10**30)
+        assert refused.value.name == "invalid_arguments"
+
+
+def test_a_line_that_never_ends_costs_only_its_own_connection(daemon):
+    with daemon.link() as other, daemon.raw() as connection:
+        connection.sendall(OPENING)
+        said_by(connection)
+        with socket.socket.dup(connection) as writer:
+            try:
+                for _ in range(9):
+                    writer.sendall(b"x" * (1024 * 1024))
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+        assert json.loads(said_by(connection))["error"] == "invalid_arguments"
+        assert other.call("status", {})["running"] is True
+
+
+def test_a_method_that_the_daemon_does_not_know_is_named(daemon):
+    with pytest.raises(LinkError, match="does not know 'dance'") as refused:
+        daemon.ask("dance")
+    assert refused.value.name == "unknown_tool"
+
+
+def test_who_says_nothing_keeps_nobody_waiting(daemon):
+    with daemon.raw(), daemon.raw() as half:
+        half.sendall(b'{"taskmem": 1, ')
+        assert daemon.ask("status")["running"] is True
+
+
+def test_who_hangs_up_in_a_call_harms_nobody_and_the_call_is_done(daemon):
+    task_id = daemon.register()
+    update = {"task_id": task_id, "message": "Said in leaving."}
+    call = {
+        "id": 1,
+        "method": "call",
+        "params": {"tool": "task_update", "arguments": update},
+    }
+    with daemon.raw() as connection, locked(daemon.home):
+        connection.sendall(OPENING)
+        said_by(connection)
+        connection.sendall(json.dumps(call).encode() + b"\n")
+        connection.sendall(b'{"id": 2, "method": "status"}\n')
+        said_by(connection)
+    until(
+        lambda: daemon.ask("show", id=task_id)["messages"],
+        "the call is done",
+    )
+    assert daemon.stop() == 0
+    assert "Traceback" not in daemon.log.text
+
+
+def test_the_process_id_that_a_link_knows_is_the_daemons(daemon):
+    with daemon.link() as link:
+        assert link.pid == daemon.process.pid != os.getpid()

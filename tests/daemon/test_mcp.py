@@ -1,0 +1,253 @@
+"""Agents over MCP: a real `taskmem mcp`, and the official SDK's client before it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from openclaw_taskmem.daemon.lock import holder
+from tests.support.agents import Lines, agent, told
+from tests.support.daemons import contents, locked, rows
+from tests.support.waiting import until
+
+DEFAULT = [
+    "task_register",
+    "task_update",
+    "task_plan_update",
+    "task_list",
+    "memory_recall",
+]
+"""The tools of the default profile, in the order in which a model meets them."""
+ROOM = 8 * 1024
+"""Bytes that the default profile may take of every session."""
+
+
+def compact(tool):
+    document = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_official_client_connects_and_is_told_how_to_use_it(daemon, mode):
+    async with agent(daemon.home, mode) as client:
+        assert client.server_info.name == "taskmem"
+        assert "[task_stuck_resume]" in client.instructions
+        assert (await client.call_tool("task_list", {})).is_error is False
+
+
+async def test_the_tools_are_listed_small_and_with_their_schemas(daemon):
+    async with agent(daemon.home) as client:
+        tools = (await client.list_tools()).tools
+    names = [tool.name for tool in tools]
+    assert [name for name in names if name in DEFAULT] == DEFAULT
+    for tool in tools:
+        assert tool.description
+        assert tool.output_schema is None
+        schema = tool.input_schema
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+        assert "session_key" in schema["properties"]
+        assert set(schema.get("required", ())) <= set(schema["properties"])
+    assert sum(len(compact(tool).encode()) for tool in tools) < ROOM
+
+
+async def test_what_an_agent_is_shown_is_what_the_command_shows(daemon):
+    async with agent(daemon.home) as client:
+        tools = (await client.list_tools()).tools
+    shown = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+        }
+        for tool in tools
+    ]
+    assert daemon.ask("tools") == shown
+
+
+async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
+    async with agent(daemon.home) as client:
+
+        async def call(tool, **arguments):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error is False, told(result)
+            assert len(result.content) == 1
+            answer = told(result)
+            assert answer["message"]
+            return answer
+
+        made = await call(
+            "task_register",
+            name="Deploy",
+            plan=["Build", "Push", "Check"],
+            metadata={"branch": "main"},
+            session_key="agent:main:main",
+        )
+        task_id = made["task_id"]
+        assert made["status"] == "active"
+        assert made["plan"] == ["Build", "Push", "Check"]
+
+        noted = await call("task_update", task_id=task_id, message="Step 1 done.")
+        assert noted["acknowledged"] is True
+        assert noted["message_count"] == 1
+        assert noted["plan_progress"] == {
+            "completed": [1],
+            "current": 2,
+            "remaining": [3],
+            "pct": 33,
+        }
+
+        revised = await call(
+            "task_plan_update",
+            task_id=task_id,
+            new_plan=["Build", "Sign", "Push", "Check"],
+            reason="It has to be signed.",
+        )
+        assert revised["plan_progress"]["completed"] == [1]
+        assert revised["dropped_steps"] == []
+
+        asked = await call("task_update", task_id=task_id, query="Where am I?")
+        assert "acknowledged" not in asked
+        assert asked["plan_progress"]["current"] == 2
+        assert "Sign" in asked["summary"]
+        assert asked["last_update"]
+
+        ended = await call("task_update", task_id=task_id, status="completed")
+        assert ended["status"] == "completed"
+        listed = await call("task_list", status="completed")
+        assert [task["task_id"] for task in listed["tasks"]] == [task_id]
+        assert (await call("task_list"))["tasks"] == []
+
+        recalled = await call("memory_recall", query="how to sign")
+        assert recalled["results"] == []
+        assert "recall_source" in recalled["message"]
+    shown = daemon.ask("show", id=task_id)
+    assert shown["session_key"] == "agent:main:main"
+    assert shown["metadata"]["branch"] == "main"
+    assert [(m["role"], m["msg_type"]) for m in shown["messages"]] == [
+        ("agent", "progress"),
+        ("system", "plan"),
+        ("system", "lifecycle"),
+    ]
+
+
+async def test_a_message_and_a_query_in_one_update_are_both_answered(daemon):
+    task_id = daemon.register()
+    async with agent(daemon.home) as client:
+        result = await client.call_tool(
+            "task_update",
+            {
+                "task_id": task_id,
+                "message": "Step 1 done, the image is 12 MB.",
+                "query": "What remains?",
+            },
+        )
+    answer = told(result)
+    assert answer["acknowledged"] is True
+    assert answer["message_count"] == 1
+    assert answer["status"] == "active"
+    assert "12 MB" in answer["summary"]
+    assert answer["plan_progress"]["completed"] == [1]
+    assert answer["last_update"]
+    shown = daemon.ask("show", id=task_id)
+    assert len(shown["messages"]) == 1
+
+
+async def test_an_update_that_is_refused_answers_no_query_either(daemon):
+    task_id = daemon.register()
+    before = contents(daemon.home)
+    async with agent(daemon.home) as client:
+        result = await client.call_tool(
+            "task_update",
+            {"task_id": task_id, "completed_steps": [7], "query": "What remains?"},
+        )
+    assert result.is_error is True
+    assert set(told(result)) == {"error", "message"}
+    assert contents(daemon.home) == before
+
+
+async def test_agents_and_people_see_the_same_tasks(daemon):
+    async with agent(daemon.home) as one, agent(daemon.home) as other:
+        made = told(
+            await one.call_tool("task_register", {"name": "Shared", "plan": ["Do"]})
+        )
+        seen = told(await other.call_tool("task_list", {}))
+        assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
+    assert daemon.ask("show", id=made["task_id"])["name"] == "Shared"
+
+
+async def test_an_agent_starts_the_daemon_when_none_runs(home):
+    async with agent(home) as client:
+        made = told(
+            await client.call_tool("task_register", {"name": "First", "plan": ["Do"]})
+        )
+        assert holder(home.lock)
+    assert rows(home, "SELECT task_id FROM tasks") == [(made["task_id"],)]
+
+
+async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon):
+    async with agent(daemon.home) as client:
+        made = told(
+            await client.call_tool("task_register", {"name": "Kept", "plan": ["Do"]})
+        )
+        daemon.kill(signal.SIGKILL)
+        seen = told(await client.call_tool("task_list", {}))
+        assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
+        assert holder(daemon.home.lock) != daemon.process.pid
+
+
+async def test_a_call_of_more_than_8_mib_is_refused_and_the_session_goes_on(daemon):
+    from mcp import MCPError
+
+    task_id = daemon.register()
+    before = contents(daemon.home)
+    async with agent(daemon.home) as client:
+        with pytest.raises(MCPError, match="more than 8 MiB"):
+            await client.call_tool(
+                "task_update", {"task_id": task_id, "message": "x" * (9 << 20)}
+            )
+        assert contents(daemon.home) == before
+        assert (await client.call_tool("task_list", {})).is_error is False
+
+
+def test_told_to_stop_the_daemon_answers_an_agents_call_that_runs(daemon):
+    task_id = daemon.register()
+    with Lines(daemon.home) as lines:
+        with locked(daemon.home):
+            arguments = {"task_id": task_id, "message": "The last word."}
+            number = lines.send("tools/call", name="task_update", arguments=arguments)
+            # It reads in order: once this one is answered, the other runs.
+            assert lines.ask("tools/list")["result"]["tools"]
+            daemon.process.send_signal(signal.SIGTERM)
+            until(lambda: not daemon.home.socket.exists(), "it takes nobody in")
+        answer = lines.hear()
+        assert answer["id"] == number
+        assert json.loads(answer["result"]["content"][0]["text"])["acknowledged"]
+    assert daemon.wait() == 0
+
+
+def test_calls_that_an_agent_makes_at_once_are_all_answered(daemon):
+    task_id = daemon.register()
+    with Lines(daemon.home) as lines:
+        numbers = {
+            lines.send(
+                "tools/call",
+                name="task_update",
+                arguments={"task_id": task_id, "message": f"Word {number}."},
+            )
+            for number in range(100)
+        }
+        answers = [lines.hear() for _ in numbers]
+    assert {answer["id"] for answer in answers} == numbers
+    assert not any(answer["result"].get("isError") for answer in answers)
+    with closing(sqlite3.connect(daemon.home.database)) as database:
+        found = database.execute("SELECT content FROM task_messages").fetchall()
+    assert sorted(found) == sorted((f"Word {number}.",) for number in range(100))

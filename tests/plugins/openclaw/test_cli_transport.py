@@ -1,0 +1,313 @@
+import asyncio
+import json
+import os
+import select
+import sys
+import tracemalloc
+from contextlib import contextmanager
+
+import pytest
+
+import taskmem_openclaw
+from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite, a_wake
+from taskmem_openclaw.cli import ARGUMENT_BYTES, OpenClawCli
+from taskmem_openclaw.stdout import Stdout
+
+PYTHON = f"#!{sys.executable} -IS\n"
+RECORDS = f"""{PYTHON}
+import json, os, sys
+line = json.dumps({{"argv": sys.argv[1:], "stdin": sys.stdin.read()}}) + "\\n"
+seen = os.open(os.path.join(os.path.dirname(__file__), "seen"), 1089, 0o600)
+os.write(seen, line.encode())
+"""
+"""An `openclaw` that appends its arguments to the file `seen` beside it."""
+FAILS = "#!/bin/sh\necho one; echo two >&2; printf ' three\n\n'; exit 1\n"
+REFUSES = (
+    "#!/bin/sh\necho 'Error: system event cannot target a subagent session'; exit 1\n"
+)
+LIMIT = 60.0
+
+
+@pytest.fixture
+def openclaw(tmp_path):
+    """Writes an `openclaw`, and gives the transport that starts it."""
+    return lambda text, seconds=LIMIT: transport_of(tmp_path, text, seconds)
+
+
+def transport_of(folder, text, seconds=LIMIT):
+    binary = folder / "openclaw"
+    binary.write_text(text)
+    binary.chmod(0o700)
+    return OpenClawCli({"TASKMEM_OPENCLAW_BIN": str(binary)}, seconds)
+
+
+def seen(folder):
+    """What the recording `openclaw` was started with, each time."""
+    return [json.loads(line) for line in (folder / "seen").read_text().splitlines()]
+
+
+def deliver(transport, **fields):
+    return asyncio.run(transport.deliver(a_wake(**fields)))
+
+
+class TestOpenClawCli(TransportSuite):
+    def make_transport(self, tmp_path):
+        return transport_of(tmp_path, RECORDS)
+
+    def make_failing(self, tmp_path):
+        return transport_of(tmp_path, FAILS)
+
+    def make_refusing(self, tmp_path):
+        return transport_of(tmp_path, REFUSES)
+
+    def received(self, tmp_path):
+        argvs = [start["argv"] for start in seen(tmp_path)]
+        return [argv[argv.index("--text") + 1] for argv in argvs]
+
+
+@pytest.mark.parametrize("name", ["auto", "openclaw-cli"])
+def test_the_command_line_is_what_auto_means(name):
+    assert isinstance(taskmem_openclaw.wake_transport(name), OpenClawCli)
+
+
+def test_a_name_of_another_transport_is_left_to_it():
+    assert isinstance(taskmem_openclaw.wake_transport("stdout"), Stdout)
+    assert taskmem_openclaw.wake_transport("ntfy") is None
+
+
+# --- the command --------------------------------------------------------------
+
+
+def test_a_wake_of_the_main_session_names_none(openclaw, tmp_path):
+    deliver(openclaw(RECORDS), text="wake up")
+    assert seen(tmp_path) == [
+        {
+            "argv": ["system", "event", "--mode", "now", "--text", "wake up"],
+            "stdin": "",
+        }
+    ]
+
+
+def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
+    deliver(openclaw(RECORDS), text="wake up", session_key="agent:main:other")
+    (start,) = seen(tmp_path)
+    assert start["argv"] == [
+        *("system", "event", "--mode", "now", "--text", "wake up"),
+        *("--session-key", "agent:main:other"),
+    ]
+
+
+def test_no_shell_reads_the_text(openclaw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "$(touch x) `touch x`; touch x | touch x & touch x"
+    deliver(openclaw(RECORDS), text=text, session_key="$(touch x)")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["openclaw", "seen"]
+
+
+def test_without_a_setting_the_command_is_found_on_the_path(
+    openclaw, tmp_path, monkeypatch
+):
+    openclaw(RECORDS)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    deliver(OpenClawCli({}))
+    assert len(seen(tmp_path)) == 1
+
+
+def test_a_text_no_argument_can_hold_is_refused_before_anything_starts(
+    openclaw, tmp_path
+):
+    transport = openclaw(RECORDS)
+    with pytest.raises(WakeRefused, match=f"more than {ARGUMENT_BYTES:,} bytes"):
+        deliver(transport, text="é" * (ARGUMENT_BYTES // 2 + 1))
+    deliver(transport, text="é" * (ARGUMENT_BYTES // 2))
+    assert len(seen(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "fields", [{"text": "a\0b"}, {"text": "\ud800"}, {"session_key": "a\0b"}]
+)
+def test_what_cannot_be_an_argument_at_all_is_refused(openclaw, tmp_path, fields):
+    wake = a_wake().model_copy(update=fields)
+    with pytest.raises(WakeRefused, match="cannot be an argument"):
+        asyncio.run(openclaw(RECORDS).deliver(wake))
+    assert not (tmp_path / "seen").exists()
+
+
+# --- what goes wrong ----------------------------------------------------------
+
+
+def test_a_command_that_is_missing_is_told_with_what_to_do(tmp_path):
+    missing = OpenClawCli({"TASKMEM_OPENCLAW_BIN": str(tmp_path / "openclaw")})
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(missing)
+    assert str(raised.value) == (
+        f"{tmp_path}/openclaw cannot be started (No such file or directory); install "
+        "OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+    )
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o700])
+def test_what_is_no_program_cannot_be_started(openclaw, tmp_path, mode):
+    transport = openclaw("no program\n")
+    (tmp_path / "openclaw").chmod(mode)
+    with pytest.raises(WakeUndelivered, match=r"cannot be started \("):
+        deliver(transport)
+
+
+def test_a_command_that_fails_is_quoted_on_one_line(openclaw, tmp_path):
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(openclaw(FAILS))
+    assert str(raised.value) == (
+        f"{tmp_path}/openclaw ended with status 1: one two three. See that the "
+        "gateway runs."
+    )
+
+
+def test_a_command_that_fails_without_a_word_is_told_so(openclaw):
+    with pytest.raises(WakeUndelivered, match="status 7: no word"):
+        deliver(openclaw("#!/bin/sh\nexit 7\n"))
+
+
+def test_a_command_that_is_killed_did_not_deliver(openclaw):
+    with pytest.raises(WakeUndelivered, match="status -9"):
+        deliver(openclaw("#!/bin/sh\nkill -9 $$\n"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Error: system event cannot target a subagent session "agent:a:subagent:b"',
+        "Error: the agent is unavailable",
+    ],
+)
+def test_what_the_gateway_will_never_take_is_refused(openclaw, said):
+    with pytest.raises(WakeRefused, match="Register the task in a main session"):
+        deliver(openclaw(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n"))
+
+
+def test_the_same_words_of_a_command_that_succeeds_refuse_nothing(openclaw):
+    text = REFUSES.replace("exit 1", "exit 0")
+    assert isinstance(deliver(openclaw(text)), WakeReceipt)
+
+
+def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):
+    transport = openclaw(
+        f"{PYTHON}import sys\n"
+        "for _ in range(160): sys.stdout.write('x' * 65536)\n"
+        "sys.exit(print(' the end') or 1)\n"
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(WakeUndelivered, match=r"x the end\. See") as raised:
+            deliver(transport)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(str(raised.value)) < 1000
+    assert peak < 2_000_000
+
+
+# --- what is left running -----------------------------------------------------
+
+
+@contextmanager
+def alive(folder):
+    """Give what reads the word `on` of each process that has `alive` open, to the end.
+
+    The end comes when the last of them is gone, whoever is its parent.
+    """
+    os.mkfifo(folder / "alive")
+    reader = os.open(folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+
+
+def words(reader, count=None):
+    """Read so many words; None: until the last writer is gone."""
+    heard = b""
+    while count is None or len(heard) < 2 * count:
+        readable, _, _ = select.select([reader], [], [], LIMIT)
+        assert readable, "nobody ever wrote"
+        fresh = os.read(reader, 2)
+        if not fresh:
+            break
+        heard += fresh
+    return heard.decode()
+
+
+def leaving(folder, then):
+    """An `openclaw` that starts another process, and then goes on so."""
+    return (
+        f"#!/bin/sh\nexec 3>'{folder}/alive'\n"
+        f"(printf on >&3; exec sleep 600) &\nprintf on >&3\n{then}\n"
+    )
+
+
+def test_a_command_that_hangs_is_ended_with_all_it_started(openclaw, tmp_path):
+    with alive(tmp_path) as reader:
+        transport = openclaw(leaving(tmp_path, "sleep 600"), seconds=2.0)
+        with pytest.raises(WakeUndelivered, match=r"no answer within 2 s"):
+            deliver(transport)
+        assert words(reader) == "onon"
+
+
+async def test_a_delivery_that_is_cancelled_leaves_nothing_running(openclaw, tmp_path):
+    with alive(tmp_path) as reader:
+        transport = openclaw(leaving(tmp_path, "sleep 600"))
+        delivery = asyncio.create_task(transport.deliver(a_wake()))
+        assert await asyncio.to_thread(words, reader, 2) == "onon"
+        delivery.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+        assert await asyncio.to_thread(words, reader) == ""
+
+
+async def test_a_delivery_that_is_cancelled_while_it_starts_leaves_nothing_running(
+    openclaw, tmp_path, monkeypatch
+):
+    start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
+
+    async def start_slowly(*arguments, **settings):
+        process = await start(*arguments, **settings)
+        await cancelled.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
+    with alive(tmp_path) as reader:
+        transport = openclaw(leaving(tmp_path, "sleep 600"))
+        delivery = asyncio.create_task(transport.deliver(a_wake()))
+        assert await asyncio.to_thread(words, reader, 2) == "onon"
+        delivery.cancel()
+        await asyncio.sleep(0)
+        cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+        assert await asyncio.to_thread(words, reader) == ""
+
+
+def test_what_a_command_leaves_behind_holds_no_delivery_up(openclaw, tmp_path):
+    with alive(tmp_path) as reader:
+        transport = openclaw(leaving(tmp_path, "exit 0"))
+        assert isinstance(deliver(transport), WakeReceipt)
+        assert words(reader).startswith("on")
+
+
+def test_even_what_left_the_group_holds_no_delivery_up(openclaw, tmp_path):
+    os.mkfifo(tmp_path / "over")
+    over = os.open(tmp_path / "over", os.O_RDWR)
+    transport = openclaw(
+        f"{PYTHON}import os, signal, sys\n"
+        "if os.fork():\n"
+        "    sys.exit('the parent is done')\n"
+        "os.setsid()\n"
+        "signal.alarm(60)\n"
+        f"open('{tmp_path}/over').read()\n"
+    )
+    try:
+        with pytest.raises(WakeUndelivered, match="the parent is done"):
+            deliver(transport)
+    finally:
+        os.close(over)

@@ -1,0 +1,137 @@
+"""The plug-in of the README, as it stands there: installed, and used."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from taskmem_hookspecs.testing import check_plugin
+from tests.support.daemons import Daemon, command, short_home
+from tests.support.waiting import until
+
+README = Path(__file__).parents[2] / "README.md"
+PROMISED_LINES = 11
+WRITES_TO = "/tmp/ntfy.txt"  # noqa: S108 - what the README says, replaced below
+
+
+def blocks():
+    """Return the first Python block of the section, and the TOML block after it."""
+    section = README.read_text().split("\n## Write a plug-in\n")[1].split("\n## ")[0]
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    languages = [language for language, _ in found]
+    python = languages.index("python")
+    toml = languages.index("toml", python)
+    return found[python][1], tomllib.loads(found[toml][1])
+
+
+def install(folder, project, modules):
+    """Put a distribution into a folder, as an installer would."""
+    name, version = project["name"], project["version"]
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"
+    )
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (
+            f"[{group}]",
+            *(f"{key} = {value}" for key, value in entries.items()),
+        )
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    for module, text in modules.items():
+        (folder / f"{module}.py").write_text(text)
+
+
+@pytest.fixture
+def received(tmp_path):
+    return tmp_path / "ntfy.txt"
+
+
+@pytest.fixture
+def site(tmp_path, received):
+    """A folder with the README's plug-in installed, and one that is broken."""
+    python, toml = blocks()
+    assert WRITES_TO in python
+    folder = tmp_path / "site"
+    install(
+        folder,
+        toml["project"],
+        {"taskmem_ntfy": python.replace(WRITES_TO, str(received))},
+    )
+    broken = {
+        "name": "taskmem-broken",
+        "version": "2.0",
+        "entry-points": {"openclaw_taskmem": {"broken": "taskmem_broken"}},
+    }
+    install(folder, broken, {"taskmem_broken": "raise ValueError('boom')\n"})
+    return folder
+
+
+@pytest.fixture
+def home():
+    with short_home() as found:
+        yield found
+
+
+def test_a_plugin_is_written_in_eleven_lines():
+    python, _ = blocks()
+    assert len([line for line in python.splitlines() if line.strip()]) <= PROMISED_LINES
+
+
+def test_the_plugin_of_the_readme_fits_the_hooks():
+    module = ModuleType("taskmem_ntfy")
+    exec(blocks()[0], vars(module))  # noqa: S102 - the README is ours
+    check_plugin(module)
+
+
+@pytest.mark.parametrize("asked_for", ["ntfy", "auto"])
+def test_a_wake_goes_through_the_plugin_of_the_readme(site, home, received, asked_for):
+    settings = {
+        "PYTHONPATH": str(site),
+        "TASKMEM_WAKE_TRANSPORT": asked_for,
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": "0.5",
+    }
+
+    def taskmem(*arguments):
+        status, out, err = command(home, *arguments, **settings)
+        assert status == 0, err
+        return json.loads(out)
+
+    daemon = Daemon(home, **settings)
+    try:
+        daemon.wait_until_it_serves()
+        task_id = daemon.register("Try it", plan=["Look"])
+
+        def sent():
+            wakes = taskmem("wakes", "--all", "--json")
+            return [wake for wake in wakes if wake["state"] == "sent"]
+
+        wake = until(sent, "a wake is sent")[0]
+        assert (wake["task_id"], wake["transport"]) == (task_id, "ntfy")
+        assert received.read_text() == wake["text"]
+        assert wake["text"].startswith("[task_stuck_resume] {")
+
+        plugins = {row["name"]: row for row in taskmem("plugins", "--json")}
+        assert plugins["ntfy"] == {
+            "name": "ntfy",
+            "state": "on",
+            "distribution": "taskmem-ntfy 1.0",
+            "hooks": ["wake_transport"],
+            "last_error": None,
+        }
+        assert plugins["broken"] == {
+            "name": "broken",
+            "state": "failed",
+            "distribution": "taskmem-broken 2.0",
+            "hooks": [],
+            "last_error": "loading: ValueError: boom",
+        }
+        assert "plug-in broken failed; loading: ValueError: boom" in daemon.log.text
+    finally:
+        daemon.close()

@@ -1,0 +1,303 @@
+import asyncio
+import threading
+
+import pytest
+
+from openclaw_taskmem.domain import packet as core_packet
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import (
+    PacketMessage,
+    ResumePacket,
+    StoreTooNew,
+    StoreUnavailable,
+    TargetGone,
+    TargetNotFound,
+    WakeRefused,
+    hookimpl,
+)
+from taskmem_hookspecs.errors import NoProvider, SettingsInvalid, StoreBusy
+from tests.seams.made import (
+    COMPUTE,
+    CORE,
+    FACTS,
+    LIMIT,
+    TARGET,
+    Everything,
+    Good,
+    answering,
+    assert_costs_nothing_else,
+    lazily,
+    nothing,
+    plugin,
+    raising,
+    row,
+    seams_of,
+)
+
+# --- compute --------------------------------------------------------------------
+
+
+def changed(**fields):
+    return CORE.model_copy(update=fields)
+
+
+def test_without_a_plugin_the_packet_is_the_cores():
+    assert seams_of().build_resume_packet(FACTS) == CORE
+
+
+def test_an_ordinary_plugin_builds_before_the_core():
+    seams = seams_of(mine=answering(COMPUTE, changed(reason="mine")))
+    assert seams.build_resume_packet(FACTS).reason == "mine"
+
+
+def test_even_a_plugin_that_comes_last_builds_before_the_core():
+    late = hookimpl(lambda: changed(reason="late"), trylast=True)
+    seams = seams_of(late=plugin(build_resume_packet=late))
+    assert seams.build_resume_packet(FACTS).reason == "late"
+
+
+def enrich_new_style(facts):
+    built = yield
+    return built.model_copy(update={"extra": {"task": facts.task.task_id}})
+
+
+def enrich_old_style():
+    outcome = yield
+    built = outcome.get_result()
+    outcome.force_result(built.model_copy(update={"extra": {"task": built.task_id}}))
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        hookimpl(enrich_new_style, wrapper=True),
+        hookimpl(enrich_old_style, hookwrapper=True),
+    ],
+)
+def test_a_wrapper_enriches_the_cores_packet(wrapper):
+    seams = seams_of(rich=plugin(build_resume_packet=wrapper))
+    assert seams.build_resume_packet(FACTS) == changed(extra={"task": "task_1"})
+
+
+@pytest.mark.parametrize("fields", [{"task_id": "task_2"}, {"wake_id": "wake_2"}])
+def test_the_packet_of_another_task_or_wake_is_nonsense(fields, caplog):
+    bad = answering(COMPUTE, changed(**fields))
+    said = assert_costs_nothing_else(bad, COMPUTE, caplog)
+    assert "the packet of another task or wake" in said
+
+
+@pytest.mark.parametrize(
+    "fields", [{"plan": None}, {"progress": 5}, {"extra": {"a": object()}}]
+)
+def test_a_packet_with_a_field_that_cannot_be_used_is_nonsense(fields, caplog):
+    bad = answering(COMPUTE, changed(**fields))
+    assert "ResumePacket" in assert_costs_nothing_else(bad, COMPUTE, caplog)
+
+
+def test_a_packet_that_was_never_checked_is_nonsense(caplog):
+    bad = answering(COMPUTE, ResumePacket.model_construct(task_id="task_1"))
+    assert_costs_nothing_else(bad, COMPUTE, caplog)
+
+
+def test_only_the_plugin_in_which_it_went_wrong_is_named():
+    def innocent():
+        return (yield)
+
+    boom = raising(ValueError("boom"))
+    seams = seams_of(
+        bad=plugin(build_resume_packet=boom),
+        innocent=plugin(build_resume_packet=hookimpl(innocent, wrapper=True)),
+        shy=answering(COMPUTE, None),
+    )
+    assert seams.build_resume_packet(FACTS) == CORE
+    assert row(seams).last_error == f"{COMPUTE}: ValueError: boom"
+    assert row(seams, "innocent").last_error is None
+    assert row(seams, "shy").last_error is None
+
+
+def test_where_it_is_not_clear_who_it_was_all_are_named_and_it_says_so():
+    seams = seams_of(bad=answering(COMPUTE, 5), shy=answering(COMPUTE, None))
+    seams.build_resume_packet(FACTS)
+    for name in ("bad", "shy"):
+        said = row(seams, name).last_error
+        assert said.startswith(f"{COMPUTE}, here or in another one: TypeError")
+
+
+def test_when_the_core_itself_fails_no_plugin_is_blamed(monkeypatch):
+    monkeypatch.setattr(core_packet, "build", lambda _facts: 1 // 0)
+    seams = seams_of(shy=answering(COMPUTE, None))
+    with pytest.raises(ZeroDivisionError):
+        seams.build_resume_packet(FACTS)
+    assert row(seams, "shy").last_error is None
+
+
+def test_a_plugins_packet_keeps_what_it_holds():
+    message = PacketMessage(
+        role="agent", msg_type="text", content="x", created_at=FACTS.now
+    )
+    mine = changed(recent_messages=(message,), extra={"a": [1, None]})
+    seams = seams_of(mine=answering(COMPUTE, mine))
+    assert seams.build_resume_packet(FACTS) == mine
+
+
+# --- provide --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable, StoreTooNew, StoreBusy, SettingsInvalid]
+)
+def test_a_database_that_cannot_be_opened_is_for_the_operator(error):
+    other = Good("task_store")
+    bad = plugin(task_store=raising(error("see to it")))
+    with pytest.raises(error, match="see to it"):
+        seams_of(good=other.module, bad=bad).store("sqlite:///x")
+    assert other.heard == 0
+
+
+def test_a_store_may_take_longer_than_a_hook_to_open():
+    good = Good("task_store")
+    opened = threading.Event()
+
+    def slowly():
+        opened.wait(LIMIT * 2)
+        return good.part
+
+    seams = seams_of(LIMIT, slow=plugin(task_store=slowly))
+    assert seams.store("memory:") is good.part
+
+
+def test_without_a_store_the_operator_is_told_what_there_is():
+    seams = seams_of(
+        shy=answering("task_store", None),
+        bad=plugin(task_store=raising(ValueError("boom"))),
+    )
+    with pytest.raises(NoProvider) as raised:
+        seams.store("oracle://user:secret@host/db")
+    assert str(raised.value) == (
+        "No plug-in opens the database oracle:…; install one, or unset "
+        "TASKMEM_DATABASE_URL. Loaded plug-ins: shy, bad; bad: task_store: "
+        "ValueError: boom."
+    )
+
+
+class Named(Everything):
+    def __init__(self, name):
+        self.name = name
+
+
+def carrying(*names):
+    def wake_transport(name):
+        return Named(name) if name in names else None
+
+    return plugin(wake_transport=wake_transport)
+
+
+def test_a_transport_is_found_by_its_name_whatever_the_order():
+    seams = seams_of(a=carrying("auto", "a"), b=carrying("auto", "b"))
+    assert [seams.transport(name).name for name in ("a", "b")] == ["a", "b"]
+
+
+def test_an_unknown_transport_is_refused_with_those_there_are():
+    anything = plugin(
+        wake_transport=lambda name: Named("other") if name == "auto" else None
+    )
+    seams = seams_of(a=carrying("a"), b=carrying("stdout"), c=anything)
+    with pytest.raises(SettingsInvalid) as raised:
+        seams.transport("carrier-pigeon")
+    assert str(raised.value) == (
+        "TASKMEM_WAKE_TRANSPORT is 'carrier-pigeon', and no plug-in has such a "
+        "transport; use auto or one of: a, other, stdout."
+    )
+
+
+@pytest.mark.parametrize("name", ["auto", "stdout"])
+def test_where_nobody_carries_wakes_the_operator_is_told(name):
+    with pytest.raises(NoProvider, match="No plug-in carries wakes; install one"):
+        seams_of(other=plugin(wait_judge=lambda: None)).transport(name)
+
+
+def test_who_answers_to_every_name_does_not_take_the_place_of_another():
+    greedy = plugin(wake_transport=lambda: Named("greedy"))
+    seams = seams_of(a=carrying("a"), greedy=greedy)
+    assert seams.transport("a").name == "a"
+    assert "answered Named, which is not asked for" in row(seams, "greedy").last_error
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 5])
+def test_a_transport_needs_a_name(name):
+    seams = seams_of(bad=answering("wake_transport", Named(name)))
+    with pytest.raises(NoProvider):
+        seams.transport("auto")
+    assert row(seams).last_error.startswith("wake_transport: TypeError")
+
+
+def test_a_switched_off_plugin_plays_no_part():
+    seams = Seams(disabled=["openclaw", "sqlmodel"])
+    states = {plugin.name: plugin.state for plugin in seams.plugins}
+    assert (states["openclaw"], states["sqlmodel"]) == ("off", "off")
+    with pytest.raises(NoProvider):
+        seams.store("sqlite:///nowhere")
+
+
+def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
+    class Lost(Everything):
+        async def look(self, target):
+            raise TargetNotFound("there is build")
+
+        async def rule(self, frame, wake_when):
+            raise TargetGone("it is gone")
+
+        async def deliver(self, wake):
+            raise WakeRefused("never")
+
+    lost = Lost()
+    seams = seams_of(
+        lost=plugin(
+            wait_sensor=lambda: lost,
+            wait_judge=lambda: lost,
+            wake_transport=lambda: lost,
+        )
+    )
+    with pytest.raises(TargetNotFound, match="there is build"):
+        asyncio.run(seams.sensor(TARGET).look(TARGET))
+    with pytest.raises(TargetGone, match="it is gone"):
+        asyncio.run(seams.judges(TARGET)[0].rule(None, ""))
+    with pytest.raises(WakeRefused, match="never"):
+        asyncio.run(seams.transport("made").deliver(None))
+
+
+def test_where_nothing_can_look_there_is_no_sensor():
+    assert seams_of().sensor(TARGET) is None
+
+
+# --- asking a part --------------------------------------------------------------
+
+
+def test_a_part_is_asked_with_what_it_needs():
+    assert seams_of().ask(Everything(), "join", "-".join, ["a", "b"]) == "a-b"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (raising(ValueError("boom")), "ValueError: boom"),
+        (raising(SystemExit(1)), "SystemExit(1)"),
+        (nothing, "answered a coroutine"),
+        (lazily, "answered a generator"),
+    ],
+    ids=["raises", "exits", "is async", "is lazy"],
+)
+def test_a_part_that_fails_answers_nothing_and_is_named(call, said, caplog):
+    assert seams_of().ask(Everything(), "answer", call) is None
+    assert f"{Everything.__module__}.Everything failed; answer: " in caplog.text
+    assert said in caplog.text
+
+
+def test_a_part_that_hangs_is_not_asked_again_until_it_returns(hanging, caplog):
+    serve, begun = hanging
+    seams = seams_of(LIMIT)
+    for _ in range(3):
+        assert seams.ask(Everything(), "answer", serve) is None
+    assert len(begun) == 1
+    assert seams.ask(Everything(), "recall", lambda: 7) == 7
+    assert caplog.text.count("no answer within 0.2 s") == 3

@@ -1,0 +1,104 @@
+"""Agents that speak MCP with a daemon: through the official SDK, and line by line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.types import CallToolResult, TextContent
+
+from openclaw_taskmem.faces.link import connect
+from openclaw_taskmem.home import Home
+from tests.support.daemons import COMMAND, environment
+from tests.support.waiting import PATIENCE
+
+
+@asynccontextmanager
+async def agent(
+    home: Home, mode: str = "legacy", **settings: str
+) -> AsyncIterator[Client]:
+    """Start `taskmem mcp` as a host does, and speak with it by the official SDK."""
+    server = StdioServerParameters(
+        command=str(COMMAND), args=["mcp"], env=environment(home, **settings)
+    )
+    transport = stdio_client(server, errlog=sys.__stderr__)
+    async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE) as client:
+        yield client
+
+
+def told(result: CallToolResult) -> dict[str, Any]:
+    """Return the document that a tool answered."""
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return dict(json.loads(content.text))
+
+
+class Lines:
+    """MCP written by hand: it says what the SDK's own client would not."""
+
+    def __init__(self, home: Home) -> None:
+        """Connect to the daemon as a relay does, and say hello."""
+        self._link = connect(home, "mcp")
+        self._socket: socket.socket = self._link.socket
+        self._socket.settimeout(PATIENCE)
+        self._answers = self._socket.makefile("rb")
+        self._last_id = 0
+        self.ask(
+            "initialize",
+            protocolVersion="2025-06-18",
+            capabilities={},
+            clientInfo={"name": "by hand", "version": "1"},
+        )
+        self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def __enter__(self) -> Self:
+        """Answer itself; leaving the block hangs up."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up."""
+        self._answers.close()
+        self._link.close()
+
+    def say(self, document: object) -> None:
+        """Write one line."""
+        self.say_raw(json.dumps(document).encode())
+
+    def say_raw(self, line: bytes) -> None:
+        """Write one line as it is."""
+        self._socket.sendall(line + b"\n")
+
+    def hear(self) -> dict[str, Any]:
+        """Read the next line; an empty document when the daemon hung up."""
+        return dict(json.loads(self._answers.readline() or b"{}"))
+
+    def send(self, method: str, **params: Any) -> int:
+        """Ask for something, and return the id of the request."""
+        self._last_id += 1
+        self.say(
+            {
+                "jsonrpc": "2.0",
+                "id": self._last_id,
+                "method": method,
+                "params": params,
+            }
+        )
+        return self._last_id
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Ask for something and wait for the answer."""
+        number = self.send(method, **params)
+        answer = self.hear()
+        assert answer["id"] == number
+        return answer
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+        """Call a tool; return whether it failed, and what it said."""
+        result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
+        (content,) = result["content"]
+        return bool(result.get("isError")), dict(json.loads(content["text"]))

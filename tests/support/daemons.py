@@ -1,0 +1,221 @@
+"""Real daemons in homes of their own: started, spoken with, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.faces.link import Link, connect
+from openclaw_taskmem.home import Home, find_home
+from tests.support.waiting import PATIENCE, Said, status_of, until
+
+PYTHON = (sys.executable, "-m", "openclaw_taskmem")
+COMMAND = Path(sys.executable).with_name("taskmem")
+QUIET = {
+    "TASKMEM_WAKE_TRANSPORT": "stdout",
+    "TASKMEM_STUCK_THRESHOLD_SECONDS": "86400",
+}
+"""The settings of a daemon that does nothing by itself."""
+
+
+@contextmanager
+def short_home() -> Iterator[Home]:
+    """Give a home whose path a socket takes; whatever serves it is ended."""
+    with tempfile.TemporaryDirectory(prefix="tm") as folder:
+        home = find_home({"TASKMEM_HOME": str(Path(folder) / "h")})
+        assert home.socket.parent == home.folder
+        try:
+            yield home
+        finally:
+            if home.folder.is_dir() and (pid := holder(home.lock)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                until(lambda: holder(home.lock) is None, "the last daemon ends")
+
+
+def environment(home: Home, **settings: str) -> dict[str, str]:
+    """Return the environment of a daemon: nobody's settings but these."""
+    foreign = ("TASKMEM_", "OPENCLAW_")
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(foreign) or name in settings
+    }
+    return {**inherited, **QUIET, **settings, "TASKMEM_HOME": str(home.folder)}
+
+
+class Daemon:
+    """One daemon of a home; over its life perhaps several processes."""
+
+    def __init__(self, home: Home, **settings: str) -> None:
+        """Start it; it does not serve yet."""
+        self.home = home
+        self.settings = settings
+        self.cwd = home.folder.parent
+        self.launch()
+
+    def launch(self) -> None:
+        """Start a process, and do not wait for it."""
+        self.process = launch(self.home, cwd=self.cwd, **self.settings)
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.out = Said(self.process.stdout)
+        self.log = Said(self.process.stderr)
+
+    def wait_until_it_serves(self) -> None:
+        """Wait for the line that says so."""
+        if self.log.wait_for(" serves ") is None:
+            raise AssertionError(f"the daemon did not start:\n{self.log.text}")
+
+    def restart(self, **settings: str) -> None:
+        """Start it anew, with other settings; a process that still runs is stopped."""
+        if self.process.poll() is None:
+            assert self.stop() == 0
+        self.settings = {**self.settings, **settings}
+        self.launch()
+        self.wait_until_it_serves()
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal, wait for the end, and return the exit status."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def stop(self) -> int:
+        """Tell it to stop, and return its exit status."""
+        return self.kill(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait until it ends by itself, and return its exit status."""
+        status = status_of(self.process)
+        self.out.join()
+        self.log.join()
+        return status
+
+    def close(self) -> None:
+        """End it and whatever it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.wait()
+
+    # --- speaking with it -----------------------------------------------------
+
+    def link(self) -> Link:
+        """Connect to it."""
+        return connect(self.home)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Ask for one thing, over a connection of its own."""
+        with self.link() as link:
+            return link.call(method, params, PATIENCE)
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool, over a connection of its own."""
+        return dict(self.ask("call", tool=tool, arguments=arguments))
+
+    def register(self, name: str = "Deploy", **given: Any) -> str:
+        """Register a task and return its id."""
+        plan = given.pop("plan", ["Build", "Push", "Check"])
+        return str(self.call("task_register", name=name, plan=plan, **given)["task_id"])
+
+    def wakes(self) -> list[dict[str, Any]]:
+        """Return every wake there ever was, oldest first."""
+        return list(reversed(self.ask("wakes", all=True)))
+
+    def raw(self) -> socket.socket:
+        """Connect without a word."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(PATIENCE)
+        connection.connect(str(self.home.socket))
+        return connection
+
+
+def launch(
+    home: Home, cwd: Path | None = None, umask: int = -1, **settings: str
+) -> subprocess.Popen[bytes]:
+    """Start a daemon's process, in a process group of its own."""
+    return subprocess.Popen(
+        [*PYTHON, "daemon"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd or home.folder.parent,
+        env=environment(home, **settings),
+        start_new_session=True,
+        umask=umask,
+    )
+
+
+def refused_start(home: Home, **settings: str) -> tuple[int, str]:
+    """Start a daemon that ends at once; return its status and what it complained."""
+    process = launch(home, **settings)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout:
+        said = Said(process.stderr)
+        serves = said.wait_for(" serves ")
+        if serves is not None:
+            process.kill()
+        status = status_of(process)
+        text = "\n".join(said.join())
+    assert serves is None, f"it was not refused:\n{text}"
+    return status, text
+
+
+def command(home: Home, *arguments: str, **settings: str) -> tuple[int, str, str]:
+    """Run `taskmem` as a person does; return its status and what it printed."""
+    done = subprocess.run(
+        [COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(home, **settings),
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+# --- looking into the database ----------------------------------------------
+
+
+def rows(home: Home, query: str, *values: object) -> list[tuple[Any, ...]]:
+    """Read from the database of a home, whoever has it open."""
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
+        return found.execute(query, values).fetchall()
+
+
+def contents(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table, but for the loops' own bookmarks."""
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
+        found.execute("BEGIN")
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        return {
+            name: found.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - its own names
+            for (name,) in found.execute(names).fetchall()
+            if name != "bookmarks"
+        }
+
+
+def change(home: Home, statement: str) -> None:
+    """Write into the database of a home as no part of the product does."""
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as found:
+        found.execute(statement)
+
+
+@contextmanager
+def locked(home: Home) -> Iterator[None]:
+    """Hold the database as another process does that writes for long."""
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
