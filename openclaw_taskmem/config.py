@@ -6,7 +6,6 @@ environment, so that plug-ins read one place. Source: design §6.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, fields
@@ -16,6 +15,8 @@ from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 
 PREFIX: Final = "TASKMEM_"
+LONGEST: Final = 1e9
+"""Seconds, some thirty years: what every clock and calendar can still add."""
 _FOREIGN: Final = frozenset({"openclaw_bin", "gemini_model", "display"})
 """Settings of the built-in plug-ins, which read them from the environment."""
 
@@ -87,7 +88,7 @@ def _file(home: Home) -> Mapping[str, str]:
     try:
         text = home.config.read_text(encoding="utf-8")
         entries = tomllib.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsInvalid(
@@ -109,11 +110,11 @@ def _parse(name: str, raw: str, default: object) -> object:
         try:
             number = float(raw)
         except ValueError:
-            number = math.nan
-        if not (math.isfinite(number) and number > 0):
+            number = float("nan")
+        if not 0 < number <= LONGEST:
             raise SettingsInvalid(
-                f"{variable} is {raw!r}; it takes seconds greater than 0, "
-                "for example 300 or 0.5."
+                f"{variable} is {raw!r}; it takes seconds greater than 0 and at most "
+                f"{LONGEST:,.0f}, for example 300 or 0.5."
             )
         return number
     if isinstance(default, tuple):

@@ -23,6 +23,12 @@ settings.register_profile(
 settings.load_profile("taskmem")
 
 
+@pytest.fixture(autouse=True)
+def _no_home_of_anyone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever a test forgets to say, it never touches the user's own home."""
+    monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def text_snapshot(snapshot: Any) -> Any:
     return snapshot.use_extension(TextSnapshot)

@@ -14,6 +14,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import quoted
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from taskmem_hookspecs import InvalidArguments
@@ -62,8 +63,8 @@ class Desk:
         handler = self._methods.get(method)
         if handler is None:
             raise UnknownTool(
-                f"The daemon does not know {method!r:.80}; it may be older than the "
-                "command: restart it with taskmem daemon stop."
+                f"The daemon does not know {quoted(method, 80)}; it may be older than "
+                "the command: restart it with taskmem daemon stop."
             )
         return await self.apart(handler, params)
 

@@ -61,7 +61,7 @@ def holder(path: Path) -> int | None:
     """Return the process id of the daemon that holds a lock; None: nobody does."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import TaskmemError
 
@@ -28,49 +28,7 @@ INSTRUCTIONS: Final = (
     "JSON; go on with its suggested_next_action and report with task_update."
 )
 
-_ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-
 CallTool = Callable[[str, dict[str, Any]], Awaitable[catalog.Answer]]
-
-
-class LinesIn:
-    """What a socket receives, as the lines of text that the SDK reads."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield line after line until the other end is done."""
-        async for line in self._reader:
-            yield _whole(line.decode(errors="replace"))
-
-
-class LinesOut:
-    """What the SDK writes, into a socket."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    async def write(self, text: str) -> None:
-        """Take a line."""
-        self._writer.write(text.encode(errors="replace"))
-
-    async def flush(self) -> None:
-        """Wait until the socket has room again."""
-        await self._writer.drain()
-
-
-def _whole(line: str) -> str:
-    """Replace lone surrogates, which the SDK's parser refuses with the whole line."""
-    if not _ESCAPED_SURROGATE.search(line):
-        return line
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return line
-    text = json.dumps(document, ensure_ascii=False)
-    return _SURROGATE.sub("\ufffd", text) + "\n"
 
 
 def load_sdk() -> None:

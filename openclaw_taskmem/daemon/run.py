@@ -146,7 +146,7 @@ async def _stop_when_idle(
         left = alone_since + patience - clock.monotonic()
         if left > 0:
             await clock.sleep(left)
-        elif await loops.idle():
+        elif await loops.idle() and not door.visitors:
             log.info("nobody needs this daemon any more")
             stop.set()
             return

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.texts import quoted
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -26,8 +27,10 @@ from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 _ALIASES: Final = {"canceled": "cancelled"}
 
 
-def parse_status(text: str) -> TaskStatus:
+def parse_status(text: str, *besides: str) -> TaskStatus:
     """Return the status that a word names; `canceled` counts as `cancelled`.
+
+    `besides` are other words that the caller takes, for the refusal to list.
 
     Raises:
         InvalidArguments: There is no such status; the sentence lists them.
@@ -37,7 +40,8 @@ def parse_status(text: str) -> TaskStatus:
         return TaskStatus(_ALIASES.get(word, word))
     except ValueError:
         raise InvalidArguments(
-            f"There is no status {text!r:.60}; use one of: {', '.join(TaskStatus)}."
+            f"There is no status {quoted(text, 60)}; use one of: "
+            f"{', '.join((*TaskStatus, *besides))}."
         ) from None
 
 

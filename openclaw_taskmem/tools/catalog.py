@@ -74,7 +74,7 @@ def find(name: str) -> Tool:
         if tool.name == name:
             return tool
     known = ", ".join(tool.name for tool in TOOLS)
-    raise UnknownTool(f"There is no tool {name!r:.80}; the tools are: {known}.")
+    raise UnknownTool(f"There is no tool {quoted(name, 80)}; the tools are: {known}.")
 
 
 def _progress(task: Task) -> Answer:
@@ -203,7 +203,7 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
 def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     del caller  # whoever asks sees all tasks of this home
     word = form.status.strip().lower()
-    status = None if word == "all" else lifecycle.parse_status(word)
+    status = None if word == "all" else lifecycle.parse_status(word, "all")
     found = tasks.listed(shell, status, form.limit)
     kind = "" if status is None else f"{status} "
     return {

@@ -6,6 +6,7 @@ Source: design §6, "`--json` prints one JSON document".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -24,8 +25,10 @@ from taskmem_hookspecs import (
 )
 
 View = dict[str, JsonValue]
-MOST = 1000
+MOST: Final = 1000
 """Rows that a list shows unless it is told otherwise."""
+LARGEST: Final = 1_000_000
+"""Rows that a list may be asked for."""
 
 _OWED = (WakeState.DUE, WakeState.SENT)
 
@@ -106,8 +109,12 @@ def plugins(shell: Shell) -> list[JsonValue]:
 
 def _limit(params: Mapping[str, object]) -> int:
     limit = params.get("limit", MOST)
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InvalidArguments("limit must be a whole number from 1.")
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        limit = 0
+    if not 1 <= limit <= LARGEST:
+        raise InvalidArguments(
+            f"limit must be a whole number from 1 to {LARGEST:,}; give such a one."
+        )
     return limit
 
 

@@ -11,7 +11,7 @@ import pytest
 import taskmem_openclaw
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw.cli import ARGUMENT_BYTES, OpenClawCli
+from taskmem_openclaw.cli import ARGUMENT_BYTES, OpenClawCli, _LastWords
 from taskmem_openclaw.stdout import Stdout
 
 PYTHON = f"#!{sys.executable} -IS\n"
@@ -96,6 +96,29 @@ def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
         *("system", "event", "--mode", "now", "--text", "wake up"),
         *("--session-key", "agent:main:other"),
     ]
+
+
+@contextmanager
+def standard_input(text):
+    """Let this process have a text on its standard input."""
+    kept = os.dup(0)
+    reader, writer = os.pipe()
+    os.write(writer, text)
+    os.close(writer)
+    os.dup2(reader, 0)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(reader)
+
+
+def test_the_command_reads_nothing_of_what_its_starter_is_given(openclaw, tmp_path):
+    transport = openclaw(RECORDS)
+    with standard_input(b"for somebody else"):
+        deliver(transport)
+    assert seen(tmp_path)[0]["stdin"] == ""
 
 
 def test_no_shell_reads_the_text(openclaw, tmp_path, monkeypatch):
@@ -189,6 +212,12 @@ def test_what_the_gateway_will_never_take_is_refused(openclaw, said):
 def test_the_same_words_of_a_command_that_succeeds_refuse_nothing(openclaw):
     text = REFUSES.replace("exit 1", "exit 0")
     assert isinstance(deliver(openclaw(text)), WakeReceipt)
+
+
+async def test_what_was_printed_last_is_heard_even_at_the_very_end():
+    with _LastWords() as said:
+        os.write(said.sink, b"the end")
+        assert str(said) == "the end"
 
 
 def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):

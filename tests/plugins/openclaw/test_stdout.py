@@ -68,6 +68,29 @@ def test_a_text_that_the_output_cannot_show_is_not_delivered(tmp_path):
     assert (tmp_path / "out").read_text() == "wake up\n"
 
 
+class Crowded(io.StringIO):
+    """An output that sees whether two write at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.both = threading.Barrier(2)
+        self.met = False
+
+    def write(self, text):
+        with suppress(threading.BrokenBarrierError):
+            self.both.wait(0.1)
+            self.met = True
+        return super().write(text)
+
+
+async def test_one_wake_is_printed_after_the_other():
+    out = Crowded()
+    transport = Stdout(out)
+    await asyncio.gather(*(transport.deliver(a_wake(text=text)) for text in "ab"))
+    assert not out.met
+    assert sorted(out.getvalue()) == ["\n", "\n", "a", "b"]
+
+
 class Stuck(io.StringIO):
     """An output whose reader has stopped reading."""
 
@@ -92,8 +115,10 @@ def test_a_reader_that_stopped_does_not_hold_up_the_end():
         with pytest.raises(asyncio.CancelledError):
             await delivery
 
-    asyncio.run(begin())
-    assert out.thread.daemon
-    out.over.set()
-    out.thread.join(30)
+    try:
+        asyncio.run(begin())
+        assert out.thread.daemon
+    finally:
+        out.over.set()
+        out.thread.join(30)
     assert out.getvalue() == "late\n"

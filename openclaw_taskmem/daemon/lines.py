@@ -1,0 +1,80 @@
+"""Lines of text between a socket and the MCP SDK, fit for its parser.
+
+The SDK drops a line that its parser refuses, and its sender waits for ever. So a
+line that is JSON is made into one that gets an answer, if only a refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+_ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_TEXT_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+_LEVELS: Final = 100
+"""More than a call may have, and fewer than the SDK's parser knows."""
+
+
+class LinesIn:
+    """What a socket receives, as the lines of text that the SDK reads."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Yield line after line until the other end is done."""
+        async for line in self._reader:
+            yield _whole(_shallow(line.decode(errors="replace")))
+
+
+class LinesOut:
+    """What the SDK writes, into a socket."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        """Take a line."""
+        self._writer.write(text.encode(errors="replace"))
+
+    async def flush(self) -> None:
+        """Wait until the socket has room again."""
+        await self._writer.drain()
+
+
+def _whole(line: str) -> str:
+    """Replace lone surrogates, which the SDK's parser refuses with the whole line."""
+    if not _ESCAPED_SURROGATE.search(line):
+        return line
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return line
+    text = json.dumps(document, ensure_ascii=False)
+    return _SURROGATE.sub("\ufffd", text) + "\n"
+
+
+def _shallow(line: str) -> str:
+    """Put 0 in the place of what is nested so deep that the SDK would not answer.
+
+    What is left is still too deep for a call, which is then refused.
+    """
+    if line.count("[") + line.count("{") <= _LEVELS:
+        return line
+    kept: list[str] = []
+    depth = start = 0
+    for found in _TEXT_OR_BRACKET.finditer(line):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _LEVELS + 1:
+                kept.append(line[start : found.start()] + "0")
+        elif found[0] in "]}":
+            depth -= 1
+            if depth == _LEVELS:
+                start = found.end()
+    kept.append(line[start:] if depth <= _LEVELS else "\n")
+    return "".join(kept)
