@@ -184,7 +184,12 @@ def test_an_answer_may_be_annotated_narrower(answer):
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(Mute, "Mute"), (str | None, "str | None"), (TaskStore, "TaskStore")],
+    [
+        (Mute, "Mute"),
+        (str | None, "str | None"),
+        (Optional[str], "str | None"),  # noqa: UP045
+        (TaskStore, "TaskStore"),
+    ],
 )
 def test_an_answer_that_does_not_play_the_part_is_named(answer, said):
     def wake_transport(name: str): ...
