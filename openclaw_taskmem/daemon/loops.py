@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -13,7 +14,13 @@ from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import recover, sweep, tell, wakes
 from openclaw_taskmem.engine.shell import Due, Shell
-from taskmem_hookspecs import WaitStatus, WakeRefused, WakeTransport, WakeUndelivered
+from taskmem_hookspecs import (
+    WaitStatus,
+    WakeReceipt,
+    WakeRefused,
+    WakeTransport,
+    WakeUndelivered,
+)
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -153,7 +160,9 @@ class Loops:
         try:
             try:
                 async with asyncio.timeout(limit):
-                    receipt = await transport.deliver(delivery.message)
+                    answer: object = transport.deliver(delivery.message)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
             except WakeRefused as error:
                 await self._apart(wakes.refused, shell, delivery, str(error))
             except WakeUndelivered as error:
@@ -165,6 +174,7 @@ class Loops:
                 said = f"{transport.name} failed: {type(error).__name__}: {error}"
                 await self._apart(wakes.failed, shell, delivery, said)
             else:
+                receipt = self._receipt(answer)
                 await self._apart(
                     wakes.delivered, shell, delivery, receipt, transport.name
                 )
@@ -175,6 +185,19 @@ class Loops:
         except Exception:
             # Not written: the lease ends, and the wake is delivered again.
             log.exception("what became of %s was not kept", delivery.message.key)
+
+    def _receipt(self, answer: object) -> WakeReceipt:
+        """Take a transport's word that it delivered, however it puts it.
+
+        It raised nothing, so the message is out: to send it again because the
+        receipt is nonsense, or from the future, would only wake the agent twice.
+        """
+        now = self._shell.clock.now()
+        if isinstance(answer, WakeReceipt) and answer.delivered_at <= now:
+            return answer
+        if not isinstance(answer, WakeReceipt):
+            log.warning("%s answered without a receipt", self._transport.name)
+        return WakeReceipt(delivered_at=now)
 
     async def _stop_deliveries(self) -> None:
         running = list(self._deliveries)

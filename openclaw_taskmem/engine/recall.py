@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Recollection
@@ -20,6 +21,12 @@ def recall(
         answer = shell.seams.ask(
             source, "recall", source.recall, query, limit, recency_bias
         )
-        found += answer or ()
+        found += _well_formed(answer)
     found.sort(key=lambda item: item.confidence, reverse=True)
     return found[:limit]
+
+
+def _well_formed(answer: object) -> list[Recollection]:
+    """Keep what a source may answer, and pass over the rest."""
+    items = cast("Sequence[object]", answer) if isinstance(answer, Sequence) else ()
+    return [item for item in items if isinstance(item, Recollection)]

@@ -134,9 +134,11 @@ class Seams:
         """Return the packet that the plug-ins build, or the core's own."""
         hook = "build_resume_packet"
         call: Callable[..., object] = self._manager.hook.build_resume_packet
+        # A copy: frozen values may still hold a dict, and that is the store's.
+        lent = facts.model_copy(deep=True)
         try:
             answer = self._apart(
-                hook, self._seconds, lambda: parts.settled(call(facts=facts))
+                hook, self._seconds, lambda: parts.settled(call(facts=lent))
             )
             return parts.packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises

@@ -475,7 +475,7 @@ def test_a_line_that_never_ends_costs_only_its_own_connection(daemon):
 
 
 def test_a_method_that_the_daemon_does_not_know_is_named(daemon):
-    with pytest.raises(LinkError, match="does not know 'dance'") as refused:
+    with pytest.raises(LinkError, match='does not know "dance"') as refused:
         daemon.ask("dance")
     assert refused.value.name == "unknown_tool"
 

@@ -133,6 +133,28 @@ async def test_a_transport_that_raises_anything_at_all_loses_nothing(
         assert "KeyError" in (owed.last_error or "")
 
 
+@pytest.mark.parametrize(
+    "nonsense", [None, WakeReceipt(delivered_at=DAWN + timedelta(days=999))]
+)
+async def test_a_receipt_that_is_nonsense_sends_nothing_twice(
+    world: World, gateway: Gateway, nonsense: object
+) -> None:
+    tries: list[Wake] = []
+
+    async def deliver(wake: Wake) -> object:
+        tries.append(wake)
+        return nonsense
+
+    object.__setattr__(gateway, "deliver", deliver)
+    async with running(world, gateway):
+        task = world.register()
+        await world.clock.advance(THRESHOLD + 600)
+
+    assert len(tries) == 1
+    assert world.wakes(WakeState.SENT)[0].sent_at == tries[0].created_at
+    assert world.task(task).last_stuck_alert_at == tries[0].created_at
+
+
 async def test_what_is_refused_is_not_tried_again(
     world: World, gateway: Gateway
 ) -> None:

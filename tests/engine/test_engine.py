@@ -463,6 +463,36 @@ def test_what_all_sources_recall_is_merged_best_first() -> None:
     assert [item["confidence"] for item in answer["results"]] == [0.9, 0.9]
 
 
+def test_a_source_that_answers_nonsense_costs_only_its_own_answers() -> None:
+    class Nonsense:
+        def recall(self, *_: object) -> object:
+            return 5
+
+    class Provider:
+        @hookimpl
+        def recall_source(self) -> Any:
+            return Nonsense()
+
+    world = World(plugins=[("a", Provider()), ("b", Recording(0.9))])
+
+    assert len(world.call("memory_recall", query="ssh")["results"]) == 3
+
+
+class Meddler:
+    @hookimpl(tryfirst=True)
+    def build_resume_packet(self, facts: Any) -> None:
+        facts.task.metadata["meddled"] = True
+
+
+def test_a_plugin_cannot_change_the_task_it_is_lent() -> None:
+    world = World(plugins=[("meddler", Meddler())])
+    task = world.register(metadata={"mine": 1})
+
+    world.pass_time(THRESHOLD)
+
+    assert world.task(task).metadata == {"mine": 1}
+
+
 def test_without_a_source_recall_says_how_to_switch_one_on(world: World) -> None:
     answer = world.call("memory_recall", query="ssh")
 
