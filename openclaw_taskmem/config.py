@@ -75,7 +75,8 @@ def load(environ: MutableMapping[str, str]) -> Settings:
                 f"{home.config} has an unknown setting {name!r}; it was left out."
             )
         else:
-            environ.setdefault(f"{PREFIX}{name.upper()}", value)
+            variable = f"{PREFIX}{name.upper()}"
+            environ[variable] = environ.get(variable, "").strip() or value
     values: dict[str, Any] = {}
     for field in fields(Settings):
         raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()

@@ -149,7 +149,9 @@ class Door:
             number = call["id"]
             params: dict[str, object] = call.get("params") or {}
             result = await self._desk.answer(call["method"], params)
-            _send(writer, {"id": number, "result": result})
+            text = await self._desk.apart(_encoded, {"id": number, "result": result})
+            writer.write(text)
+            await writer.drain()
         except TaskmemError as error:
             refusal = {"error": error.name, "message": str(error)}
             _send(writer, {"id": number, "error": refusal})
@@ -189,8 +191,12 @@ def _refusal(name: str, sentence: str) -> dict[str, object]:
 
 
 def _send(writer: asyncio.StreamWriter, document: object) -> None:
+    writer.write(_encoded(document))
+
+
+def _encoded(document: object) -> bytes:
     text = json.dumps(document, ensure_ascii=False)
-    writer.write(text.encode(errors="replace") + b"\n")
+    return text.encode(errors="replace") + b"\n"
 
 
 def _is_ours(peer: socket.socket) -> bool:

@@ -15,6 +15,8 @@ from typing import Final
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _TEXT_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+LONG: Final = 256 * 1024
+"""Bytes of a line that is looked through off the event loop."""
 _LEVELS: Final = 100
 """More than a call may have, and fewer than the SDK's parser knows."""
 
@@ -28,7 +30,10 @@ class LinesIn:
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield line after line until the other end is done."""
         async for line in self._reader:
-            yield _whole(_shallow(line.decode(errors="replace")))
+            if len(line) > LONG:
+                yield await asyncio.to_thread(_fit_for_parser, line)
+            else:
+                yield _fit_for_parser(line)
 
 
 class LinesOut:
@@ -44,6 +49,10 @@ class LinesOut:
     async def flush(self) -> None:
         """Wait until the socket has room again."""
         await self._writer.drain()
+
+
+def _fit_for_parser(line: bytes) -> str:
+    return _whole(_shallow(line.decode(errors="replace")))
 
 
 def _whole(line: str) -> str:

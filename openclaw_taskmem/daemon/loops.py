@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from openclaw_taskmem.daemon.alarm import Alarm
@@ -15,6 +16,7 @@ from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import recover, sweep, tell, wakes
 from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
+    TaskmemError,
     WaitStatus,
     WakeReceipt,
     WakeRefused,
@@ -28,7 +30,12 @@ T = TypeVar("T")
 AGAIN: Final = timedelta(seconds=0.5)
 """After which a pass that left something due is repeated."""
 TROUBLE: Final = timedelta(seconds=5)
-"""After which a pass that failed is repeated."""
+"""After which a pass that failed is repeated; doubled while it fails again."""
+MOST_TROUBLE: Final = timedelta(seconds=20)
+AT_ONCE: Final = 4
+"""Messages on their way at once: each may be a process that takes a core."""
+KEPT_TRIES: Final = 7
+"""Tries to write what became of a delivery, a second apart, then twice that …"""
 
 
 class Apart(Protocol):
@@ -59,7 +66,11 @@ class Loops:
         self._tell = Alarm(shell.clock, longest)
         self._finding = asyncio.Lock()
         """Held while the stuck are found, so that their wakes go out together."""
-        self._deliveries: set[asyncio.Task[None]] = set()
+        self._deliveries: dict[asyncio.Task[None], str | None] = {}
+        """The sessions that a message is on its way to."""
+        self._on_the_way: set[asyncio.Task[None]] = set()
+        """The deliveries that the transport has not answered yet."""
+        self._stopping = False
         self._seen = self._read_clocks()
         self._held_until = float("-inf")
 
@@ -96,13 +107,20 @@ class Loops:
         self, alarm: Alarm, one_pass: Callable[[], Awaitable[datetime | None]]
     ) -> None:
         """Run passes for ever; each returns when the next is due, None: unknown."""
+        trouble = TROUBLE
         while True:
             alarm.arm()
             try:
                 due = await one_pass()
-            except Exception:
-                log.exception("a pass failed; it is repeated")
-                due = self._shell.clock.now() + TROUBLE
+                trouble = TROUBLE
+            except Exception as error:
+                # What the store says of itself is a sentence; all else is a bug.
+                seen = None if isinstance(error, TaskmemError) else error
+                log.warning(
+                    "a pass failed: %s; again in %s", error, trouble, exc_info=seen
+                )
+                due = self._shell.clock.now() + trouble
+                trouble = min(trouble * 2, MOST_TROUBLE)
             await alarm.rest(due)
 
     # --- stuck --------------------------------------------------------------
@@ -126,7 +144,8 @@ class Loops:
         self._seen = now
         if jumped > 0:
             threshold = self._shell.stuck.threshold_seconds
-            self._held_until = now.monotonic + hold(jumped, threshold)
+            held = now.monotonic + hold(jumped, threshold)
+            self._held_until = max(self._held_until, held)
             log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
@@ -145,63 +164,80 @@ class Loops:
 
     async def _outbox_pass(self) -> datetime | None:
         async with self._finding:
-            claimed = await self._apart(wakes.claim, self._shell)
+            claimed = await self._apart(
+                wakes.claim,
+                self._shell,
+                frozenset(self._deliveries.values()),
+                AT_ONCE - len(self._deliveries),
+            )
         for delivery in claimed:
             task = asyncio.create_task(self._deliver(delivery))
-            self._deliveries.add(task)
-            task.add_done_callback(self._deliveries.discard)
+            self._deliveries[task] = delivery.message.session_key
+            task.add_done_callback(self._arrived)
         due = await self._apart(self._shell.store.next_wake_due)
         return self._not_before(due, AGAIN)
 
+    def _arrived(self, task: asyncio.Task[None]) -> None:
+        del self._deliveries[task]
+        self._outbox.ring(self._shell.clock.now())
+
     async def _deliver(self, delivery: Delivery) -> None:
         """Hand one message to the transport, and write what became of it."""
-        shell, transport = self._shell, self._transport
-        limit = shell.outbox.lease_seconds / 2
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._on_the_way.add(task)
         try:
-            try:
-                async with asyncio.timeout(limit):
-                    answer: object = transport.deliver(delivery.message)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
-            except WakeRefused as error:
-                await self._apart(wakes.refused, shell, delivery, str(error))
-            except WakeUndelivered as error:
-                await self._apart(wakes.failed, shell, delivery, str(error))
-            except TimeoutError:
-                said = f"{transport.name} gave no answer within {limit:g} s"
-                await self._apart(wakes.failed, shell, delivery, said)
-            except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-                said = f"{transport.name} failed: {type(error).__name__}: {error}"
-                await self._apart(wakes.failed, shell, delivery, said)
-            else:
-                receipt = self._receipt(answer)
-                await self._apart(
-                    wakes.delivered, shell, delivery, receipt, transport.name
-                )
+            outcome = await self._hand_over(delivery)
         except asyncio.CancelledError:
             said = "the daemon stopped while it was being delivered"
-            await self._apart(wakes.failed, shell, delivery, said)
+            outcome = partial(wakes.failed, self._shell, delivery, said)
+        finally:
+            self._on_the_way.discard(task)
+        await self._keep(delivery, outcome)
+
+    async def _hand_over(self, delivery: Delivery) -> Callable[[], None]:
+        """Return what writes down how the transport answered."""
+        shell, transport = self._shell, self._transport
+        limit = shell.outbox.lease_seconds / 2
+        failed = partial(wakes.failed, shell, delivery)
+        try:
+            async with asyncio.timeout(limit):
+                answer: object = transport.deliver(delivery.message)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+        except WakeRefused as error:
+            return partial(wakes.refused, shell, delivery, str(error))
+        except WakeUndelivered as error:
+            return partial(failed, str(error))
+        except TimeoutError:
+            return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
+        except asyncio.CancelledError:
             raise
-        except Exception:
-            # Not written: the lease ends, and the wake is delivered again.
-            log.exception("what became of %s was not kept", delivery.message.key)
-
-    def _receipt(self, answer: object) -> WakeReceipt:
-        """Take a transport's word that it delivered, however it puts it.
-
-        It raised nothing, so the message is out: to send it again because the
-        receipt is nonsense, or from the future, would only wake the agent twice.
-        """
-        now = self._shell.clock.now()
-        if isinstance(answer, WakeReceipt) and answer.delivered_at <= now:
-            return answer
+        except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
+            said = f"{transport.name} failed: {type(error).__name__}: {error}"
+            return partial(failed, said)
         if not isinstance(answer, WakeReceipt):
-            log.warning("%s answered without a receipt", self._transport.name)
-        return WakeReceipt(delivered_at=now)
+            # It raised nothing, so the message is out; to send it again for want
+            # of a receipt would only wake the agent twice.
+            log.warning("%s answered without a receipt", transport.name)
+        return partial(wakes.delivered, shell, delivery, transport.name)
+
+    async def _keep(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
+        """Write what became of a delivery, also if the store needs several tries."""
+        for attempt in range(KEPT_TRIES):
+            try:
+                return await self._apart(outcome)
+            except Exception:
+                log.exception("what became of %s is not kept", delivery.message.key)
+            if not self._stopping:
+                await self._shell.clock.sleep(2**attempt)
+        return None  # The lease ends, and the message goes out again.
 
     async def _stop_deliveries(self) -> None:
+        """End what is on its way; let what is being written down be written."""
+        self._stopping = True
         running = list(self._deliveries)
-        for task in running:
+        for task in self._on_the_way:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 

@@ -13,11 +13,13 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
 from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import HomeRefused
@@ -32,11 +34,9 @@ LAST_CALLS_SECONDS = 5.0
 
 def main(environ: MutableMapping[str, str]) -> int:
     """Run a daemon in the foreground until it is told to stop; return its status."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Scrubbing("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         settings = load(environ)
@@ -49,13 +49,32 @@ def main(environ: MutableMapping[str, str]) -> int:
         )
     except (TaskmemError, HomeRefused) as error:
         return _say(str(error))
+    except OSError as error:
+        return _say(_cannot(error))
     try:
         asyncio.run(serve(settings, SystemClock()))
     except TaskmemError as error:
         return _say(str(error))
+    except OSError as error:
+        return _say(_cannot(error))
     finally:
         lock.release()
     return 0
+
+
+class _Scrubbing(logging.Formatter):
+    """Keeps credentials out of the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line without them."""
+        return scrub(super().format(record))
+
+
+def _cannot(error: OSError) -> str:
+    return (
+        f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
+        "state folder and what is in it belong to you, or set TASKMEM_HOME."
+    )
 
 
 def _say(sentence: str) -> int:
@@ -94,7 +113,9 @@ async def serve(settings: Settings, clock: Clock) -> None:
     )
     desk = Desk(shell, settings)
     door = Door(desk)
-    loops = Loops(shell, transport, desk.apart, longest=settings.stuck_interval_seconds)
+    loops = Loops(
+        shell, Courier(transport), desk.apart, longest=settings.stuck_interval_seconds
+    )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -17,7 +17,6 @@ WAKE_REFUSED: Final = "wake_refused"
 WAKE_ACKNOWLEDGED: Final = "wake_acknowledged"
 WAKE_SUPERSEDED: Final = "wake_superseded"
 WAKE_UNANSWERED: Final = "wake_unanswered"
-RUN_CHANGED: Final = "run_changed"
 
-TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
+TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK})
 """The kinds that plug-ins are told of."""

@@ -19,7 +19,6 @@ from taskmem_hookspecs import (
     Value,
     Wake,
     WakeCause,
-    WakeReceipt,
     WakeState,
 )
 
@@ -81,7 +80,9 @@ def answered(
         if wake.state is WakeState.SENT and acts:
             settled.append(_close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
         elif wake.state is WakeState.DUE and wake.cause is WakeCause.STUCK and moved:
-            settled.append(_close(wake, WakeState.SUPERSEDED))
+            # The instant says that the agent acted, should the message arrive yet.
+            seen = now if acts else None
+            settled.append(_close(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
     return tuple(settled)
 
 
@@ -164,24 +165,24 @@ def delivered(
     current: Sequence[Wake],
     tasks: Mapping[str, Task],
     *,
-    receipt: WakeReceipt,
     transport: str,
+    now: datetime,
     policy: OutboxPolicy,
 ) -> Change:
-    """Return what a transport's receipt writes.
+    """Return what a transport's word that it took a message writes.
 
     `current` are the delivery's wakes as they stand now: the agent may have
     acted while the message was on its way. A cooldown counts from the delivery,
-    so that an alert that was owed for long is not followed by the next at once.
+    so that an alert that was owed for long is not followed by the next at once;
+    and from our own clock, not from that of a server far away.
     """
-    at = receipt.delivered_at
     sent: list[Wake] = []
     restamped: list[Task] = []
     for wake in current:
         taken = wake.model_copy(
             update={
                 "sends": wake.sends + 1,
-                "sent_at": at,
+                "sent_at": now,
                 "transport": transport,
                 "delivery_id": delivery.delivery_id,
                 "last_error": None,
@@ -189,19 +190,21 @@ def delivered(
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
             again = timedelta(seconds=policy.ack_seconds * 2**wake.sends)
-            due = at + again if wake.cause is WakeCause.WAIT else None
+            due = now + again if wake.cause is WakeCause.WAIT else None
             sent.append(
                 taken.model_copy(update={"state": WakeState.SENT, "due_at": due})
             )
             task = tasks.get(wake.task_id or "")
             if wake.cause is WakeCause.STUCK and task is not None:
-                restamped.append(task.model_copy(update={"last_stuck_alert_at": at}))
+                restamped.append(task.model_copy(update={"last_stuck_alert_at": now}))
         elif wake.state is WakeState.SUPERSEDED:
-            sent.append(_close(taken, WakeState.ACKNOWLEDGED, acknowledged_at=at))
+            seen = wake.acknowledged_at is not None
+            state = WakeState.ACKNOWLEDGED if seen else WakeState.SUPERSEDED
+            sent.append(_close(taken, state))
     return Change(
         tasks=tuple(restamped),
         wakes=tuple(sent),
-        events=tuple(_event(events.WAKE_SENT, wake, at) for wake in sent),
+        events=tuple(_event(events.WAKE_SENT, wake, now) for wake in sent),
     )
 
 
@@ -217,7 +220,8 @@ def failed(
             }
         )
         for wake in current
-        if wake.state in (WakeState.DUE, WakeState.SENT)
+        if wake.state is WakeState.DUE
+        or (wake.state is WakeState.SENT and wake.cause is WakeCause.WAIT)
     )
     log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
     return Change(wakes=owed, events=log)

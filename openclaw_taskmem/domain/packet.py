@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread
-from openclaw_taskmem.domain.texts import clip, epoch, one_line, step_name
+from openclaw_taskmem.domain.texts import CONTROLS, clip, epoch, one_line, step_name
 from taskmem_hookspecs import (
     AlsoStuck,
     PacketMessage,
@@ -35,7 +35,6 @@ NAMED: Final = 10
 
 _OPTIONAL: Final = ("plan_from", "urgency", "extra", "also_stuck", "also_stuck_more")
 _FORGED: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|system)\b)", re.IGNORECASE)
-_BREAKS: Final = {ord(c): f"\\u{ord(c):04x}" for c in "\x7f\x85\u2028\u2029"}
 
 
 def build(facts: ResumeFacts) -> ResumePacket:
@@ -131,8 +130,10 @@ def with_others(text: str, others: Sequence[str]) -> str:
     """Return a stuck wake's text that also names the tasks of other stuck wakes."""
     packet = decode(text)
     named = [_as_other(other) for other in others]
-    if packet is None or not named:
+    if not named:
         return text
+    if packet is None:
+        return _with_others_anyway(text, named)
     more = len(named) - NAMED
     return encode(
         fit(
@@ -146,11 +147,36 @@ def with_others(text: str, others: Sequence[str]) -> str:
     )
 
 
+def _with_others_anyway(text: str, named: Sequence[AlsoStuck]) -> str:
+    """Name other tasks in a text that is no whole packet, such as a minimal one."""
+    fields = json.loads(text[len(MARKER) :])
+    for count in range(min(len(named), NAMED), -1, -1):
+        shown = [
+            {
+                "task_id": other.task_id,
+                "name": clip(one_line(other.name), 80),
+                "reason": clip(one_line(other.reason), 80),
+            }
+            for other in named[:count]
+        ]
+        fields["also_stuck"] = shown
+        if len(named) > count:
+            fields["also_stuck_more"] = len(named) - count
+        if len(_safe(fields).encode()) <= LIMIT:
+            break
+    return f"{MARKER} {_safe(fields)}"
+
+
 def _as_other(text: str) -> AlsoStuck:
     fields = json.loads(text[len(MARKER) :])
     return AlsoStuck(
         task_id=fields["task_id"], name=fields["name"], reason=fields["reason"]
     )
+
+
+def fits(packet: ResumePacket) -> bool:
+    """Whether a packet's JSON is small enough for a wake."""
+    return len(_dump(packet).encode()) <= LIMIT
 
 
 def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
@@ -176,7 +202,7 @@ def _dump(packet: ResumePacket) -> str:
 
 def _safe(fields: object) -> str:
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return _FORGED.sub(r"\\u005b", text.translate(_BREAKS))
+    return _FORGED.sub(r"\\u005b", text.translate(CONTROLS))
 
 
 def _without_extra(packet: ResumePacket) -> ResumePacket:

@@ -30,7 +30,7 @@ _TOKEN: Final = re.compile(
     | npm_[A-Za-z0-9]{30,}
     | pypi-[A-Za-z0-9_-]{40,}
     | hf_[A-Za-z0-9]{30,}
-    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}   # JWT
+    | (?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}       # JWT
     )""",
     re.VERBOSE,
 )
@@ -38,10 +38,9 @@ _URL: Final = re.compile(r"(?<=://)([^\s/:@]{1,80}):([^\s/@]{1,200})(?=@)")
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _ASSIGNED: Final = re.compile(
     r"""(?ix)
-    \b([a-z0-9_.-]{0,40}
-       (?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
-         |access[_-]?token|private[_-]?key))
-    (["']?\s*[=:]\s*["']?)
+    ((?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
+       |access[_-]?token|private[_-]?key)
+     ["']?\s{0,3}[=:]\s{0,3}["']?)
     ([^\s"',;&]{6,})
     """
 )
@@ -67,9 +66,9 @@ def scrub(text: str) -> str:
 
 
 def _masked_value(match: re.Match[str]) -> str:
-    if match[3].startswith(MASK[:7]):
+    if match[2].startswith(MASK[:7]):
         return match[0]
-    return f"{match[1]}{match[2]}{MASK}"
+    return f"{match[1]}{MASK}"
 
 
 def scrub_json(value: JsonValue) -> JsonValue:

@@ -9,6 +9,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 ELLIPSIS: Final = "…"
+CONTROLS: Final = {
+    code: f"\\u{code:04x}"
+    for span in (
+        range(0x7F, 0xA0),
+        range(0x200E, 0x2010),
+        range(0x2028, 0x202F),
+        range(0x2066, 0x206A),
+    )
+    for code in span
+}
+"""Escapes for JSON: what breaks lines, or steers a terminal or the reading order."""
+
+_MARKER: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|system)\b)", re.IGNORECASE)
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
@@ -63,7 +76,9 @@ def step_numbers(indices: Iterable[int]) -> str:
     )
 
 
-_NUMBERING: Final = re.compile(r"\A(?:step\s+)?\d{1,3}[.):]\s+(?=\S)", re.IGNORECASE)
+_NUMBERING: Final = re.compile(
+    r"\A(?:step\s+\d{1,3}\s?[.):]|\d{1,3}[.)])\s+(?=\S)", re.IGNORECASE
+)
 
 
 def step_name(step: str, size: int = 120) -> str:
@@ -74,6 +89,12 @@ def step_name(step: str, size: int = 120) -> str:
 def step_words(step: str, size: int = 80) -> str:
     """Return a step's text without quotes or a number of its own, cut to `size`."""
     return clip(_NUMBERING.sub("", one_line(step)), size)
+
+
+def plain(text: str) -> str:
+    """Return a text on one line that can neither steer a terminal nor be a wake."""
+    words = "".join(c if c.isprintable() else " " for c in text)
+    return _MARKER.sub("(", one_line(words))
 
 
 def one_line(text: str) -> str:

@@ -80,7 +80,8 @@ def update(facts: TaskFacts, wish: Wish, now: datetime) -> tuple[Change, Updated
         update={
             "done": marks,
             "message_count": before.message_count + len(messages),
-            "session_key": before.session_key or wish.caller.session_key,
+            "session_key": before.session_key
+            or (None if resting else wish.caller.session_key),
         }
     )
     if wish.changes and not resting:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from openclaw_taskmem.domain import events, lifecycle, outbox
-from openclaw_taskmem.domain.texts import clip, one_line
+from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -136,11 +136,11 @@ def end(
 
 def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
-    seen = clip(one_line(outcome.observation), 3000)
+    seen = clip(plain(outcome.observation), 3000)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT:
         return (
-            f"{head}Condition not met after {wait.timeout_seconds:g}s. "
+            f"{head}Condition not met after {wait.timeout_seconds:.10g}s. "
             f"Last observation: {seen}"
         )
     stop = "" if seen.endswith((".", "!", "?", "…")) else "."

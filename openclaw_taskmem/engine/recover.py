@@ -21,11 +21,13 @@ MOST_WAKES: Final = 10_000
 def reschedule(shell: Shell, *, force: bool = False) -> int:
     """Decide anew when each active task is looked at; return how many there were.
 
-    Done when the settings are others than those that the stored instants rest
-    on, and when `force` says that the wall clock went back: then no task may
-    have been touched in what is now the future, and no owed wake waits for it.
+    Done when the settings are others than those that the stored instants rest on,
+    when something stored lies in the future, and when `force` says that the wall
+    clock went back: then no task may have been touched in what is now the future,
+    and no owed wake waits for it.
     """
     policy = shell.stuck.model_dump_json()
+    force = force or _ahead(shell)
     if not force and shell.store.read_bookmark(BOOKMARK) == policy:
         return 0
     seen, after = 0, ""
@@ -40,6 +42,16 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
     shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=policy),)))
     return seen
+
+
+def _ahead(shell: Shell) -> bool:
+    """Whether anything was written by a clock that was ahead of this one."""
+    now = shell.clock.now()
+    newest = shell.store.list_tasks(None, 1)
+    owed = shell.store.list_wakes((WakeState.DUE,), None, 1)
+    return any(task.updated_at > now for task in newest) or any(
+        wake.created_at > now for wake in owed
+    )
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:

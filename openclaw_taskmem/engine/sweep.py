@@ -22,6 +22,8 @@ from taskmem_hookspecs import (
 )
 
 log = logging.getLogger(__name__)
+PATIENCE_SECONDS: Final = 3.0
+"""How long plug-ins may build packets in one pass; then the core does it alone."""
 BATCH: Final = 200
 """Tasks that one pass looks at; the next pass takes the rest."""
 
@@ -33,9 +35,11 @@ def sweep(shell: Shell) -> int:
     seen.
     """
     due = shell.store.stuck_due(shell.clock.now(), BATCH)
+    patience = shell.clock.monotonic() + PATIENCE_SECONDS
     for task_id in due:
+        plain = shell.clock.monotonic() > patience
         try:
-            shell.decide(task_id, partial(_look, shell, task_id))
+            shell.decide(task_id, partial(_look, shell, task_id, plain=plain))
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except Exception:
@@ -43,7 +47,7 @@ def sweep(shell: Shell) -> int:
     return len(due)
 
 
-def _look(shell: Shell, task_id: str) -> None:
+def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
     verdict = stuck.judge(facts, now, shell.stuck)
@@ -54,7 +58,7 @@ def _look(shell: Shell, task_id: str) -> None:
         return
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
-    text, told = _packet(shell, facts, verdict, wake_id)
+    text, told = _packet(shell, facts, verdict, wake_id, plain=plain)
     if owed is not None:
         # Still undelivered: the wake that is owed tells the newer story, and the
         # cooldown starts again, for the agent has heard nothing yet.
@@ -68,28 +72,37 @@ def _look(shell: Shell, task_id: str) -> None:
 
 
 def _packet(
-    shell: Shell, facts: TaskFacts, verdict: StuckVerdict, wake_id: str
+    shell: Shell,
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    wake_id: str,
+    *,
+    plain: bool,
 ) -> tuple[str, JsonValue]:
     """Return the wake's text and the packet in it; None: the minimal wake.
 
     Whatever goes wrong here, a wake goes out. Source: requirement C5.
     """
     try:
-        built = shell.seams.build_resume_packet(
-            ResumeFacts(
-                task=facts.task,
-                waits=facts.waits,
-                messages=tuple(
-                    shell.store.read_thread(facts.task.task_id, thread.READ)
-                ),
-                verdict=verdict,
-                wake_id=wake_id,
-                now=shell.clock.now(),
-            )
+        known = ResumeFacts(
+            task=facts.task,
+            waits=facts.waits,
+            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
+            verdict=verdict,
+            wake_id=wake_id,
+            now=shell.clock.now(),
         )
-        clean = scrub.scrub_json(built.model_dump(mode="json"))
-        fitted = packet.fit(ResumePacket.model_validate(clean))
+        built = (packet.build if plain else shell.seams.build_resume_packet)(known)
+        fitted = _fitted(built)
+        if not packet.fits(fitted):
+            log.warning("a plug-in's packet is too large; the core's goes out")
+            fitted = _fitted(packet.build(known))
         return packet.encode(fitted), fitted.model_dump(mode="json")
     except Exception:
         log.exception("no packet for %s; the minimal wake goes out", facts.task.task_id)
         return packet.minimal(facts.task, verdict, wake_id), None
+
+
+def _fitted(built: ResumePacket) -> ResumePacket:
+    clean = scrub.scrub_json(built.model_dump(mode="json"))
+    return packet.fit(ResumePacket.model_validate(clean))

@@ -16,6 +16,9 @@ from taskmem_hookspecs import (
     Change,
     Event,
     ResumePacket,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
     StuckVerdict,
     TaskmemError,
     WaitOutcome,
@@ -36,6 +39,8 @@ def tell(shell: Shell) -> int:
         if event.kind in events.TOLD:
             try:
                 _tell_one(shell, event)
+            except (StoreBusy, StoreFull, StoreUnavailable):
+                raise
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
     last = Bookmark(name=BOOKMARK, value=str(fresh[-1].event_id))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Task, Wake, WakeCause, WakeReceipt
+from taskmem_hookspecs import Change, Task, Wake, WakeCause
 from taskmem_hookspecs.errors import Conflict
 
 log = logging.getLogger(__name__)
@@ -19,14 +19,34 @@ BATCH: Final = 500
 """Due wakes that one pass looks at; the next pass takes the rest."""
 
 
-def claim(shell: Shell) -> Sequence[Delivery]:
-    """Return the messages to send now, at most one a session, each claimed."""
+def claim(
+    shell: Shell, busy: Collection[str | None] = (), room: int = BATCH
+) -> Sequence[Delivery]:
+    """Return the messages to send now, at most one a session, each claimed.
+
+    Args:
+        shell: What is outside.
+        busy: Sessions that a message is on its way to; they come later.
+        room: How many messages may go out at once.
+    """
     now = shell.clock.now()
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in shell.store.due_wakes(now, BATCH):
-        sessions[wake.session_key].append(wake)
-    claimed = (_claim(shell, key, wakes, now) for key, wakes in sessions.items())
-    return [delivery for delivery in claimed if delivery is not None]
+        if wake.session_key not in busy:
+            sessions[wake.session_key].append(wake)
+    claimed: list[Delivery] = []
+    for key, wakes in sessions.items():
+        if len(claimed) == room:
+            break
+        try:
+            delivery = _claim(shell, key, wakes, now)
+        except Exception:
+            # What was claimed so far must go out; this session is due still.
+            log.exception("the wakes of session %s could not be claimed", key)
+            continue
+        if delivery is not None:
+            claimed.append(delivery)
+    return claimed
 
 
 def _claim(
@@ -48,9 +68,7 @@ def _claim(
     return decided.delivery
 
 
-def delivered(
-    shell: Shell, delivery: Delivery, receipt: WakeReceipt, transport: str
-) -> None:
+def delivered(shell: Shell, delivery: Delivery, transport: str) -> None:
     """Write that a transport took a message."""
 
     def once() -> Change:
@@ -59,8 +77,8 @@ def delivered(
             delivery,
             current,
             _tasks(shell, current),
-            receipt=receipt,
             transport=transport,
+            now=shell.clock.now(),
             policy=shell.outbox,
         )
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.domain.texts import CONTROLS
 from openclaw_taskmem.faces.link import LinkError, connect, reach
 from openclaw_taskmem.home import HomeRefused, find_home
 
@@ -30,6 +31,8 @@ class _Sentences(click.Group):
             return super().invoke(ctx)
         except (LinkError, HomeRefused) as error:
             _fail(str(error))
+        except OSError as error:
+            _fail(f"{error.strerror}: {error.filename}; see whose file that is.")
 
 
 @click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,7 +58,8 @@ def _ask(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def _print(document: object) -> None:
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    click.echo(text.translate(CONTROLS))
 
 
 def _rows(rows: list[list[str]]) -> None:

@@ -11,6 +11,8 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.scrub import MASK, scrub_json
 from taskmem_hookspecs import InvalidArguments
 
+LONGEST: Final = 65_536
+"""Characters of one text; what the forms take counts in bytes, and is less."""
 DEPTH: Final = 32
 """Levels of nesting; more is nobody's metadata."""
 
@@ -28,11 +30,17 @@ def prepared(arguments: Mapping[str, object]) -> tuple[dict[str, JsonValue], int
     clean = _cleaned(dict(arguments), DEPTH)
     safe = scrub_json(clean)
     assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
-    return safe, _masks(safe) - _masks(clean)
+    return safe, max(0, _masks(safe) - _masks(clean))
 
 
 def _cleaned(value: object, depth: int) -> JsonValue:
     if isinstance(value, str):
+        if len(value) > LONGEST:
+            raise InvalidArguments(
+                f"A text has {len(value):,} characters, and no argument takes that "
+                "many; shorten it, or put the long part into a file and name the "
+                "file. Nothing was written."
+            )
         if "\x00" in value:
             raise InvalidArguments(
                 "A text holds a NUL character; remove it and call again. "

@@ -58,10 +58,16 @@ def _trimmed(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_not_blank), AfterValidator(_small)]
 Name = Annotated[
-    str, AfterValidator(_not_blank), AfterValidator(_trimmed), Field(max_length=200)
+    str,
+    AfterValidator(_not_blank),
+    AfterValidator(_trimmed),
+    Field(max_length=NAME_CHARS),
 ]
 StepText = Annotated[
-    str, AfterValidator(_not_blank), AfterValidator(_trimmed), Field(max_length=500)
+    str,
+    AfterValidator(_not_blank),
+    AfterValidator(_trimmed),
+    Field(max_length=STEP_CHARS),
 ]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
 Id = Annotated[str, AfterValidator(_not_blank), Field(max_length=200)]

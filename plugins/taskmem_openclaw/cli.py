@@ -139,11 +139,17 @@ def command(binary: str, wake: Wake) -> list[str]:
     return arguments
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment without what is nobody else's: a URL with a password."""
+    return {k: v for k, v in os.environ.items() if k != "TASKMEM_DATABASE_URL"}
+
+
 async def _start(arguments: list[str], sink: int) -> Process:
     """Start a command; when cancelled meanwhile, end it and all that it started."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *arguments,
+            env=_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,

@@ -125,7 +125,13 @@ def _path(address: sa.URL) -> Path:
         raise SettingsInvalid(
             "The database must be a file; write its URL as sqlite:////path/to/file.db."
         )
-    return Path(address.database).absolute()
+    path = Path(address.database)
+    if not path.is_absolute():
+        raise SettingsInvalid(
+            f"The database {path} has no absolute path, so each daemon would find "
+            "another one; write its URL as sqlite:////path/to/file.db."
+        )
+    return path
 
 
 def _prepare_file(path: Path) -> None:

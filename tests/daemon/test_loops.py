@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.daemon.courier import Courier, TriedToEnd
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.engine.shell import Due
 from taskmem_hookspecs import (
+    Change,
     StoreBusy,
     Wake,
     WakeReceipt,
@@ -22,7 +25,7 @@ from taskmem_hookspecs import (
     WakeTransport,
     WakeUndelivered,
 )
-from taskmem_hookspecs.testing import FakeClock
+from taskmem_hookspecs.testing import FakeClock, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.world import World
 
@@ -213,7 +216,7 @@ async def test_a_store_that_is_busy_for_a_while_only_delays(
             patch.setattr(world.store, "stuck_due", busy)
             await world.clock.advance(THRESHOLD + 60)
             assert gateway.received == []
-        await world.clock.advance(10)
+        await world.clock.advance(25)
 
     assert [wake.task_id for wake in gateway.received] == [task]
 
@@ -292,3 +295,70 @@ async def test_an_alarm_for_sooner_than_planned_wakes_at_its_instant() -> None:
     assert not rest.done()
     await clock.advance(1)
     assert rest.done()
+
+
+async def test_a_message_that_went_out_is_written_down_although_the_store_is_busy(
+    world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = world.store.commit
+    refusals: list[int] = []
+
+    def busy(change: Change) -> None:
+        if any(wake.state is WakeState.SENT for wake in change.wakes):
+            refusals.append(1)
+            if len(refusals) < 4:
+                raise StoreBusy("locked")
+        commit(change)
+
+    async with running(world, gateway):
+        world.register()
+        monkeypatch.setattr(world.store, "commit", busy)
+        await world.clock.advance(THRESHOLD + 30)
+
+    assert len(gateway.received) == 1
+    assert [w.state for w in world.wakes()] == ["sent"]
+
+
+async def test_one_message_at_a_time_to_a_session_and_four_in_all(
+    world: World, gateway: Gateway
+) -> None:
+    sessions = [f"s{i}" for i in range(7)]
+    gateway.hangs = set(sessions)
+    async with running(world, gateway):
+        for session in sessions:
+            world.register(session, session_key=session)
+        await world.clock.advance(THRESHOLD + 5)
+
+        assert sum(wake.attempts for wake in world.wakes()) == 4
+
+
+async def test_a_second_jump_does_not_shorten_the_hold(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway, longest=10):
+        world.register()
+        world.clock.jump(8 * 3600)
+        await world.clock.advance(20)
+        world.clock.jump(6)
+        await world.clock.advance(200)
+        assert gateway.received == []
+
+
+async def test_a_transport_that_blocks_or_tries_to_end_all_hurts_only_itself() -> None:
+    class Rude:
+        name = "rude"
+
+        async def deliver(self, wake: Wake) -> WakeReceipt:
+            if wake.text == "end":
+                raise SystemExit(1)
+            blocked.wait(30)
+            return WakeReceipt(delivered_at=DAWN)
+
+    blocked = threading.Event()
+    courier = Courier(Rude())
+    with pytest.raises(TriedToEnd):
+        await courier.deliver(a_wake(text="end"))
+    hanging = asyncio.create_task(courier.deliver(a_wake()))
+    await asyncio.sleep(0)
+    blocked.set()
+    assert (await hanging).delivered_at == DAWN

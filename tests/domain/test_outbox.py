@@ -11,7 +11,6 @@ from taskmem_hookspecs import (
     TaskStatus,
     Wake,
     WakeCause,
-    WakeReceipt,
     WakeState,
 )
 from taskmem_hookspecs.testing import a_task, a_wake
@@ -135,8 +134,8 @@ def test_a_waits_wake_is_sent_three_times_then_it_is_unanswered() -> None:
             claimed.delivery,
             claimed.delivery.wakes,
             {},
-            receipt=WakeReceipt(delivered_at=NOW),
             transport="t",
+            now=NOW,
             policy=POLICY,
         )
         (wake,) = change.wakes
@@ -158,8 +157,8 @@ def test_a_stuck_wake_is_not_sent_again_by_the_outbox() -> None:
         claimed.delivery,
         claimed.delivery.wakes,
         {"task_1": a_task()},
-        receipt=WakeReceipt(delivered_at=NOW),
         transport="t",
+        now=NOW,
         policy=POLICY,
     )
 
@@ -176,29 +175,34 @@ def test_the_cooldown_counts_from_the_delivery() -> None:
         claimed.delivery,
         claimed.delivery.wakes,
         {"task_1": a_task(last_stuck_alert_at=NOW)},
-        receipt=WakeReceipt(delivered_at=late),
         transport="t",
+        now=late,
         policy=POLICY,
     )
 
     assert change.tasks[0].last_stuck_alert_at == late
 
 
-def test_a_wake_that_was_superseded_on_its_way_counts_as_acknowledged() -> None:
+@pytest.mark.parametrize("acted", [True, False])
+def test_a_wake_that_was_superseded_on_its_way_is_answered_only_by_its_agent(
+    acted: bool,
+) -> None:
     claimed = claim(stuck_wake())
     assert claimed.delivery is not None
-    meanwhile = stuck_wake(state=WakeState.SUPERSEDED, due_at=None, version=3)
+    (moved,) = outbox.answered(claimed.delivery.wakes, acts=acted, moved=True, now=NOW)
+    meanwhile = moved.model_copy(update={"version": 3})
 
     change = outbox.delivered(
         claimed.delivery,
         [meanwhile],
         {"task_1": a_task()},
-        receipt=WakeReceipt(delivered_at=NOW),
         transport="t",
+        now=NOW,
         policy=POLICY,
     )
 
-    assert change.wakes[0].state is WakeState.ACKNOWLEDGED
+    expected = WakeState.ACKNOWLEDGED if acted else WakeState.SUPERSEDED
+    assert change.wakes[0].state is expected
     assert change.wakes[0].sent_at == NOW
     assert change.tasks == ()
 
@@ -253,3 +257,9 @@ def test_more_lines_than_a_message_holds_wait_for_the_next() -> None:
 
     assert claimed.delivery is not None
     assert len(claimed.delivery.wakes) == POLICY.lines
+
+
+def test_a_failure_does_not_rearm_a_stuck_wake_that_was_sent() -> None:
+    sent = stuck_wake(state=WakeState.SENT, due_at=None)
+
+    assert outbox.failed([sent], "late", NOW, POLICY).wakes == ()

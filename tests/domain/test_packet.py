@@ -260,3 +260,29 @@ def test_status_and_schema_are_those_of_the_seed() -> None:
         "reason",
         "suggested_next_action",
     }
+
+
+def test_a_lead_that_is_only_minimal_names_the_others_too() -> None:
+    lead = packet.minimal(a_task(), VERDICT, "wake_1")
+    others = [
+        packet.minimal(
+            a_task(task_id=f"task_{i}", name="\U0001f4a5" * 200), VERDICT, "w"
+        )
+        for i in range(2, 14)
+    ]
+
+    text = packet.with_others(lead, others)
+
+    fields = body(text)
+    named = len(fields["also_stuck"])
+    assert fields["also_stuck"][0]["task_id"] == "task_2"
+    assert named + fields["also_stuck_more"] == 12
+    assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
+
+
+def test_what_steers_a_terminal_or_the_reading_order_is_escaped() -> None:
+    text = packet.encode(packet.build(facts(None, a_message(content="\x9b2J\u202e"))))
+
+    assert "\x9b" not in text
+    assert "\u202e" not in text
+    assert body(text)["recent_messages"][0]["content"] == "\x9b2J\u202e"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain import packet
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recover, sweep, tell, wakes
 from openclaw_taskmem.engine.ids import new_id
@@ -20,7 +21,6 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
     Wake,
-    WakeReceipt,
     WakeState,
     hookimpl,
 )
@@ -248,8 +248,7 @@ def test_an_agent_that_acts_while_the_message_is_on_its_way_is_not_alerted_again
     (delivery,) = world.claim()
     world.narrate(task)
 
-    receipt = WakeReceipt(delivered_at=world.clock.now())
-    wakes.delivered(world.shell, delivery, receipt, "test")
+    wakes.delivered(world.shell, delivery, "test")
 
     assert [w.state for w in world.wakes()] == ["acknowledged"]
 
@@ -529,3 +528,85 @@ def test_a_wake_on_its_way_names_its_session(world: World) -> None:
     assert wake.session_key == "agent:main:work-2"
     assert world.store.list_tasks(TaskStatus.ACTIVE, 5)
     assert not world.store.list_waits(WaitStatus.WATCHING, None, 5)
+
+
+def test_a_store_that_is_busy_tells_nobody_less() -> None:
+    listener = Listener()
+    world = World(plugins=[("listener", listener)])
+    world.register("deploy")
+    read = world.store.read_task
+
+    def busy(_task_id: str) -> TaskFacts:
+        raise StoreBusy("locked")
+
+    world.store.read_task = busy  # type: ignore[method-assign]
+    with pytest.raises(StoreBusy):
+        tell.tell(world.shell)
+    world.store.read_task = read  # type: ignore[method-assign]
+    tell.tell(world.shell)
+
+    assert listener.heard == ["registered deploy"]
+
+
+class Glutton:
+    @hookimpl
+    def build_resume_packet(self, facts: Any) -> Any:
+        built = packet.build(facts)
+        progress = built.progress.model_copy(
+            update={"completed": tuple(range(100_000))}
+        )
+        return built.model_copy(update={"progress": progress})
+
+
+def test_a_plugins_packet_that_cannot_be_fitted_is_replaced_by_the_cores() -> None:
+    world = World(plugins=[("glutton", Glutton())])
+    task = world.register()
+
+    (wake,) = world.pass_time(THRESHOLD)
+
+    assert packet_of(wake.text)["task_id"] == task
+    assert len(wake.text.encode()) < 4200
+
+
+def test_a_clock_that_was_ahead_before_the_start_hides_no_silence() -> None:
+    world = World()
+    recover.reschedule(world.shell)
+    world.clock.jump(300 * 86_400)
+    task = world.register()
+    world.clock.jump(-300 * 86_400)
+
+    recover.reschedule(world.shell)
+
+    assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
+
+
+def test_a_session_that_cannot_be_claimed_keeps_no_other_from_its_wake(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for session in ("a", "b", "c"):
+        world.register(session, session_key=session)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    commit = world.store.commit
+
+    def busy(change: Change) -> None:
+        if any(wake.session_key == "b" for wake in change.wakes):
+            raise StoreBusy("locked")
+        commit(change)
+
+    monkeypatch.setattr(world.store, "commit", busy)
+
+    assert [d.message.session_key for d in world.claim()] == ["a", "c"]
+
+
+def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> None:
+    for session in ("a", "b", "c"):
+        world.register(session, session_key=session)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+
+    first = wakes.claim(world.shell, busy={"a"}, room=1)
+    rest = wakes.claim(world.shell)
+
+    assert [d.message.session_key for d in first] == ["b"]
+    assert [d.message.session_key for d in rest] == ["a", "c"]

@@ -30,7 +30,6 @@ from taskmem_hookspecs import (
     TaskStore,
     WaitStatus,
     WakeCause,
-    WakeReceipt,
     WakeState,
 )
 from taskmem_hookspecs.errors import TaskEnded
@@ -185,8 +184,7 @@ class Engine(RuleBasedStateMachine):
         now = self.clock.now()
         self.store.fate = fate
         try:
-            receipt = WakeReceipt(delivered_at=now)
-            wakes.delivered(self.world.shell, delivery, receipt, "test")
+            wakes.delivered(self.world.shell, delivery, "test")
         except Crash:
             self.restart()
         self.store.fate = None

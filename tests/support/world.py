@@ -23,7 +23,6 @@ from taskmem_hookspecs import (
     WaitOutcome,
     WaitStatus,
     Wake,
-    WakeReceipt,
     WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
@@ -110,8 +109,7 @@ class World:
         """Send what is due, and return the messages that arrived."""
         arrived: list[Wake] = []
         for delivery in self.claim():
-            receipt = WakeReceipt(delivered_at=self.clock.now())
-            wakes.delivered(self.shell, delivery, receipt, "test")
+            wakes.delivered(self.shell, delivery, "test")
             arrived.append(delivery.message)
         self.received += arrived
         return arrived

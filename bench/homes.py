@@ -1,0 +1,148 @@
+"""Homes on a real disk, filled fast, and the daemons that serve them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from machine import filesystem
+
+from openclaw_taskmem.domain import lifecycle, stuck
+from openclaw_taskmem.engine import recover, tell
+from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.home import Home, find_home
+from taskmem_hookspecs import Bookmark, Change
+from taskmem_sqlmodel.store import SqlStore
+
+COMMAND = str(Path(sys.executable).with_name("taskmem"))
+POLICY = stuck.StuckPolicy(threshold_seconds=86_400)
+"""A day of silence, so that nothing becomes due while it is measured."""
+BATCH = 1000
+PLAN = ("Build the image", "Run the tests", "Push it", "Roll it out", "Watch it")
+
+
+def disk() -> Path:
+    """Return a folder on a real disk; homes on tmpfs would make every fsync free.
+
+    Raises:
+        SystemExit: There is none; TASKMEM_BENCH_FOLDER names another.
+    """
+    wanted = os.environ.get("TASKMEM_BENCH_FOLDER")
+    folder = Path(wanted) if wanted else Path.home() / ".cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    if filesystem(folder) in ("tmpfs", "ramfs"):
+        raise SystemExit("TASKMEM_BENCH_FOLDER must name a folder on a real disk.")
+    return folder
+
+
+@contextmanager
+def a_home() -> Iterator[Home]:
+    """Give an empty home of its own, and remove it."""
+    with tempfile.TemporaryDirectory(prefix="tmb", dir=disk()) as folder:
+        home = find_home({"TASKMEM_HOME": str(Path(folder) / "h")})
+        home.prepare()
+        yield home
+
+
+def environment(home: Home) -> dict[str, str]:
+    """Return the environment of a daemon and its faces: nobody's settings but ours."""
+    foreign = ("TASKMEM_", "OPENCLAW_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    return {
+        **kept,
+        "TASKMEM_HOME": str(home.folder),
+        "TASKMEM_WAKE_TRANSPORT": "stdout",
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": f"{POLICY.threshold_seconds:g}",
+    }
+
+
+def store_of(home: Home) -> SqlStore:
+    """Open a home's store in this process."""
+    return SqlStore(f"sqlite:///{home.database}")
+
+
+def fill(home: Home, tasks: int) -> list[str]:
+    """Put active tasks into a home that no daemon serves, and return their ids.
+
+    They were registered one after the other over the last hour, and none is due.
+    """
+    store = store_of(home)
+    now = datetime.now(UTC)
+    ids: list[str] = []
+    for start in range(0, tasks, BATCH):
+        count = min(BATCH, tasks - start)
+        ages = [3600 * (1 - (start + i) / tasks) for i in range(count)]
+        changes = [_registered(now - timedelta(seconds=age)) for age in ages]
+        rows = tuple(change.tasks[0] for change in changes)
+        store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
+        ids += [task.task_id for task in rows]
+    # A daemon would set the dues anew, and tell of every event, at its start.
+    policy = Bookmark(name=recover.BOOKMARK, value=POLICY.model_dump_json())
+    told = Bookmark(name=tell.BOOKMARK, value=str(tasks))
+    store.commit(Change(bookmarks=(policy, told)))
+    store.close()
+    return ids
+
+
+def _registered(at: datetime) -> Change:
+    change = lifecycle.register(
+        task_id=new_id("task", at),
+        name="Deploy the shop",
+        plan=PLAN,
+        metadata={"ticket": "SHOP-1234"},
+        session_key="agent:main:main",
+        now=at,
+    )
+    due = stuck.due_at(change.tasks[0], POLICY)
+    task = change.tasks[0].model_copy(update={"stuck_due_at": due})
+    return change.model_copy(update={"tasks": (task,)})
+
+
+@contextmanager
+def daemon(home: Home) -> Iterator[int]:
+    """Run a daemon of a home, and give its process id once it answers."""
+    process = subprocess.Popen(
+        [COMMAND, "daemon"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(home),
+    )
+    try:
+        until_it_answers(home)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def until_it_answers(home: Home, seconds: float = 30.0) -> None:
+    """Wait until a home's daemon lets us in."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(LinkError), connect(home) as link:
+            link.call("status", {})
+            return
+        time.sleep(0.01)
+    raise SystemExit("The daemon did not start.")
+
+
+def run(home: Home, arguments: Sequence[str]) -> float:
+    """Run `taskmem` to its end, and return the seconds it took."""
+    start = time.perf_counter()
+    subprocess.run(
+        [COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(home),
+        check=True,
+    )
+    return time.perf_counter() - start

@@ -1,0 +1,49 @@
+"""What a daemon costs that has nothing to do, with an MCP host connected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from figures import Figure, amount
+from homes import COMMAND, a_home, daemon, environment, fill
+from host import Host
+from machine import cpu_seconds, memory, wakeups
+
+SECONDS = 60
+SETTLED = 5
+"""Seconds after which a daemon is done with starting."""
+STORES = {"a fresh home": 0, "20,000 active tasks": 20_000}
+
+
+def idle_daemon() -> Iterator[Figure]:
+    """Measure two daemons side by side over the same minute."""
+    with ExitStack() as stack:
+        pids = {what: _daemon(stack, tasks) for what, tasks in STORES.items()}
+        time.sleep(SETTLED)
+        before = {what: (cpu_seconds(pid), wakeups(pid)) for what, pid in pids.items()}
+        start = time.monotonic()
+        time.sleep(SECONDS)
+        passed = time.monotonic() - start
+        for what, pid in pids.items():
+            used = cpu_seconds(pid) - before[what][0]
+            woken = wakeups(pid) - before[what][1]
+            rss, pss = memory(pid)
+            yield amount(f"idle, {what}: CPU", [100 * used / passed], "%", 0.2)
+            yield amount(f"idle, {what}: wake-ups", [woken], "a minute")
+            yield amount(f"idle, {what}: RSS", [rss], "MB", 100)
+            yield amount(f"idle, {what}: PSS", [pss], "MB")
+
+
+def _daemon(stack: ExitStack, tasks: int) -> int:
+    home = stack.enter_context(a_home())
+    if tasks:
+        fill(home, tasks)
+    pid = stack.enter_context(daemon(home))
+    host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
+    host.hello()
+    host.ask("tools/list", {})
+    plan = ["Look", "Do", "Check"]
+    host.call("task_register", {"name": "Idle", "plan": plan})
+    return pid

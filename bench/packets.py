@@ -1,0 +1,130 @@
+"""The resume packet of a task with a long thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from figures import Figure, amount, millis
+from homes import POLICY, a_home, fill, store_of
+
+from openclaw_taskmem.domain import packet, scrub, stuck, thread
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.sweep import sweep
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    MessageType,
+    ResumeFacts,
+    ResumePacket,
+    Role,
+    TaskStore,
+)
+from taskmem_hookspecs.testing import FakeClock
+
+MESSAGES = 10_000
+SAMPLES = 500
+LONG = 20
+"""Samples where every message is as long as one may be."""
+ALERTS = 50
+SAID = "Read file {} of the module and noted what its callers expect of it. "
+LINE, LONGEST = 4 * len(SAID), 64 * 1024
+
+
+def resume_packet() -> Iterator[Figure]:
+    """Measure reading, building, fitting and encoding; then a whole alert."""
+    seams = Seams()
+    with a_talk(MESSAGES, LINE) as (store, task_id):
+        times, sizes = _packets(store, seams, task_id, SAMPLES)
+        alerts = _alerts(store, seams)
+    yield millis("resume packet from 10,000 messages", times, 10)
+    yield amount("its size", sizes, "KiB", 4)
+    yield millis("a whole alert: found, packed, durable", alerts)
+    with a_talk(thread.READ, LONGEST) as (store, task_id):
+        times, sizes = _packets(store, seams, task_id, LONG)
+    yield millis("resume packet from messages of 64 KiB, the longest there are", times)
+    yield amount("its size", sizes, "KiB", 4)
+
+
+@contextmanager
+def a_talk(count: int, size: int) -> Iterator[tuple[TaskStore, str]]:
+    """Give a store with one task, whose thread has so many messages of that size."""
+    with a_home() as home:
+        (task_id,) = fill(home, 1)
+        store = store_of(home)
+        _talk(store, task_id, size, count)
+        yield store, task_id
+        store.close()
+
+
+def _packets(
+    store: TaskStore, seams: Seams, task_id: str, samples: int
+) -> tuple[list[float], list[float]]:
+    one = _packing(store, seams, task_id)
+    one()
+    times, sizes = [], []
+    for _ in range(samples):
+        start = time.perf_counter()
+        text = one()
+        times.append(time.perf_counter() - start)
+        sizes.append(len(text.removeprefix(packet.MARKER).strip().encode()) / 1024)
+    return times, sizes
+
+
+def _packing(store: TaskStore, seams: Seams, task_id: str) -> Callable[[], str]:
+    """Return what the stuck pass does from the verdict to the wake's text."""
+
+    def one() -> str:
+        facts = store.read_task(task_id)
+        now = facts.task.updated_at + timedelta(days=2)
+        verdict = stuck.judge(facts, now, POLICY)
+        assert verdict is not None  # noqa: S101 - after two days of silence
+        built = seams.build_resume_packet(
+            ResumeFacts(
+                task=facts.task,
+                waits=facts.waits,
+                messages=tuple(store.read_thread(task_id, thread.READ)),
+                verdict=verdict,
+                wake_id="wake_06dq3z8v1h2k9f",
+                now=now,
+            )
+        )
+        clean = scrub.scrub_json(built.model_dump(mode="json"))
+        return packet.encode(packet.fit(ResumePacket.model_validate(clean)))
+
+    return one
+
+
+def _alerts(store: TaskStore, seams: Seams) -> list[float]:
+    clock = FakeClock(datetime.now(UTC))
+    policy = POLICY.model_copy(update={"cooldown_seconds": 1.0})
+    shell = Shell(store=store, seams=seams, clock=clock, stuck=policy)
+    times = []
+    for _ in range(ALERTS):
+        clock.tick(days=3)
+        start = time.perf_counter()
+        looked = sweep(shell)
+        times.append(time.perf_counter() - start)
+        if looked != 1:
+            raise SystemExit("The task should have been stuck.")
+    return times
+
+
+def _talk(store: TaskStore, task_id: str, size: int, count: int) -> None:
+    task = store.read_task(task_id).task
+    start = task.updated_at
+    messages = tuple(
+        Message(
+            task_id=task_id,
+            role=Role.AGENT,
+            msg_type=MessageType.TEXT,
+            content=(SAID.format(number) * (size // len(SAID) + 1))[:size],
+            created_at=start + timedelta(milliseconds=number),
+        )
+        for number in range(count)
+    )
+    counted = task.model_copy(update={"message_count": count})
+    store.commit(Change(tasks=(counted,), messages=messages))

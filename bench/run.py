@@ -1,0 +1,62 @@
+"""Runs benchmarks by hand and prints a table: `.venv/bin/python bench/run.py [NAME…]`.
+
+Without a name: all but those that hurt others on the machine. `--list` lists them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+
+from figures import Figure, header, row
+from homes import disk
+from idle import idle_daemon
+from machine import described
+from packets import resume_packet
+from sdk_client import update_by_sdk_client
+from starts import start_commands, start_daemon, start_mcp, start_uncached
+from stuck import find_stuck
+from updates import update_crowd, update_over_mcp
+
+BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
+    bench.__name__: bench
+    for bench in (
+        update_over_mcp,
+        update_by_sdk_client,
+        update_crowd,
+        find_stuck,
+        start_mcp,
+        start_commands,
+        start_uncached,
+        start_daemon,
+        idle_daemon,
+        resume_packet,
+    )
+}
+ONLY_WHEN_ASKED = (start_uncached.__name__,)
+
+
+def main(names: list[str]) -> int:
+    if "--list" in names:
+        for name, bench in BENCHMARKS.items():
+            print(f"{name:22} {(bench.__doc__ or '').splitlines()[0]}")
+        return 0
+    if unknown := [name for name in names if name not in BENCHMARKS]:
+        print(f"There is no {unknown[0]}; see --list.", file=sys.stderr)
+        return 2
+    print(described(disk()), end="\n\n", flush=True)
+    print(header(), flush=True)
+    missed, notes = 0, []
+    for name in names or [one for one in BENCHMARKS if one not in ONLY_WHEN_ASKED]:
+        for figure in BENCHMARKS[name]():
+            if isinstance(figure, str):
+                notes.append(figure)
+                continue
+            print(row(figure), flush=True)
+            missed += not figure.met
+    print("", *(f"- {note}" for note in notes), sep="\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

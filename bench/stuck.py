@@ -1,0 +1,83 @@
+"""Finding the stuck among many, none of which is."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+
+from figures import Figure, in_turns, millis, ratio
+from homes import POLICY, a_home, fill, store_of
+from sqlalchemy.dialects import sqlite
+
+from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.sweep import sweep
+from openclaw_taskmem.home import Home
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_sqlmodel import statements
+
+MANY, FEW = 100_000, 10
+SAMPLES = 2000
+INDEX = "tasks_stuck_due"
+
+
+def find_stuck() -> Iterator[Figure | str]:
+    """Measure one pass, as the daemon's loop does it, over 100,000 and 10 tasks."""
+    with ExitStack() as stack:
+        few, many = stack.enter_context(a_home()), stack.enter_context(a_home())
+        fill(few, FEW)
+        fill(many, MANY)
+        plans = _plans(many)
+        small, large = _passes(stack, few), _passes(stack, many)
+        first = large(0)
+        times = in_turns(SAMPLES, few=small, many=large)
+    yield millis("a stuck pass, 100,000 active tasks, a daemon's first", [first])
+    yield millis("a stuck pass, 100,000 active tasks", times["many"], 5)
+    yield millis("a stuck pass, 10 active tasks", times["few"])
+    yield ratio("100,000 : 10 active tasks", times["many"], times["few"], 1.25)
+    yield from plans
+
+
+def _passes(stack: ExitStack, home: Home) -> Callable[[int], float]:
+    store = store_of(home)
+    stack.callback(store.close)
+    shell = Shell(store=store, seams=Seams(), clock=SystemClock(), stuck=POLICY)
+
+    def one(_: int) -> float:
+        start = time.perf_counter()
+        looked = sweep(shell)
+        due = store.next_stuck_due()
+        took = time.perf_counter() - start
+        if looked or due is None:
+            raise SystemExit("None of the tasks should be stuck, and all active.")
+        return took
+
+    return one
+
+
+def _plans(home: Home) -> list[str]:
+    """Return how SQLite answers both questions: from the partial index alone.
+
+    Raises:
+        SystemExit: It does not.
+    """
+    now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    plans = []
+    with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
+        for statement in (statements.STUCK_DUE, statements.NEXT_STUCK_DUE):
+            text = str(
+                statement.compile(
+                    dialect=sqlite.dialect(paramstyle="named"),
+                    compile_kwargs={"render_postcompile": True},
+                )
+            )
+            named = {"now": now, "limit": 200, "param_1": 1, "param_2": 0}
+            plan = found.execute(f"EXPLAIN QUERY PLAN {text}", named).fetchall()
+            steps = "; ".join(step[3] for step in plan)
+            plans.append(f"Query plan of the stuck pass: {steps}")
+            if INDEX not in steps or "SCAN" in steps or "TEMP B-TREE" in steps:
+                raise SystemExit(f"The stuck pass is not answered by {INDEX}: {steps}")
+    return plans
