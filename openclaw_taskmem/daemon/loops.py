@@ -216,7 +216,7 @@ class Loops:
         except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
             said = f"{transport.name} failed: {type(error).__name__}: {error}"
             return partial(failed, said)
-        if not isinstance(answer, WakeReceipt):
+        if not _is_receipt(answer):
             # It raised nothing, so the message is out; to send it again for want
             # of a receipt would only wake the agent twice.
             log.warning("%s answered without a receipt", transport.name)
@@ -261,3 +261,7 @@ class Loops:
             )
 
         return not self._deliveries and await self._apart(look)
+
+
+def _is_receipt(answer: object) -> bool:
+    return isinstance(answer, WakeReceipt)

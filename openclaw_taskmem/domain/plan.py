@@ -59,9 +59,9 @@ def progress(task: Task) -> Progress:
 
     Source: ruling "`current`".
     """
-    steps = task.steps
-    left = [step.index for step in steps if not step.done]
-    completed = tuple(step.index for step in steps if step.done)
+    steps = range(len(task.plan))
+    left = [step for step in steps if step not in task.done]
+    completed = tuple(step for step in steps if step in task.done)
     return Progress(
         completed=completed,
         current=left[0] if left else None,

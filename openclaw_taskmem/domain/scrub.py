@@ -44,10 +44,12 @@ _ASSIGNED: Final = re.compile(
     ([^\s"',;&]{6,})
     """
 )
-_HINT: Final = re.compile(
-    r"(?i)-----BEGIN|sk-|gh[pousr]_|github_pat|glpat|xox|AKIA|ASIA|AIza|npm_|pypi-"
-    r"|hf_|eyJ|://[^/\s]*@|bearer|basic|pass|secret|key|token"
+_HINTS: Final = (
+    *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
+    *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
+    *("bearer", "basic", "pass", "secret", "key", "token"),
 )
+"""One of these, in lower case, is in every text that holds a credential."""
 _KEYS: Final = re.compile(
     r"(?i)(?:^|[_.-])(?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key"
     r"|auth[_-]?token|access[_-]?token|private[_-]?key|credentials?)$"
@@ -56,7 +58,8 @@ _KEYS: Final = re.compile(
 
 def scrub(text: str) -> str:
     """Return the text with each credential replaced by `[secret removed]`."""
-    if not _HINT.search(text):
+    low = text.casefold()
+    if not any(hint in low for hint in _HINTS):
         return text
     text = _BLOCK.sub(MASK, text)
     text = _TOKEN.sub(MASK, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -71,6 +71,10 @@ class InstantText(sa.TypeDecorator[datetime]):
         return value and datetime.fromisoformat(value)
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Made once: `json.dumps` would make an encoder each time."""
+
+
 class JsonText(sa.TypeDecorator[Any]):
     """JSON as text, with letters of every script as they are."""
 
@@ -83,7 +87,7 @@ class JsonText(sa.TypeDecorator[Any]):
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> str:
         """Write it without needless spaces."""
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _encode(value)
 
     def process_result_value(
         self,
