@@ -152,6 +152,8 @@ class Door:
             text = await self._desk.apart(_encoded, {"id": number, "result": result})
             writer.write(text)
             await writer.drain()
+        except ConnectionError:
+            log.debug("a client hung up before it had its answer")
         except TaskmemError as error:
             refusal = {"error": error.name, "message": str(error)}
             _send(writer, {"id": number, "error": refusal})

@@ -33,10 +33,12 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     seen, after = 0, ""
     while batch := shell.store.active_tasks(after, BATCH):
         seen, after = seen + len(batch), batch[-1].task_id
+        ready = [shell.schedule(_not_ahead(shell, task)) for task in batch]
+        moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
         try:
-            shell.commit(Change(tasks=tuple(_not_ahead(shell, t) for t in batch)))
+            shell.commit(Change(tasks=tuple(moved)))
         except Conflict:
-            _one_by_one(shell, batch)
+            _one_by_one(shell, moved)
     if force:
         for wake in shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))

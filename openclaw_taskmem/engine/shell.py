@@ -92,10 +92,11 @@ class Shell:
             return read_decide_commit()
 
     def _scheduled(self, change: Change) -> Change:
-        tasks = tuple(self._schedule(task) for task in change.tasks)
+        tasks = tuple(self.schedule(task) for task in change.tasks)
         return change.model_copy(update={"tasks": tasks})
 
-    def _schedule(self, task: Task) -> Task:
+    def schedule(self, task: Task) -> Task:
+        """Return the task with the instant at which to look at it."""
         due = stuck.due_at(task, self.stuck)
         return task.model_copy(update={"stuck_due_at": due})
 

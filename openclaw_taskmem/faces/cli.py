@@ -177,7 +177,7 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
             task["task_id"],
             task["status"],
             task["last_update"],
-            f"{task['plan_steps']} steps",
+            f"{task['plan_steps']} step{'' if task['plan_steps'] == 1 else 's'}",
             _line(task["name"]),
         ]
         for task in found["tasks"]
@@ -239,7 +239,7 @@ _listing(
         wake["wake_id"],
         wake["state"],
         wake["created_at"],
-        f"{wake['attempts']} tries",
+        f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
         _line(wake["last_error"] or wake["text"]),
     ],
 )

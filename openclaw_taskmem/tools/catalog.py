@@ -59,7 +59,7 @@ def call(
     if removed:
         answer["message"] = (
             f"{answer['message']} {plural(removed, 'secret')} in the text "
-            "was replaced before anything was stored."
+            f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
         )
     return answer
 
