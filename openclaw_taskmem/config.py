@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
@@ -54,7 +55,7 @@ class Settings:
     @property
     def database(self) -> str:
         """The database's URL."""
-        return self.database_url or f"sqlite:///{self.home.database}"
+        return self.database_url or f"sqlite:///{quote(str(self.home.database))}"
 
 
 def load(environ: MutableMapping[str, str]) -> Settings:
@@ -76,6 +77,10 @@ def load(environ: MutableMapping[str, str]) -> Settings:
             )
         else:
             variable = f"{PREFIX}{name.upper()}"
+            if "\x00" in value:
+                raise SettingsInvalid(
+                    f"{name} in {home.config} holds a NUL; remove it."
+                )
             environ[variable] = environ.get(variable, "").strip() or value
     values: dict[str, Any] = {}
     for field in fields(Settings):
@@ -91,7 +96,7 @@ def _file(home: Home) -> Mapping[str, str]:
         entries = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsInvalid(
             f"{home.config} cannot be read ({error}); mend it or remove it."
         ) from error

@@ -52,7 +52,7 @@ class Desk:
 
     def close(self) -> None:
         """Wait for the calls that run, and take no others."""
-        self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def answer(self, method: str, params: Params) -> JsonValue:
         """Answer a person's call.

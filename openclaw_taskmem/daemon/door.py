@@ -27,6 +27,8 @@ PROTOCOL: Final = 1
 LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
 """The longest line taken; the relay refuses longer ones itself."""
 OPENING_SECONDS: Final = 10.0
+CALLS_AT_ONCE: Final = 64
+"""Calls of one client that run or wait to be read; it is not read further."""
 
 
 class Door:
@@ -36,7 +38,9 @@ class Door:
         self._desk = desk
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self._path = Path()
+        self._bound: tuple[int, int] | None = None
         self.emptied = asyncio.Event()
         """Set when the last face hangs up."""
 
@@ -54,14 +58,24 @@ class Door:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        self._server = await asyncio.start_unix_server(
-            self._visit, sock=listener, limit=LINE_BYTES
+        self._path, self._bound = path, _identity(path)
+        self._servers.append(
+            await asyncio.start_unix_server(
+                self._visit, sock=listener, limit=LINE_BYTES
+            )
         )
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the socket that listens is still where everybody looks for it."""
+        return self._bound is not None and _identity(self._path) == self._bound
 
     async def close(self, seconds: float) -> None:
         """Let nobody in, let the calls that run end, and hang up on everyone."""
-        if self._server is not None:
-            self._server.close()
+        if self.in_place:
+            self._path.unlink(missing_ok=True)
+        for server in self._servers:
+            server.close()
         late: set[asyncio.Task[None]] = set()
         if self._calls:
             _, late = await asyncio.wait([*self._calls], timeout=seconds)
@@ -130,7 +144,9 @@ class Door:
     async def _serve_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        room = asyncio.Semaphore(CALLS_AT_ONCE)
         while True:
+            await room.acquire()
             try:
                 line = await reader.readline()
             except ValueError:
@@ -141,14 +157,20 @@ class Door:
             answer = asyncio.create_task(self._answer(line, writer))
             self._calls.add(answer)
             answer.add_done_callback(self._calls.discard)
+            answer.add_done_callback(lambda _: room.release())
 
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         number: object = None
         try:
             call: dict[str, Any] = json.loads(line)
-            number = call["id"]
-            params: dict[str, object] = call.get("params") or {}
-            result = await self._desk.answer(call["method"], params)
+            number, method = call["id"], call["method"]
+            params: dict[str, object] = dict(call.get("params") or {})
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            log.debug("a malformed call", exc_info=True)
+            _send(writer, {"id": number, "error": _MALFORMED})
+            return
+        try:
+            result = await self._desk.answer(method, params)
             text = await self._desk.apart(_encoded, {"id": number, "result": result})
             writer.write(text)
             await writer.drain()
@@ -157,19 +179,17 @@ class Door:
         except TaskmemError as error:
             refusal = {"error": error.name, "message": str(error)}
             _send(writer, {"id": number, "error": refusal})
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            refusal = {
-                "error": "invalid_arguments",
-                "message": "A call is one JSON object a line: id, method, params.",
-            }
-            log.debug("a malformed call", exc_info=True)
-            _send(writer, {"id": number, "error": refusal})
         except Exception:  # noqa: BLE001 - told, and logged
             unforeseen = _unforeseen("the call")
             refusal = {"error": unforeseen.name, "message": str(unforeseen)}
             _send(writer, {"id": number, "error": refusal})
 
 
+_MALFORMED: Final = {
+    "error": "invalid_arguments",
+    "message": "A call is one JSON object a line, with id, method and params, and "
+    "not nested without end.",
+}
 _OTHER_VERSION: Final = (
     "This daemon speaks another protocol than the command that called it; restart "
     "it with: taskmem daemon stop."
@@ -199,6 +219,14 @@ def _send(writer: asyncio.StreamWriter, document: object) -> None:
 def _encoded(document: object) -> bytes:
     text = json.dumps(document, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_ours(peer: socket.socket) -> bool:

@@ -14,7 +14,8 @@ from typing import Final
 
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_TEXT_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+"""A text that does not end is one too, or each of its quotes would begin another."""
 LONG: Final = 256 * 1024
 """Bytes of a line that is looked through off the event loop."""
 _LEVELS: Final = 100

@@ -5,6 +5,7 @@ The system lets go of it when the process ends, however it ends.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -37,8 +38,11 @@ class Lock:
             pid = _pid(self._file)
             os.close(self._file)
             raise Held(pid)
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        self._path = path
+        # Where the disk is full, the lock is held without a name in it.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def _taken(self) -> bool:
         """Try for a moment: `holder` takes the lock, too, while it looks."""
@@ -50,6 +54,16 @@ class Lock:
             else:
                 return True
         return False
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the file that is locked is still where everybody looks for it."""
+        try:
+            there = self._path.stat()
+        except OSError:
+            return False
+        mine = os.fstat(self._file)
+        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         """Let go of it; the file stays, for removing it would race with others."""

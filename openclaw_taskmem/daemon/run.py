@@ -28,6 +28,8 @@ from taskmem_hookspecs import Clock, TaskmemError
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 2.0
+"""Between two looks whether the home is still there."""
 LAST_CALLS_SECONDS = 5.0
 """How long calls that run may take to end when the daemon stops."""
 
@@ -52,7 +54,7 @@ def main(environ: MutableMapping[str, str]) -> int:
     except OSError as error:
         return _say(_cannot(error))
     try:
-        asyncio.run(serve(settings, SystemClock()))
+        asyncio.run(serve(settings, SystemClock(), lock))
     except TaskmemError as error:
         return _say(str(error))
     except OSError as error:
@@ -82,7 +84,7 @@ def _say(sentence: str) -> int:
     return 1
 
 
-async def serve(settings: Settings, clock: Clock) -> None:
+async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
 
     Raises:
@@ -114,7 +116,10 @@ async def serve(settings: Settings, clock: Clock) -> None:
     desk = Desk(shell, settings)
     door = Door(desk)
     loops = Loops(
-        shell, Courier(transport), desk.apart, longest=settings.stuck_interval_seconds
+        shell,
+        Courier(transport),
+        desk.apart,
+        longest=max(settings.stuck_interval_seconds, 0.1),
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -122,11 +127,13 @@ async def serve(settings: Settings, clock: Clock) -> None:
     try:
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
+        watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))
         await _until_done(
             stop, door, loops, clock=clock, patience=settings.idle_exit_seconds
         )
+        watch.cancel()
     finally:
-        settings.home.socket.unlink(missing_ok=True)
+        shell.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
         desk.close()
         store.close()
@@ -151,6 +158,27 @@ async def _until_done(
     for task in background:
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def _stay_in_place(
+    stop: asyncio.Event, door: Door, lock: Lock, settings: Settings, clock: Clock
+) -> None:
+    """Stop when the home is gone, or another's; listen again when only the socket is.
+
+    What a daemon answers after its home was removed is written into files that
+    nobody will find.
+    """
+    while True:
+        await clock.sleep(LOOK_SECONDS)
+        if not lock.in_place:
+            log.warning(
+                "%s is gone or another's; this daemon ends", settings.home.folder
+            )
+            stop.set()
+            return
+        if not door.in_place:
+            log.warning("%s is gone; it is made anew", settings.home.socket)
+            await door.open(settings.home.socket)
 
 
 async def _stop_when_idle(

@@ -56,6 +56,8 @@ class Shell:
     new_id: Callable[[str, datetime], str] = new_id
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when a pass that is long should leave the rest for another day."""
     turns: tuple[threading.Lock, ...] = field(
         default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS))
     )

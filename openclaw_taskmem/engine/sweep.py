@@ -37,6 +37,8 @@ def sweep(shell: Shell) -> int:
     due = shell.store.stuck_due(shell.clock.now(), BATCH)
     patience = shell.clock.monotonic() + PATIENCE_SECONDS
     for task_id in due:
+        if shell.stopping.is_set():
+            break
         plain = shell.clock.monotonic() > patience
         try:
             shell.decide(task_id, partial(_look, shell, task_id, plain=plain))

@@ -35,7 +35,10 @@ def tell(shell: Shell) -> int:
     fresh = shell.store.list_events(place, BATCH)
     if not fresh:
         return 0
+    told = place
     for event in fresh:
+        if shell.stopping.is_set():
+            break
         if event.kind in events.TOLD:
             try:
                 _tell_one(shell, event)
@@ -43,8 +46,8 @@ def tell(shell: Shell) -> int:
                 raise
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
-    last = Bookmark(name=BOOKMARK, value=str(fresh[-1].event_id))
-    shell.commit(Change(bookmarks=(last,)))
+        told = event.event_id
+    shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=str(told)),)))
     return len(fresh)
 
 

@@ -31,8 +31,14 @@ class _Sentences(click.Group):
             return super().invoke(ctx)
         except (LinkError, HomeRefused) as error:
             _fail(str(error))
+        except BrokenPipeError:
+            raise
         except OSError as error:
+            if error.filename is None:
+                raise
             _fail(f"{error.strerror}: {error.filename}; see whose file that is.")
+        except RecursionError:
+            _fail("That is nested without end; flatten it and call again.")
 
 
 @click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,6 +122,14 @@ def status(*, as_json: bool) -> None:
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
+        from openclaw_taskmem.daemon.lock import holder
+
+        pid = holder(home.lock)
+        if pid is not None:
+            _fail(
+                f"Process {pid} holds {home.folder} and does not answer; look at "
+                f"{home.log}, or end it with taskmem daemon stop."
+            )
         if as_json:
             _print({"running": False, "home": str(home.folder)})
         else:

@@ -107,7 +107,8 @@ class Link:
             self._wait_at_most(due)
             self.socket.sendall(line)
             while (answer := self._read(due)).get("id") != self._last_id:
-                pass  # the late answer to a call that was given up
+                if answer.get("id") is None and "error" in answer:
+                    break  # it could not even read whose call it was
         except TimeoutError:
             raise LinkError(
                 "daemon_unavailable",

@@ -26,6 +26,10 @@ def main() -> None:
         # The interpreter flushes once more at its end, and would complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 1
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.write(2, f"The output cannot be written ({error.strerror}).\n".encode())
+        status = 1
     raise SystemExit(status)
 
 

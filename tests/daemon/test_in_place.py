@@ -1,0 +1,111 @@
+"""What a daemon does when its home, its socket or its clients change."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.config import load
+from openclaw_taskmem.daemon.lines import _shallow
+from openclaw_taskmem.faces.link import LinkError
+from tests.support.daemons import command
+from tests.support.waiting import until
+
+
+def test_a_daemon_whose_home_was_removed_ends_by_itself(daemon):
+    daemon.register()
+    shutil.rmtree(daemon.home.folder)
+
+    assert daemon.wait() == 0
+
+
+def test_it_leaves_the_socket_of_its_successor_alone(daemon, start):
+    shutil.rmtree(daemon.home.folder)
+    successor = start()
+
+    assert daemon.wait() == 0
+    assert successor.ask("status")["pid"] == successor.process.pid
+
+
+def test_a_socket_that_was_removed_is_made_anew(daemon):
+    daemon.home.socket.unlink()
+
+    until(daemon.home.socket.exists, "the socket is back")
+    assert daemon.ask("status")["running"] is True
+
+
+def test_status_of_a_daemon_that_does_not_answer_names_it(daemon):
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        status, out, err = command(daemon.home, "status")
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+
+    assert (status, out) == (1, "")
+    assert f"Process {daemon.process.pid} holds" in err
+
+
+def test_a_call_that_cannot_even_be_read_is_refused(daemon):
+    with daemon.link() as link:
+        link.socket.sendall(b'{"id": 1, "method": ' + b"[" * 100_000 + b"\n")
+        with pytest.raises(LinkError, match="one JSON object a line") as refused:
+            link.call("status", {})
+    assert refused.value.name == "invalid_arguments"
+
+
+def test_a_damaged_row_is_no_malformed_call(daemon):
+    task_id = daemon.register()
+    daemon.stop()
+    import sqlite3
+
+    database = sqlite3.connect(daemon.home.database)
+    database.execute("UPDATE tasks SET plan = '{bad'")
+    database.commit()
+    database.close()
+    daemon.restart()
+
+    with pytest.raises(LinkError) as refused:
+        daemon.ask("show", id=task_id)
+    assert "one JSON object a line" not in str(refused.value)
+    assert daemon.log.wait_for("failed")
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%41", "a#b", "ä b"])
+def test_a_home_of_any_name_holds_its_own_database(tmp_path: Path, name: str):
+    from openclaw_taskmem.seams.seams import Seams
+
+    folder = tmp_path / name
+    folder.mkdir()
+    settings = load({"TASKMEM_HOME": str(folder)})
+    store = Seams().store(settings.database)
+    store.close()
+
+    assert (folder / "taskmem.db").stat().st_size > 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.timeout(60)
+def test_a_text_without_an_end_is_looked_through_once():
+    # Each quote that began another text made this take hours.
+    line = json.dumps({"id": 5})[:-1] + ', "a": ' + "[" * 101 + '"' + '\\"' * 500_000
+
+    assert len(_shallow(line)) <= len(line)
+
+
+@pytest.mark.parametrize(
+    "text", ["tools = [[[", "hook_seconds = " + "1" * 5000, 'tools = "a\\u0000b"']
+)
+def test_nonsense_in_the_settings_file_is_one_sentence(home, text: str):
+    home.prepare()
+    home.config.write_text(text)
+
+    status, out, err = command(home, "daemon")
+
+    assert (status, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "config.toml" in err or "TASKMEM_" in err
