@@ -164,6 +164,8 @@ class Door:
         try:
             call: dict[str, Any] = json.loads(line)
             number, method = call["id"], call["method"]
+            if not isinstance(method, str):
+                raise TypeError("a method is a text")  # noqa: TRY301 - refused below
             params: dict[str, object] = dict(call.get("params") or {})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             log.debug("a malformed call", exc_info=True)

@@ -28,7 +28,7 @@ def stop(home: Home) -> tuple[str, int]:
     except ProcessLookupError:
         return f"The daemon of {home.folder} has just ended.", 0
     for _ in range(STEPS):
-        if holder(home.lock) != pid and not _lives(pid):
+        if holder(home.lock) != pid:
             return f"Process {pid} has stopped.", 0
         time.sleep(STEP_SECONDS)
     late = (
@@ -36,11 +36,3 @@ def stop(home: Home) -> tuple[str, int]:
         f"kill -9 {pid}: nothing that was answered is lost."
     )
     return late, 1
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

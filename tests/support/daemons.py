@@ -37,10 +37,16 @@ def short_home() -> Iterator[Home]:
         try:
             yield home
         finally:
-            if home.folder.is_dir() and (pid := holder(home.lock)):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                until(lambda: holder(home.lock) is None, "the last daemon ends")
+            until(lambda: _nobody_serves(home), "the last daemon ends")
+
+
+def _nobody_serves(home: Home) -> bool:
+    """End whoever holds the home; another that was starting may hold it next."""
+    pid = holder(home.lock)
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return pid is None
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
