@@ -16,7 +16,6 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
-    Change,
     Task,
     TaskStore,
     Wait,
@@ -131,9 +130,7 @@ class World:
 
     def look_anyway(self, task_id: str) -> None:
         """Look at a task although nothing says that it is due."""
-        due = self.task(task_id).model_copy(update={"stuck_due_at": self.clock.now()})
-        self.store.commit(Change(tasks=(due,)))
-        self.sweep()
+        sweep._look(self.shell, task_id, plain=False)
 
     # --- looking ----------------------------------------------------------------
 
