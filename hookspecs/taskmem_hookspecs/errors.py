@@ -9,6 +9,8 @@
     ├── WaitEnded             the wait is over
     ├── TargetNotFound        (sensor) the thing to watch is not there
     ├── TargetGone            (sensor) the thing watched went away
+    ├── ConditionUnclear      (judge) whether it holds cannot be told
+    ├── JudgeUnavailable      (judge) cannot be asked now; ask again later
     ├── UnknownTool           no tool has that name
     ├── Conflict              (store) someone wrote first; read again
     ├── StoreBusy             (store) locked by another process; nothing was written
@@ -74,6 +76,19 @@ class TargetNotFound(TaskmemError):
 
 class TargetGone(TaskmemError):
     """The thing that was watched went away."""
+
+
+class ConditionUnclear(TaskmemError):
+    """Whether a condition holds cannot be told; says what would help."""
+
+
+class JudgeUnavailable(TaskmemError):
+    """A judge cannot be asked now; says why, and is asked again later."""
+
+    def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
+        super().__init__(sentence)
+        self.retry_seconds = retry_seconds
+        """How long the judge's own service says to wait; None: it does not say."""
 
 
 class UnknownTool(TaskmemError):

@@ -252,6 +252,11 @@ class Wait(Value):
     """What was last seen, in one line; None: nothing yet."""
     round: int = 1
     """How often it was armed; numbers the wake's key."""
+    start: str | None = None
+    """The place on the target from which it reads, in the sensor's own words; None:
+    it was made by no daemon that watches."""
+    home: str | None = None
+    """The home whose daemon watches it; None: any that has the target."""
     version: int = 0
 
 
@@ -325,7 +330,7 @@ class TaskFacts(Value):
 
     task: Task
     waits: tuple[Wait, ...] = ()
-    """The task's waits, oldest first."""
+    """The task's open waits and the last 20 that ended, oldest first."""
     wakes: tuple[Wake, ...] = ()
     """The task's wakes that are due or sent, oldest first."""
 

@@ -54,7 +54,7 @@ class TaskStore(Protocol):
     """
 
     def read_task(self, task_id: str) -> TaskFacts:
-        """Return a task with its waits and its open wakes.
+        """Return a task with its waits and its open wakes, as `TaskFacts` says.
 
         Raises:
             TaskNotFound: No task has that id.
@@ -67,6 +67,10 @@ class TaskStore(Protocol):
         Raises:
             WaitNotFound: No wait has that id.
         """
+        ...
+
+    def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
+        """Return the wakes of a wait that are due or sent, oldest first."""
         ...
 
     def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
@@ -107,6 +111,10 @@ class TaskStore(Protocol):
 
     def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
         """Return the newest events, oldest first; None: of every task."""
+        ...
+
+    def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
+        """Return the newest events of a wait, oldest first."""
         ...
 
     def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
@@ -181,79 +189,6 @@ class WakeTransport(Protocol):
             WakeRefused: It never will; it is not tried again.
         """
         ...
-
-
-class Target(Value):
-    """Something that can be watched, as `scheme:name`."""
-
-    scheme: str
-    """`pty`, `window` or `screen`."""
-    name: str
-    """What comes after the colon; empty for `screen`."""
-
-    def __str__(self) -> str:
-        """Return it as it is written."""
-        return f"{self.scheme}:{self.name}" if self.name else self.scheme
-
-
-class Frame(Value):
-    """What a sensor saw in one look."""
-
-    seen_at: Instant
-    text: str | None = None
-    """The text on it; None: this kind of target has none."""
-    picture: bytes | None = None
-    """PNG; None: this kind of target has none."""
-    exit_status: int | None = None
-    """Of a command that ended; None: it runs, or it is no command."""
-
-
-@runtime_checkable
-class Sensor(Protocol):
-    """Looks at one kind of target."""
-
-    async def look(self, target: Target) -> Frame:
-        """Return what is there now.
-
-        Raises:
-            TargetNotFound: It is not there, and never was.
-            TargetGone: It was there, and is no longer.
-        """
-        ...
-
-
-class Met(StrEnum):
-    """Whether a condition holds."""
-
-    YES = "yes"
-    NO = "no"
-    UNSURE = "unsure"
-
-
-class Ruling(Value):
-    """A judge's answer."""
-
-    met: Met
-    observation: str
-    """What was seen, in one sentence."""
-
-
-@runtime_checkable
-class Judge(Protocol):
-    """Decides whether a condition holds on what was seen."""
-
-    async def rule(self, frame: Frame, wake_when: str) -> Ruling:
-        """Return whether `wake_when`, in the agent's words, holds."""
-        ...
-
-
-class WaitOutcome(Value):
-    """How a wait ended."""
-
-    status: WaitStatus
-    """Any but `watching`."""
-    observation: str
-    elapsed_seconds: float
 
 
 class Claim(Value):

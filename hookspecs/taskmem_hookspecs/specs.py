@@ -18,15 +18,12 @@ from taskmem_hookspecs.model import Run, Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
     EvidenceVerifier,
-    Judge,
     QueryAnswerer,
     RecallSource,
-    Sensor,
-    Target,
     TaskStore,
-    WaitOutcome,
     WakeTransport,
 )
+from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 
 # --- tell -------------------------------------------------------------------
 
@@ -89,12 +86,20 @@ def wake_transport(name: str) -> WakeTransport | None:
 
 @hookspec(firstresult=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Called when a wait is made. Stops at the first result that is not None."""
+    """Called when a target is first watched.
+
+    Stops at the first result that is not None.
+    """
 
 
 @hookspec
-def wait_judge(target: Target) -> Judge | None:
-    """Called when a wait is made; all judges are kept, and asked until one is sure."""
+def wait_judge(target: Target, wake_when: str) -> Judge | None:
+    """Called for each wait that is watched; all judges are kept.
+
+    They are asked in order until one is sure. A judge that could never settle such
+    a condition is not given: return None, or raise `ConditionUnclear` with a
+    sentence that says what would help. A wait that no judge takes is refused.
+    """
 
 
 @hookspec

@@ -25,7 +25,11 @@ from taskmem_hookspecs import (
     WakeReceipt,
     hookimpl,
 )
-from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
+from taskmem_hookspecs.errors import (
+    ConditionUnclear,
+    NoProvider,
+    SettingsInvalid,
+)
 from taskmem_hookspecs.testing import MemoryStore, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -46,10 +50,25 @@ class Everything:
     async def deliver(self, wake):
         return WakeReceipt(delivered_at=DAWN)
 
-    async def look(self, target):
-        return Frame(seen_at=DAWN, text="")
+    async def watch(self, target):
+        return self
 
-    async def rule(self, frame, wake_when):
+    async def here(self):
+        return Frame(seen_at=DAWN, place="0", text="")
+
+    async def end(self):
+        return "0"
+
+    async def look(self, place, start):
+        return Frame(seen_at=DAWN, place=place, text="")
+
+    async def changed(self):
+        return None
+
+    async def close(self):
+        return None
+
+    async def rule(self, frame):
         return Ruling(met=Met.NO, observation="nothing")
 
     async def verify(self, claim):
@@ -60,6 +79,14 @@ class Everything:
 
     def answer(self, facts, query):
         return "all is well"
+
+
+def judges(seams: Seams) -> Any:
+    """Ask for judges, where it is no matter whether there are any."""
+    try:
+        return seams.judges(TARGET, "it finishes")
+    except ConditionUnclear:
+        return ()
 
 
 TELL = {
@@ -90,7 +117,7 @@ ONE = {
 }
 """How the hooks are asked of which one answer is needed."""
 MANY = {
-    "wait_judge": lambda seams: seams.judges(TARGET),
+    "wait_judge": judges,
     "evidence_verifier": lambda seams: seams.verifiers("file"),
     "recall_source": lambda seams: seams.recall_sources(),
     "query_answerer": lambda seams: seams.answerers(),

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _SUITES = {
-    "StoreSuite": ("stores", "store_commits", "store_questions"),
+    "StoreSuite": ("stores", "store_commits", "store_questions", "store_waits"),
     "TransportSuite": ("transports",),
 }
 """The modules of each suite; imported when first used, because they need pytest."""

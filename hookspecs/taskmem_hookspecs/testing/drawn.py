@@ -128,6 +128,8 @@ def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
         ended_at=st.none() | instants,
         last_observation=st.none() | texts,
         round=numbers,
+        start=st.none() | texts,
+        home=st.none() | texts,
     )
 
 

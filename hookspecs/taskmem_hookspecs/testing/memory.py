@@ -25,6 +25,8 @@ from taskmem_hookspecs.model import (
     WakeState,
 )
 
+ENDED_WAITS = 20
+"""Waits that ended which the facts of a task hold; the linkage needs the last."""
 RowT = TypeVar("RowT", Task, Wait, Wake)
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
 
@@ -50,7 +52,7 @@ class MemoryStore:
             open_states = (WakeState.DUE, WakeState.SENT)
             return TaskFacts(
                 task=self._tasks[task_id],
-                waits=tuple(reversed(self._waits_of(None, task_id))),
+                waits=_known(self._waits_of(None, task_id)),
                 wakes=tuple(reversed(self._wakes_of(open_states, task_id))),
             )
 
@@ -60,6 +62,12 @@ class MemoryStore:
             if wait_id not in self._waits:
                 raise WaitNotFound(f"There is no wait {wait_id}; list the waits.")
             return self._waits[wait_id]
+
+    def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
+        """Return the wakes of a wait that are due or sent, oldest first."""
+        with self._lock:
+            owed = self._wakes_of((WakeState.DUE, WakeState.SENT), None)
+        return [wake for wake in reversed(owed) if wake.wait_id == wait_id]
 
     def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
@@ -115,6 +123,11 @@ class MemoryStore:
         with self._lock:
             events = [e for e in self._events if task_id in (None, e.task_id)]
         return _newest(events, limit)
+
+    def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
+        """Return the newest events of a wait, oldest first."""
+        with self._lock:
+            return _newest([e for e in self._events if e.wait_id == wait_id], limit)
 
     def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
@@ -234,6 +247,18 @@ def _moved(
             raise Conflict(f"{id_of(row)} was changed by another; read it again.")
         moved[id_of(row)] = row.model_copy(update={"version": row.version + 1})
     return moved
+
+
+def _known(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
+    """Return the open waits and the last that ended, oldest first."""
+    ended = [w for w in newest_first if w.status is not WaitStatus.WATCHING]
+    last = sorted(ended, key=lambda w: (w.changed_at, w.wait_id))[-ENDED_WAITS:]
+    keep = {w.wait_id for w in last}
+    return tuple(
+        w
+        for w in reversed(newest_first)
+        if w.status is WaitStatus.WATCHING or w.wait_id in keep
+    )
 
 
 def _append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:

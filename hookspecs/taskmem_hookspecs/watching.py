@@ -1,0 +1,182 @@
+"""What looks at a target, what is seen there, and what decides on it.
+
+    wait_sensor(target)  →  Sensor  →  Watch  →  Frame  →  Judge  →  Ruling
+
+One watch serves all waits on a target. It is asked to `look` from a *place*: a
+text of its own making that says how far somebody has read, and that still means
+the same after a restart. All of a plug-in's coroutines run on one event loop, in
+a thread that belongs to that plug-in alone: what blocks there holds up nobody
+else. Source: design §5, "waits".
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from taskmem_hookspecs.model import Instant, Value, WaitStatus
+
+
+class Target(Value):
+    """Something that can be watched, as `scheme:name`."""
+
+    scheme: str
+    """`pty`, `window` or `screen`."""
+    name: str
+    """What comes after the colon; empty for `screen`."""
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+
+class Frame(Value):
+    """What one look from a place shows."""
+
+    seen_at: Instant
+    place: str
+    """Where the next look goes on: what lies before it has been shown whole.
+
+    A little of what was shown may come again: an unfinished line does, and enough
+    before it that a phrase which was cut in two is found.
+    """
+    more: bool = False
+    """Whether there is more to see already, which did not fit into this frame."""
+    changed_at: Instant | None = None
+    """When anything on the target last changed; None: unknown."""
+    text: str | None = None
+    """What came since the place, as lines that a person would read; escape
+    sequences are understood and gone. None: this kind of target has no text."""
+    tail: str | None = None
+    """The last 80 lines since the wait's start, shown before or not; of a program that
+    paints the screen, the screen. None: there is no text."""
+    echoes: tuple[str, ...] = ()
+    """Lines of `text` and `tail` that are typed commands rather than output."""
+    picture: bytes | None = None
+    """PNG; None: this kind of target has none."""
+    prompt: bool | None = None
+    """Whether a shell stands there and waits for a command; None: unknown."""
+    exit_status: int | None = None
+    """Of a command that ended; minus the signal's number when one ended it. None:
+    it runs, nobody knows its status, or it is no command."""
+    gone: str | None = None
+    """Why nothing will ever come any more, in a sentence: the command ended, the
+    window closed. None: the target is there."""
+
+
+class Output(Value):
+    """A piece of what a terminal showed, pushed by whoever sees it."""
+
+    data: bytes
+    """As the terminal got it; pieces may be cut anywhere."""
+    exit_status: int | None = None
+    """Of the command, which ended with this piece; None: it runs."""
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """One target, watched for everyone who waits on it."""
+
+    async def here(self) -> Frame:
+        """Return where a wait that is made now begins to read, as the frame's place.
+
+        Its `tail` is what is there now, whether it counts for the wait or not.
+
+        Raises:
+            TargetGone: The target went away.
+        """
+        ...
+
+    async def end(self) -> str:
+        """Return the place behind all that is there now, of which nothing comes again.
+
+        A wait that resolved, and waits for the same once more, reads on from it.
+
+        Raises:
+            TargetGone: The target went away.
+        """
+        ...
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what there is since a place, for a wait that reads from `start`.
+
+        Raises:
+            TargetGone: The target went away, and there is nothing left to show.
+        """
+        ...
+
+    async def changed(self) -> None:
+        """Return when there may be something new since this last returned."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the target; nothing is asked afterwards."""
+        ...
+
+
+@runtime_checkable
+class Sensor(Protocol):
+    """Watches one kind of target."""
+
+    async def watch(self, target: Target) -> Watch:
+        """Begin to watch a target.
+
+        Raises:
+            TargetNotFound: It is not there; the sentence names what is.
+            InvalidArguments: No target of this kind can have such a name.
+        """
+        ...
+
+
+@runtime_checkable
+class Feed(Protocol):
+    """A sensor that is told what its targets show, by whoever sees it."""
+
+    async def feed(self, target: Target, output: Output) -> None:
+        """Keep a piece of output, durably; it makes the target when it is new."""
+        ...
+
+
+class Met(StrEnum):
+    """Whether a condition holds."""
+
+    YES = "yes"
+    NO = "no"
+    UNSURE = "unsure"
+    """This judge cannot tell; the next one is asked."""
+
+
+class Ruling(Value):
+    """A judge's answer."""
+
+    met: Met
+    observation: str
+    """What was seen, in one sentence."""
+    look_again_seconds: float | None = None
+    """After which to ask again although nothing changed; None: not before something
+    does."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Decides whether one wait's condition holds; `wait_judge` makes it for that wait.
+
+    It is asked with frames in order, each from the place where the last one that it
+    answered ended, and never twice at once.
+    """
+
+    name: str
+    """What an observation calls it when it is in trouble."""
+
+    async def rule(self, frame: Frame) -> Ruling:
+        """Return whether the condition holds; whatever it raises is tried again."""
+        ...
+
+
+class WaitOutcome(Value):
+    """How a wait ended."""
+
+    status: WaitStatus
+    """Any but `watching`."""
+    observation: str
+    elapsed_seconds: float
