@@ -224,6 +224,20 @@ class Waits(Base, table=True):
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
         sa.Index("waits_by_age", "created_at", "wait_id"),
         _index_where("status = 'watching'", "waits_watching", "created_at", "wait_id"),
+        _index_where(
+            "status = 'watching'",
+            "waits_watching_of_task",
+            "task_id",
+            "created_at",
+            "wait_id",
+        ),
+        _index_where(
+            "status <> 'watching'",
+            "waits_ended_of_task",
+            "task_id",
+            "changed_at",
+            "wait_id",
+        ),
     )
 
     wait_id: str = Field(primary_key=True, sa_type=Text)
@@ -242,6 +256,8 @@ class Waits(Base, table=True):
     last_observation: str | None = Field(sa_type=Text)
     round: int
     version: int
+    start: str | None = Field(sa_type=Text)
+    home: str | None = Field(sa_type=Text)
 
 
 def wait_params(wait: Wait) -> Params:
@@ -261,6 +277,13 @@ class Wakes(Base, table=True):
             "state IN ('due', 'sent')",
             "wakes_open",
             "task_id",
+            "created_at",
+            "wake_id",
+        ),
+        _index_where(
+            "state IN ('due', 'sent')",
+            "wakes_open_of_wait",
+            "wait_id",
             "created_at",
             "wake_id",
         ),
@@ -297,7 +320,10 @@ def wake_params(wake: Wake) -> Params:
 class Events(Base, table=True):
     """One entry of the audit log; it outlives what it is about."""
 
-    __table_args__ = (sa.Index("events_by_task", "task_id", "id"),)
+    __table_args__ = (
+        sa.Index("events_by_task", "task_id", "id"),
+        _index_where("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
+    )
 
     id: int = Field(primary_key=True, sa_type=Serial)
     at: datetime = Field(sa_type=InstantText)

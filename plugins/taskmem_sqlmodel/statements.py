@@ -99,15 +99,32 @@ REVISIONS_OF_TASK: Final = _REVISION.where(REVISIONS.c.task_id == _TASK_ID).orde
 
 WAIT: Final = sa.select(WAITS).where(WAITS.c.wait_id == sa.bindparam("wait_id"))
 
-WAITS_OF_TASK: Final = (
+OPEN_WAITS_OF_TASK: Final = sa.select(WAITS).where(
+    WAITS.c.task_id == _TASK_ID, sa.text("status = 'watching'")
+)
+
+ENDED_WAITS: Final = 20
+"""Waits that ended which the facts of a task hold; the linkage needs the last."""
+
+ENDED_WAITS_OF_TASK: Final = (
     sa.select(WAITS)
-    .where(WAITS.c.task_id == _TASK_ID)
-    .order_by(WAITS.c.created_at, WAITS.c.wait_id)
+    .where(WAITS.c.task_id == _TASK_ID, sa.text("status <> 'watching'"))
+    .order_by(WAITS.c.changed_at.desc(), WAITS.c.wait_id.desc())
+    .limit(ENDED_WAITS)
 )
 
 OPEN_WAKES_OF_TASK: Final = (
     sa.select(WAKES)
     .where(WAKES.c.task_id == _TASK_ID, sa.text("state IN ('due', 'sent')"))
+    .order_by(WAKES.c.created_at, WAKES.c.wake_id)
+)
+
+OPEN_WAKES_OF_WAIT: Final = (
+    sa.select(WAKES)
+    .where(
+        WAKES.c.wait_id == sa.bindparam("wait_id"),
+        sa.text("state IN ('due', 'sent')"),
+    )
     .order_by(WAKES.c.created_at, WAKES.c.wake_id)
 )
 
@@ -180,6 +197,13 @@ def last_events(*, by_task: bool) -> sa.Select[Any]:
     """Select events, newest first."""
     every = _EVENT.order_by(EVENTS.c.id.desc())
     return _narrowed(every, EVENTS.c.task_id, by_task).limit(_LIMIT)
+
+
+EVENTS_OF_WAIT: Final = (
+    _EVENT.where(EVENTS.c.wait_id == sa.bindparam("wait_id"))
+    .order_by(EVENTS.c.id.desc())
+    .limit(_LIMIT)
+)
 
 
 BOOKMARK: Final = sa.select(BOOKMARKS.c.value).where(

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -55,14 +56,15 @@ class SqlStore:
     def read_task(self, task_id: str) -> TaskFacts:
         """Return a task with its waits and its open wakes."""
         named = {"task_id": task_id}
-        waits: Sequence[rows.Row] = ()
+        waits: list[rows.Row] = []
         wakes: Sequence[rows.Row] = ()
         with self._reading() as connection:
             found = dict(
                 connection.execute(statements.TASK, named).mappings().first() or {}
             )
             if found.pop("has_waits", False):
-                waits = _all(connection, statements.WAITS_OF_TASK, named)
+                waits += _all(connection, statements.OPEN_WAITS_OF_TASK, named)
+                waits += _all(connection, statements.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
                 wakes = _all(connection, statements.OPEN_WAKES_OF_TASK, named)
         if not found:
@@ -71,9 +73,17 @@ class SqlStore:
             )
         return TaskFacts(
             task=rows.task_value(found),
-            waits=tuple(Wait(**wait) for wait in waits),
+            waits=tuple(
+                Wait(**wait)
+                for wait in sorted(waits, key=itemgetter("created_at", "wait_id"))
+            ),
             wakes=tuple(Wake(**wake) for wake in wakes),
         )
+
+    def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
+        """Return the wakes of a wait that are due or sent, oldest first."""
+        found = self._read(statements.OPEN_WAKES_OF_WAIT, wait_id=wait_id)
+        return [Wake(**row) for row in found]
 
     def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
@@ -174,6 +184,11 @@ class SqlStore:
         """Return the newest events, oldest first."""
         statement = statements.last_events(by_task=task_id is not None)
         found = self._read(statement, task_id=task_id, limit=limit)
+        return [Event(**row) for row in reversed(found)]
+
+    def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
+        """Return the newest events of a wait, oldest first."""
+        found = self._read(statements.EVENTS_OF_WAIT, wait_id=wait_id, limit=limit)
         return [Event(**row) for row in reversed(found)]
 
     def read_bookmark(self, name: str) -> str | None:

@@ -119,6 +119,29 @@ def test_active_tasks_of_an_older_database_are_looked_at(old):
     store.close()
 
 
+@pytest.fixture
+def second(path):
+    """A database of the second schema: open waits, wakes that are owed."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / "0002.sql").read_text())
+    return path
+
+
+def test_waits_and_wakes_of_an_older_database_go_on(second):
+    store = opened(second)
+    facts = store.read_task("task_a")
+    assert [wait.wait_id for wait in facts.waits] == ["wait_a", "wait_b"]
+    assert facts.task.linkage.active_wait_ids == ("wait_a",)
+    assert [wake.key for wake in facts.wakes] == ["wait:wait_b:2"]
+    assert [wake.wake_id for wake in store.wakes_of_wait("wait_c")] == ["wake_c"]
+    assert [event.kind for event in store.wait_events("wait_b", 9)] == ["wait_ended"]
+    (watching,) = store.list_waits(WaitStatus.WATCHING, None, 9)
+    assert (watching.wait_id, watching.start, watching.home) == ("wait_a", None, None)
+    assert store.read_wait("wait_b").last_observation.endswith("ünïcode")
+    assert store.read_wait("wait_b").version == 3
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task
@@ -166,10 +189,19 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
         assert schema_of(path) == sql_snapshot(name=revision)
 
 
-def test_an_older_database_has_the_schema_it_was_released_with(old, tmp_path):
-    made = tmp_path / "made.db"
-    migrate(made, schema.REVISIONS[0])
-    assert schema_of(old) == schema_of(made)
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_older_database_has_the_schema_it_was_released_with(tmp_path, number):
+    made, kept = tmp_path / "made.db", tmp_path / "kept.db"
+    migrate(made, schema.REVISIONS[number])
+    script = RELEASED / f"{number + 1:04}.sql"
+    with closing(sqlite3.connect(kept)) as connection:
+        connection.executescript(script.read_text())
+    assert schema_of(kept) == schema_of(made)
+
+
+def test_every_schema_but_the_newest_has_a_database_to_try_it_on():
+    kept = sorted(path.stem for path in RELEASED.glob("*.sql"))
+    assert kept == [revision[:4] for revision in schema.REVISIONS[:-1]]
 
 
 def test_the_scripts_are_the_revisions_that_are_known():
