@@ -1,11 +1,13 @@
 """Calls that may hang, made apart from everything else.
 
-A plain daemon thread and a future: a plug-in that never returns costs its own
-answer and nothing more, and does not hold up the end of the process.
+A daemon thread and a future: a plug-in that never returns costs its own answer and
+nothing more, and does not hold up the end of the process. A thread whose call has
+returned makes the next one, for starting one costs more than most calls.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -40,17 +42,63 @@ def call_apart(call: Callable[[], T], seconds: float, name: str) -> T:
         TriedToEnd: It raised what is no `Exception`.
     """
     future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller
-            future.set_exception(error)
-        except BaseException as error:  # noqa: BLE001 - it must not end the caller
-            ended = TriedToEnd(repr(error)).with_traceback(error.__traceback__)
-            future.set_exception(ended)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
+    _lend(name, call, future)
     if not wait((future,), seconds).done:
         raise TookTooLong(seconds, future)
     return future.result()
+
+
+IDLE_SECONDS: Final = 0.5
+"""How long a thread waits for another call before it ends."""
+
+Job = tuple[str, Callable[[], Any], Future[Any]]
+
+_idle: list[_Worker] = []
+_turn = threading.Lock()
+
+
+class _Worker:
+    """A thread that makes one call after the other, while they come."""
+
+    def __init__(self, job: Job) -> None:
+        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.jobs.put(job)
+        threading.Thread(target=self._work, name=job[0], daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            _make(*job)
+            threading.current_thread().name = "apart"
+            with _turn:
+                _idle.append(self)
+
+    def _next(self) -> Job | None:
+        try:
+            return self.jobs.get(timeout=IDLE_SECONDS)
+        except queue.Empty:
+            with _turn:
+                if self in _idle:
+                    _idle.remove(self)
+                    return None
+        return self.jobs.get()  # it was just lent
+
+
+def _lend(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
+    """Have a thread make a call: one that is idle, or a new one."""
+    with _turn:
+        worker = _idle.pop() if _idle else None
+    if worker is None:
+        _Worker((name, call, future))
+    else:
+        worker.jobs.put((name, call, future))
+
+
+def _make(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
+    threading.current_thread().name = name
+    try:
+        future.set_result(call())
+    except Exception as error:  # noqa: BLE001 - it belongs to the caller
+        future.set_exception(error)
+    except BaseException as error:  # noqa: BLE001 - it must not end the caller
+        ended = TriedToEnd(repr(error)).with_traceback(error.__traceback__)
+        future.set_exception(ended)

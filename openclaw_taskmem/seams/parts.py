@@ -8,14 +8,17 @@ from typing import TypeGuard, TypeVar
 
 from taskmem_hookspecs import (
     EvidenceVerifier,
+    Frame,
     Judge,
     QueryAnswerer,
     RecallSource,
     ResumeFacts,
     ResumePacket,
+    Ruling,
     Sensor,
     TaskStore,
     WakeTransport,
+    Watch,
 )
 
 T = TypeVar("T")
@@ -76,7 +79,43 @@ def is_sensor(answer: object) -> TypeGuard[Sensor]:
 
 def is_judge(answer: object) -> TypeGuard[Judge]:
     """Whether it plays `Judge`."""
-    return isinstance(answer, Judge)
+    return isinstance(answer, Judge) and _is_name(answer.name)
+
+
+def watch(answer: object) -> Watch:
+    """Return what a sensor answers, if it plays `Watch`; refuse all else."""
+    return playing(answer, _is_watch)
+
+
+def _is_watch(answer: object) -> TypeGuard[Watch]:
+    return isinstance(answer, Watch)
+
+
+def place(answer: object) -> str:
+    """Return what a watch answers, if it can be a place; refuse all else."""
+    return playing(answer, _is_text)
+
+
+def _is_text(answer: object) -> TypeGuard[str]:
+    return isinstance(answer, str)
+
+
+def frame(answer: object) -> Frame:
+    """Return what a watch answers, if it is a frame; refuse all else."""
+    return playing(answer, _is_frame)
+
+
+def _is_frame(answer: object) -> TypeGuard[Frame]:
+    return isinstance(answer, Frame)
+
+
+def ruling(answer: object) -> Ruling:
+    """Return what a judge answers, if it is a ruling; refuse all else."""
+    return playing(answer, _is_ruling)
+
+
+def _is_ruling(answer: object) -> TypeGuard[Ruling]:
+    return isinstance(answer, Ruling)
 
 
 def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:

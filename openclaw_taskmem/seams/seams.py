@@ -13,12 +13,15 @@ from concurrent.futures import Future
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
+import pluggy
+
 from openclaw_taskmem.domain import packet as core_packet
 from openclaw_taskmem.seams import manager as plugin_manager
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TookTooLong, call_apart
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
+    ConditionUnclear,
     EvidenceVerifier,
     Judge,
     QueryAnswerer,
@@ -81,6 +84,8 @@ class Seams:
         """
         self._seconds = seconds
         self._hanging: dict[str, Future[Any]] = {}
+        self._callers: dict[tuple[str, str], pluggy.HookCaller] = {}
+        """Those that call one plug-in alone; made once for each of its hooks."""
         found = plugin_manager.found() if entries is None else entries
         self._manager, self._plugins = plugin_manager.load(found, disabled)
         for name, module in extra:
@@ -214,9 +219,27 @@ class Seams:
         """Return what can look at a target; None: nothing can."""
         return next(self._all("wait_sensor", parts.is_sensor, target=target), None)
 
-    def judges(self, target: Target) -> Sequence[Judge]:
-        """Return all that can judge a target, in the order they are asked."""
-        return tuple(self._all("wait_judge", parts.is_judge, target=target))
+    def judges(self, target: Target, wake_when: str) -> Sequence[Judge]:
+        """Return all that can judge a condition, in the order they are asked.
+
+        Raises:
+            ConditionUnclear: None can; the sentence says what would help.
+        """
+        hook = "wait_judge"
+        asked = {"target": target, "wake_when": wake_when}
+        found: list[Judge] = []
+        advice: list[str] = []
+        for plugin in self._in_order(hook):
+            try:
+                found += self._answers(
+                    plugin, hook, parts.is_judge, asked, passed_on=ConditionUnclear
+                )
+            except ConditionUnclear as unclear:
+                advice.append(str(unclear))
+        if not found:
+            said = " ".join(advice) or f"No plug-in judges {target.scheme}."
+            raise ConditionUnclear(f"Nothing here can tell when that holds. {said}")
+        return found
 
     def verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all that can verify a kind of claim."""
@@ -295,12 +318,15 @@ class Seams:
         self, plugin: Plugin, hook: str, values: Mapping[str, object]
     ) -> Callable[[], Sequence[object]]:
         """Return a call of one plug-in, which returns its answers that are not None."""
-        others = [
-            module
-            for _, module in self._manager.list_name_plugin()
-            if module is not plugin.module
-        ]
-        caller = self._manager.subset_hook_caller(hook, others)
+        caller = self._callers.get((plugin.name, hook))
+        if caller is None:
+            others = [
+                module
+                for _, module in self._manager.list_name_plugin()
+                if module is not plugin.module
+            ]
+            caller = self._manager.subset_hook_caller(hook, others)
+            self._callers[plugin.name, hook] = caller
         one = caller.spec is not None and caller.spec.opts["firstresult"]
 
         def call() -> Sequence[object]:

@@ -241,10 +241,10 @@ def test_a_switched_off_plugin_plays_no_part():
 
 def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
     class Lost(Everything):
-        async def look(self, target):
+        async def watch(self, target):
             raise TargetNotFound("there is build")
 
-        async def rule(self, frame, wake_when):
+        async def rule(self, frame):
             raise TargetGone("it is gone")
 
         async def deliver(self, wake):
@@ -259,9 +259,9 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
         )
     )
     with pytest.raises(TargetNotFound, match="there is build"):
-        asyncio.run(seams.sensor(TARGET).look(TARGET))
+        asyncio.run(seams.sensor(TARGET).watch(TARGET))
     with pytest.raises(TargetGone, match="it is gone"):
-        asyncio.run(seams.judges(TARGET)[0].rule(None, ""))
+        asyncio.run(seams.judges(TARGET, "it ends")[0].rule(None))
     with pytest.raises(WakeRefused, match="never"):
         asyncio.run(seams.transport("made").deliver(None))
 

@@ -22,8 +22,30 @@ def test_a_call_gives_its_result():
 
 
 def test_a_call_runs_in_a_thread_that_holds_nothing_up():
+    def call():
+        thread = threading.current_thread()
+        return thread.name, thread.daemon
+
+    assert apart(call) == ("made-up", True)
+
+
+def test_calls_one_after_the_other_share_a_thread():
+    first, second = apart(threading.get_ident), apart(threading.get_ident)
+    assert first == second
+
+
+def test_a_thread_whose_call_hangs_is_not_waited_for_by_the_next():
+    release = threading.Event()
+    with pytest.raises(TookTooLong):
+        apart(release.wait, seconds=0.05)
+    assert apart(lambda: 7) == 7
+    release.set()
+
+
+def test_a_thread_that_nobody_needs_ends():
     thread = apart(threading.current_thread)
-    assert (thread.name, thread.daemon) == ("made-up", True)
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_an_error_comes_through_as_it_is():
