@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmem_hookspecs import Task, Value
+from taskmem_hookspecs import Value
 
 
 class Caller(Value):
@@ -13,10 +13,9 @@ class Caller(Value):
     session_key: str | None = None
     """The gateway session the call comes from; None: unknown."""
 
-    def acts_for(self, task: Task) -> bool:
-        """Whether the call shows that the task's agent is awake.
+    def acts_as(self, session_key: str | None) -> bool:
+        """Whether the call shows that the agent of a task or wait is awake.
 
-        A person's call counts only in the name of the task's session, or when the
-        task has none.
+        A person's call counts only in the name of its session, or when it has none.
         """
-        return not self.person or task.session_key in (None, self.session_key)
+        return not self.person or session_key in (None, self.session_key)

@@ -68,18 +68,29 @@ class Claim(Value):
 
 
 def answered(
-    wakes: Sequence[Wake], *, acts: bool, moved: bool, now: datetime
+    wakes: Sequence[Wake],
+    *,
+    acts: bool,
+    moved: bool,
+    now: datetime,
+    wait_id: str | None = None,
 ) -> tuple[Wake, ...]:
-    """Return the wakes of a task that a call on it settles, as they are now.
+    """Return the wakes of a task or wait that a call on it settles, as they are now.
 
     `acts`: the agent was seen to act, so what was sent is acknowledged.
     `moved`: the task was touched, so an alert that is still due has lost its cause.
+    `wait_id`: the wait that the call changes, and tells of how it ended: a wake of
+    it that is still due has lost its cause, too.
     """
     settled: list[Wake] = []
     for wake in wakes:
+        lost = moved and (
+            wake.cause is WakeCause.STUCK
+            or (wait_id is not None and wake.wait_id == wait_id)
+        )
         if wake.state is WakeState.SENT and acts:
             settled.append(_close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
-        elif wake.state is WakeState.DUE and wake.cause is WakeCause.STUCK and moved:
+        elif wake.state is WakeState.DUE and lost:
             # The instant says that the agent acted, should the message arrive yet.
             seen = now if acts else None
             settled.append(_close(wake, WakeState.SUPERSEDED, acknowledged_at=seen))

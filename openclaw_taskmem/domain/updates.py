@@ -93,7 +93,10 @@ def update(facts: TaskFacts, wish: Wish, now: datetime) -> tuple[Change, Updated
         was=before.status,
     )
     wakes = outbox.answered(
-        facts.wakes, acts=wish.caller.acts_for(before), moved=wish.changes, now=now
+        facts.wakes,
+        acts=wish.caller.acts_as(before.session_key),
+        moved=wish.changes,
+        now=now,
     )
     return (
         Change(

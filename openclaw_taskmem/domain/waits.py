@@ -1,14 +1,17 @@
 """The life of a wait, and what it does to its task's linkage.
 
-Source: seed 000 §4.
+Opened, ended once a round, armed again, cancelled: each is one change, in which
+the rows, the linkage, the thread and the wake move together. Source: seed 000 §4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 from openclaw_taskmem.domain import events, lifecycle, outbox
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import (
     Change,
@@ -19,12 +22,46 @@ from taskmem_hookspecs import (
     Role,
     Task,
     TaskFacts,
+    Value,
     Wait,
     WaitOutcome,
     WaitStatus,
     Wake,
     WakeCause,
 )
+
+SEEN_BYTES: Final = 3000
+"""What is kept of an observation: with its frame, a wake stays within 4 KB."""
+
+
+class WaitFacts(Value):
+    """All that a decision about one wait rests on, read together."""
+
+    wait: Wait
+    task: TaskFacts | None = None
+    """None: the wait stands alone."""
+    wakes: tuple[Wake, ...] = ()
+    """The wait's own wakes that are due or sent, oldest first."""
+
+    @property
+    def session_key(self) -> str | None:
+        """Return the session that is woken; None: the gateway's main session."""
+        own = self.wait.session_key
+        return own or (self.task.task.session_key if self.task else None)
+
+    @property
+    def owed(self) -> Sequence[Wake]:
+        """Return every open wake that a call on this wait may answer."""
+        return (*(self.task.wakes if self.task else self.wakes),)
+
+
+class Refinement(Value):
+    """What arming a wait again changes; None: it stays as it was."""
+
+    wake_when: str | None = None
+    timeout_seconds: float | None = None
+    note: str | None = None
+    """Kept in the wait's history."""
 
 
 def linkage(waits: Iterable[Wait]) -> Linkage:
@@ -42,45 +79,120 @@ def linkage(waits: Iterable[Wait]) -> Linkage:
     )
 
 
-def open_(wait: Wait, facts: TaskFacts | None, now: datetime) -> Change:
+def require_open(facts: TaskFacts | None) -> None:
+    """Refuse a wait for a task that has ended.
+
+    Raises:
+        TaskEnded: It has; the sentence says how to reopen it.
+    """
+    if facts is not None:
+        lifecycle.require_open(facts.task, "nothing can be waited for")
+
+
+def open_(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
     """Return the change that starts a wait; `facts` of its task, or None.
 
     Raises:
         TaskEnded: The task has ended.
     """
-    if facts is not None:
-        lifecycle.require_open(facts.task, "nothing can be waited for")
+    require_open(facts)
+    known = WaitFacts(wait=wait, task=facts)
+    wakes = _answered(known, caller, now)
+    opened = Event(
+        at=now,
+        kind=events.WAIT_OPENED,
+        task_id=wait.task_id,
+        wait_id=wait.wait_id,
+        data={
+            "target": wait.target,
+            "wake_when": wait.wake_when,
+            "timeout": wait.timeout_seconds,
+        },
+    )
     return Change(
         tasks=_tasks(wait, facts, now),
         waits=(wait,),
-        wakes=outbox.answered(
-            facts.wakes if facts else (), acts=True, moved=True, now=now
-        ),
-        events=(
-            Event(
-                at=now,
-                kind=events.WAIT_OPENED,
-                task_id=wait.task_id,
-                wait_id=wait.wait_id,
-                data={"target": wait.target, "wake_when": wait.wake_when},
-            ),
-        ),
+        wakes=wakes,
+        events=(opened, *outbox.settled_events(wakes, now)),
     )
 
 
-def end(
-    wait: Wait,
-    facts: TaskFacts | None,
-    outcome: WaitOutcome,
+def rearm(
+    facts: WaitFacts,
+    wish: Refinement,
+    caller: Caller,
     *,
-    wake_id: str,
+    start: str | None,
+    home: str | None,
     now: datetime,
+) -> Change:
+    """Return the change that watches a wait once more, with a clock that starts anew.
+
+    It may have ended, in whatever way; a wake of that ending which is not on its
+    way yet is superseded, for the answer to this call says the same.
+
+    Raises:
+        TaskEnded: Its task has ended.
+    """
+    before = facts.wait
+    require_open(facts.task)
+    timeout = wish.timeout_seconds or before.timeout_seconds
+    wait = before.model_copy(
+        update={
+            "status": WaitStatus.WATCHING,
+            "wake_when": wish.wake_when or before.wake_when,
+            "timeout_seconds": timeout,
+            "armed_at": now,
+            "changed_at": now,
+            "deadline_at": now + timedelta(seconds=timeout),
+            "ended_at": None,
+            "round": before.round + 1,
+            "start": start,
+            "home": home,
+        }
+    )
+    wakes = _answered(facts, caller, now)
+    updated = Event(
+        at=now,
+        kind=events.WAIT_UPDATED,
+        task_id=wait.task_id,
+        wait_id=wait.wait_id,
+        data={
+            "was": before.status,
+            "round": wait.round,
+            "wake_when": wait.wake_when,
+            "timeout": timeout,
+            "note": wish.note,
+        },
+    )
+    return Change(
+        tasks=_tasks(wait, facts.task, now),
+        waits=(wait,),
+        wakes=wakes,
+        events=(updated, *outbox.settled_events(wakes, now)),
+    )
+
+
+def reads_on(wait: Wait, wish: Refinement) -> bool:
+    """Whether a wait that is armed again reads on from where its target is now.
+
+    It does when it resolved and waits for the same once more: what resolved it
+    would resolve it again at once. Otherwise all counts that counted before, what
+    came after its timeout included.
+    """
+    same = wish.wake_when in (None, wait.wake_when)
+    return same and wait.status is WaitStatus.RESOLVED
+
+
+def end(
+    facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime
 ) -> Change:
     """Return the change that ends a wait: the row, the thread, the wake.
 
-    A wait that the agent cancelled owes no wake. An ended wait does not end
-    twice: the change is empty.
+    A wait that was cancelled owes no wake. An ended wait does not end twice: the
+    change is empty.
     """
+    wait = facts.wait
     if wait.status is not WaitStatus.WATCHING:
         return Change()
     ended = wait.model_copy(
@@ -88,37 +200,24 @@ def end(
             "status": outcome.status,
             "ended_at": now,
             "changed_at": now,
-            "last_observation": outcome.observation,
+            "last_observation": clip(plain(outcome.observation), SEEN_BYTES),
         }
     )
     text = wake_text(ended, outcome)
-    session = wait.session_key or (facts.task.session_key if facts else None)
     wake = Wake(
         wake_id=wake_id,
         key=f"wait:{wait.wait_id}:{wait.round}",
         cause=WakeCause.WAIT,
         task_id=wait.task_id,
         wait_id=wait.wait_id,
-        session_key=session,
+        session_key=facts.session_key,
         text=text,
         created_at=now,
         due_at=now,
     )
-    told = (
-        (
-            Message(
-                task_id=facts.task.task_id,
-                role=Role.SYSTEM,
-                msg_type=MessageType.WAIT,
-                content=text.removeprefix("[system] "),
-                created_at=now,
-            ),
-        )
-        if facts
-        else ()
-    )
+    told = _told(facts.task, text, now)
     return Change(
-        tasks=_tasks(ended, facts, now, messages=len(told)),
+        tasks=_tasks(ended, facts.task, now, messages=len(told)),
         waits=(ended,),
         messages=told,
         wakes=() if outcome.status is WaitStatus.CANCELLED else (wake,),
@@ -134,9 +233,39 @@ def end(
     )
 
 
+def cancel(
+    facts: WaitFacts, reason: str | None, caller: Caller, now: datetime
+) -> Change:
+    """Return the change that cancels a wait, and answers what it owed so far.
+
+    Of one that has ended, nothing but the state of its wakes changes.
+    """
+    ended = end(
+        facts,
+        WaitOutcome(
+            status=WaitStatus.CANCELLED,
+            observation=reason or "It was no longer needed.",
+            elapsed_seconds=(now - facts.wait.armed_at).total_seconds(),
+        ),
+        wake_id="",
+        now=now,
+    )
+    wakes = _answered(facts, caller, now, moved=not ended.empty)
+    log = (*ended.events, *outbox.settled_events(wakes, now))
+    return ended.model_copy(update={"wakes": wakes, "events": log})
+
+
+def postponed(wait: Wait, seconds: float) -> Wait:
+    """Return a wait whose clock stood still for so long, while the wall's went on."""
+    by = timedelta(seconds=seconds)
+    return wait.model_copy(
+        update={"armed_at": wait.armed_at + by, "deadline_at": wait.deadline_at + by}
+    )
+
+
 def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
-    seen = clip(plain(outcome.observation), 3000)
+    seen = clip(plain(outcome.observation), SEEN_BYTES)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT:
         return (
@@ -145,6 +274,32 @@ def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
         )
     stop = "" if seen.endswith((".", "!", "?", "…")) else "."
     return f"{head}{seen}{stop} Elapsed: {int(outcome.elapsed_seconds)}s."
+
+
+def _told(facts: TaskFacts | None, text: str, now: datetime) -> tuple[Message, ...]:
+    if facts is None:
+        return ()
+    return (
+        Message(
+            task_id=facts.task.task_id,
+            role=Role.SYSTEM,
+            msg_type=MessageType.WAIT,
+            content=text.removeprefix("[system] "),
+            created_at=now,
+        ),
+    )
+
+
+def _answered(
+    facts: WaitFacts, caller: Caller, now: datetime, *, moved: bool = True
+) -> tuple[Wake, ...]:
+    return outbox.answered(
+        facts.owed,
+        acts=caller.acts_as(facts.session_key),
+        moved=moved,
+        now=now,
+        wait_id=facts.wait.wait_id,
+    )
 
 
 def _tasks(

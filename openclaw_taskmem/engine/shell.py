@@ -16,6 +16,7 @@ from openclaw_taskmem.domain import events, scrub, stuck
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.watching import Nobody, Watching
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Change, Clock, Task, TaskStore, Wake, WakeCause
 from taskmem_hookspecs.errors import Conflict
@@ -38,6 +39,8 @@ class Due:
     stuck_at: datetime | None
     wake_at: datetime | None
     tell: bool
+    waits: tuple[str, ...]
+    """The waits that were opened, changed or ended."""
 
 
 def _ignore(_: Due) -> None:
@@ -54,6 +57,9 @@ class Shell:
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
     new_id: Callable[[str, datetime], str] = new_id
+    watching: Watching = field(default_factory=Nobody)
+    home: str | None = None
+    """The home that waits made here belong to; None: any."""
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -144,4 +150,5 @@ def _due(change: Change) -> Due:
             (wake.due_at for wake in change.wakes if wake.due_at), default=None
         ),
         tell=any(event.kind in events.TOLD for event in change.events),
+        waits=tuple(wait.wait_id for wait in change.waits),
     )

@@ -1,12 +1,30 @@
-"""Use cases on waits: open one, end one."""
+"""Use cases on waits: open one, arm it again, cancel it, end it, hold its clock."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import waits
+from openclaw_taskmem.domain import targets, waits
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Wait, WaitOutcome
+from openclaw_taskmem.engine.watching import Sighting
+from taskmem_hookspecs import Change, Value, Wait, WaitOutcome, WaitStatus
+
+T = TypeVar("T")
+MOST: Final = 1_000_000
+"""Open waits that a start takes up."""
+
+
+class Armed(Value):
+    """A wait that is watched from now on."""
+
+    wait: Wait
+    sighting: Sighting
+    was: Wait | None = None
+    """How it stood before it was armed again; None: it is new."""
 
 
 def open_wait(
@@ -17,14 +35,18 @@ def open_wait(
     timeout_seconds: float,
     poll_seconds: float,
     task_id: str | None,
-    session_key: str | None,
-) -> Wait:
-    """Start a wait and return it.
+    caller: Caller,
+) -> Armed:
+    """Start a wait on something that is there and can be judged.
 
     Raises:
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
+        TaskmemError: What `Watching.sight` refuses.
     """
+    if task_id:
+        _refuse_early(shell, task_id)
+    sighting = shell.watching.sight(targets.parse(target), wake_when)
 
     def once() -> Wait:
         facts = shell.store.read_task(task_id) if task_id else None
@@ -32,8 +54,8 @@ def open_wait(
         wait = Wait(
             wait_id=shell.new_id("wait", now),
             task_id=task_id,
-            session_key=session_key,
-            target=target,
+            session_key=caller.session_key,
+            target=target.strip(),
             wake_when=wake_when,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,
@@ -41,29 +63,114 @@ def open_wait(
             armed_at=now,
             changed_at=now,
             deadline_at=now + timedelta(seconds=timeout_seconds),
+            start=sighting.start,
+            home=shell.home,
         )
-        shell.commit(waits.open_(wait, facts, now))
+        shell.commit(waits.open_(wait, facts, caller, now))
         return wait
 
-    return shell.decide(task_id or "", once)
+    return Armed(wait=shell.decide(task_id or "", once), sighting=sighting)
 
 
-def end_wait(shell: Shell, wait_id: str, outcome: WaitOutcome) -> bool:
-    """End a wait; False: it had ended before, and nothing was changed.
+def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed:
+    """Watch a wait once more, whatever became of it.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+        TaskEnded: Its task has ended.
+        TaskmemError: What `Watching.sight` refuses.
+    """
+    before = shell.store.read_wait(wait_id)
+    if before.task_id:
+        _refuse_early(shell, before.task_id)
+    target = targets.parse(before.target)
+    sighting = shell.watching.sight(target, wish.wake_when or before.wake_when)
+    behind = shell.watching.end(target) if waits.reads_on(before, wish) else None
+
+    def decided(facts: WaitFacts) -> Armed:
+        now = shell.clock.now()
+        ours = facts.wait.home in (None, shell.home)
+        kept = facts.wait.start if ours else None
+        start = behind or kept or sighting.start
+        change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
+        shell.commit(change)
+        return Armed(wait=change.waits[0], sighting=sighting, was=facts.wait)
+
+    return _on(shell, wait_id, decided)
+
+
+def cancel(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wait:
+    """Cancel a wait and return how it stood before.
 
     Raises:
         WaitNotFound: No wait has that id.
     """
-    first = shell.store.read_wait(wait_id)
 
-    def once() -> bool:
-        wait = shell.store.read_wait(wait_id)
-        facts = shell.store.read_task(wait.task_id) if wait.task_id else None
+    def decided(facts: WaitFacts) -> Wait:
+        shell.commit(waits.cancel(facts, reason, caller, shell.clock.now()))
+        return facts.wait
+
+    return _on(shell, wait_id, decided)
+
+
+def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) -> bool:
+    """End the round of a wait that was watched.
+
+    Returns False, and changes nothing, when that round had ended before.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+    """
+
+    def decided(facts: WaitFacts) -> bool:
+        if facts.wait.round != watched.round:
+            return False
         now = shell.clock.now()
-        change = waits.end(
-            wait, facts, outcome, wake_id=shell.new_id("wake", now), now=now
+        outcome = WaitOutcome(
+            status=status,
+            observation=observation,
+            elapsed_seconds=max(0.0, (now - facts.wait.armed_at).total_seconds()),
         )
+        change = waits.end(facts, outcome, wake_id=shell.new_id("wake", now), now=now)
         shell.commit(change)
         return not change.empty
+
+    return _on(shell, watched.wait_id, decided)
+
+
+def watched_here(shell: Shell) -> list[Wait]:
+    """Return the open waits of this home, oldest first."""
+    every = shell.store.list_waits(WaitStatus.WATCHING, None, MOST)
+    return [wait for wait in reversed(every) if wait.home in (None, shell.home)]
+
+
+def postpone(shell: Shell, seconds: float) -> None:
+    """Hold the clock of every open wait: the wall's jumped, and no time passed."""
+
+    def moved(facts: WaitFacts) -> None:
+        if facts.wait.status is WaitStatus.WATCHING:
+            shell.commit(Change(waits=(waits.postponed(facts.wait, seconds),)))
+
+    for wait in watched_here(shell):
+        _on(shell, wait.wait_id, moved)
+
+
+def _refuse_early(shell: Shell, task_id: str) -> None:
+    """Refuse what the commit would refuse, before anything is watched for it."""
+    waits.require_open(shell.store.read_task(task_id))
+
+
+def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
+    """Read a wait with all that hangs on it, and decide, in its task's turn."""
+    first = shell.store.read_wait(wait_id)
+
+    def once() -> T:
+        wait = shell.store.read_wait(wait_id)
+        facts = WaitFacts(
+            wait=wait,
+            task=shell.store.read_task(wait.task_id) if wait.task_id else None,
+            wakes=() if wait.task_id else (*shell.store.wakes_of_wait(wait_id),),
+        )
+        return decided(facts)
 
     return shell.decide(first.task_id or wait_id, once)

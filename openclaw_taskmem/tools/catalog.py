@@ -18,11 +18,11 @@ from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import recall, tasks
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.tools import arguments, forms
+from openclaw_taskmem.tools import arguments, forms, waits
+from openclaw_taskmem.tools.answer import Answer
 from taskmem_hookspecs import Task
 from taskmem_hookspecs.errors import UnknownTool
 
-Answer = dict[str, JsonValue]
 F = TypeVar("F", bound=forms.Form)
 
 
@@ -285,6 +285,28 @@ TOOLS: Final = (
         "What am I working on? Tasks with their ids, the latest first.",
         forms.TaskList,
         _list,
+    ),
+    Tool(
+        "smart_wait",
+        "Hand over waiting: end your turn, and you are woken when the condition "
+        "holds, time is up, or what is watched is gone. For a command that takes "
+        "long, start it as `taskmem run --name NAME -- CMD` in the background and wait "
+        "on pty:NAME. Never sleep or poll yourself.",
+        forms.SmartWait,
+        waits.smart_wait,
+    ),
+    Tool(
+        "wait_update",
+        "Send a wait back to waiting: with a finer condition, more time, or as it "
+        "was. Also after it woke you, timed out or was cancelled.",
+        forms.WaitUpdate,
+        waits.wait_update,
+    ),
+    Tool(
+        "wait_cancel",
+        "Stop a wait that is no longer needed.",
+        forms.WaitCancel,
+        waits.wait_cancel,
     ),
     Tool(
         "memory_recall",

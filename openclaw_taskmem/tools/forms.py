@@ -30,7 +30,10 @@ TEXT_BYTES: Final = 64 * KIB
 NAME_CHARS: Final = 200
 STEPS: Final = 200
 STEP_CHARS: Final = 500
+CONDITION_CHARS: Final = 2000
 LISTED: Final = 100
+LONGEST_WAIT: Final = 30 * 86_400
+"""Seconds that a wait may last, and that may lie between two looks."""
 SAID: Final = 3
 """Faults that one refusal names."""
 NOTHING: Final = "Nothing was written."
@@ -70,7 +73,15 @@ StepText = Annotated[
     Field(max_length=STEP_CHARS),
 ]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
+TargetText = Annotated[str, AfterValidator(_not_blank), Field(max_length=5000)]
 Id = Annotated[str, AfterValidator(_not_blank), Field(max_length=200)]
+Condition = Annotated[
+    str,
+    AfterValidator(_not_blank),
+    AfterValidator(_trimmed),
+    Field(max_length=CONDITION_CHARS),
+]
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 Numbers = Annotated[list[int], Field(max_length=STEPS)]
 
 
@@ -163,6 +174,47 @@ class TaskList(Form):
     limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
 
 
+class SmartWait(Form):
+    """Arguments of `smart_wait`."""
+
+    target: Annotated[
+        TargetText,
+        Field(
+            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen"
+        ),
+    ]
+    wake_when: Annotated[
+        Condition,
+        Field(
+            description="The condition in plain words; quote text to wait for: "
+            '"Build finished" appears, or the command fails.'
+        ),
+    ]
+    timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
+    task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
+    poll_interval: Annotated[
+        Seconds, Field(description="Longest seconds between looks.")
+    ] = 2.0
+
+
+class WaitUpdate(Form):
+    """Arguments of `wait_update`."""
+
+    wait_id: Id
+    wake_when: Annotated[Condition | None, Field(description="New condition.")] = None
+    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = (
+        None
+    )
+    message: Annotated[Text | None, Field(description="Why, for its history.")] = None
+
+
+class WaitCancel(Form):
+    """Arguments of `wait_cancel`."""
+
+    wait_id: Id
+    reason: Annotated[Text | None, Field(description="Why.")] = None
+
+
 class MemoryRecall(Form):
     """Arguments of `memory_recall`."""
 
@@ -199,6 +251,8 @@ def _sentence(item: ErrorDetails) -> str:
         "too_short": "must not be empty",
         "greater_than_equal": f"must be at least {limits.get('ge')}",
         "less_than_equal": f"must be at most {limits.get('le')}",
+        "greater_than": f"must be more than {limits.get('gt')}",
+        "finite_number": "must be a finite number",
     }.get(kind)
     if kind in ("too_long", "string_too_long"):
         unit = "characters" if isinstance(given, str) else "entries"

@@ -10,6 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import epoch, iso_millis
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -45,12 +46,27 @@ def counts(shell: Shell) -> View:
     }
 
 
-def show(shell: Shell, task_id: str) -> View:
-    """Return a task with all that hangs on it.
+def show(shell: Shell, any_id: str) -> View:
+    """Return a task, or a wait, with all that hangs on it.
 
     Raises:
         TaskNotFound: No task has that id.
+        WaitNotFound: No wait has that id.
     """
+    if any_id.startswith("wait_"):
+        return _show_wait(shell, any_id)
+    return _show_task(shell, any_id)
+
+
+def _show_wait(shell: Shell, wait_id: str) -> View:
+    wait = shell.store.read_wait(wait_id)
+    return {
+        **_wait(shell, wait),
+        "history": [_event(e) for e in shell.store.wait_events(wait_id, MOST)],
+    }
+
+
+def _show_task(shell: Shell, task_id: str) -> View:
     task = shell.store.read_task(task_id).task
     waits = shell.store.list_waits(None, task_id, MOST)
     wakes = shell.store.list_wakes(None, task_id, MOST)
@@ -63,7 +79,7 @@ def show(shell: Shell, task_id: str) -> View:
         ],
         "messages": [_message(m) for m in shell.store.read_thread(task_id)],
         "revisions": [_revision(r) for r in shell.store.read_revisions(task_id)],
-        "waits": [_wait(wait) for wait in waits],
+        "waits": [_wait(shell, wait) for wait in waits],
         "wakes": [_wake(wake) for wake in wakes],
         "metadata": {
             **dict(task.metadata),
@@ -77,7 +93,8 @@ def show(shell: Shell, task_id: str) -> View:
 def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open waits, newest first; with `all` the ended ones too."""
     status = None if params.get("all") else WaitStatus.WATCHING
-    return [_wait(w) for w in shell.store.list_waits(status, None, _limit(params))]
+    found = shell.store.list_waits(status, None, _limit(params))
+    return [_wait(shell, wait) for wait in found]
 
 
 def wakes(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
@@ -153,7 +170,11 @@ def _revision(revision: PlanRevision) -> View:
     }
 
 
-def _wait(wait: Wait) -> View:
+def _wait(shell: Shell, wait: Wait) -> View:
+    seen = wait.last_observation
+    if wait.status is WaitStatus.WATCHING:
+        now = shell.watching.observation(wait.wait_id)
+        seen = scrub(now) if now else seen
     return {
         "wait_id": wait.wait_id,
         "status": wait.status,
@@ -163,10 +184,12 @@ def _wait(wait: Wait) -> View:
         "session_key": wait.session_key,
         "timeout": wait.timeout_seconds,
         "poll_interval": wait.poll_seconds,
+        "round": wait.round,
         "created_at": iso_millis(wait.created_at),
+        "armed_at": iso_millis(wait.armed_at),
         "deadline_at": iso_millis(wait.deadline_at),
         "ended_at": iso_millis(wait.ended_at),
-        "last_observation": wait.last_observation,
+        "last_observation": seen,
     }
 
 

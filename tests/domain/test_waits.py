@@ -1,22 +1,29 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain import waits
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from taskmem_hookspecs import (
+    Change,
     Linkage,
     TaskFacts,
     TaskStatus,
+    Wait,
     WaitOutcome,
     WaitStatus,
     WakeCause,
+    WakeState,
 )
 from taskmem_hookspecs.errors import TaskEnded
-from taskmem_hookspecs.testing import a_task, a_wait
+from taskmem_hookspecs.testing import a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
+AGENT = Caller()
 NOW = DAWN + timedelta(seconds=47)
 
 
@@ -40,7 +47,7 @@ def test_linkage_is_derived_from_the_wait_rows() -> None:
 
 
 def test_opening_a_wait_links_it_to_its_task_and_touches_the_task() -> None:
-    change = waits.open_(a_wait(changed_at=NOW), TaskFacts(task=a_task()), NOW)
+    change = waits.open_(a_wait(changed_at=NOW), TaskFacts(task=a_task()), AGENT, NOW)
 
     (task,) = change.tasks
     assert task.linkage.active_wait_ids == ("wait_1",)
@@ -52,7 +59,7 @@ def test_an_ended_task_takes_no_new_wait() -> None:
     facts = TaskFacts(task=a_task(status=TaskStatus.COMPLETED))
 
     with pytest.raises(TaskEnded, match="nothing can be waited for"):
-        waits.open_(a_wait(), facts, NOW)
+        waits.open_(a_wait(), facts, AGENT, NOW)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,9 @@ def test_an_ended_task_takes_no_new_wait() -> None:
 def test_an_ending_posts_one_message_and_owes_one_wake(status: WaitStatus) -> None:
     facts = TaskFacts(task=a_task(session_key="s"), waits=(a_wait(),))
 
-    change = waits.end(a_wait(), facts, outcome(status), wake_id="w", now=NOW)
+    change = waits.end(
+        WaitFacts(wait=a_wait(), task=facts), outcome(status), wake_id="w", now=NOW
+    )
 
     (task,), (message,), (wake,) = change.tasks, change.messages, change.wakes
     assert task.linkage == Linkage(
@@ -75,22 +84,135 @@ def test_an_ending_posts_one_message_and_owes_one_wake(status: WaitStatus) -> No
 
 
 def test_a_cancelled_wait_owes_no_wake() -> None:
-    facts = TaskFacts(task=a_task(), waits=(a_wait(),))
+    facts = WaitFacts(wait=a_wait(), task=TaskFacts(task=a_task(), waits=(a_wait(),)))
 
-    change = waits.end(
-        a_wait(), facts, outcome(WaitStatus.CANCELLED), wake_id="w", now=NOW
-    )
+    change = waits.cancel(facts, "found it elsewhere", AGENT, NOW)
 
     assert change.wakes == ()
-    assert len(change.messages) == 1
+    (message,) = change.messages
+    assert message.content.startswith("smart_wait cancelled (wait_1): found it")
+    assert change.waits[0].status is WaitStatus.CANCELLED
+    assert change.tasks[0].linkage.active_wait_ids == ()
 
 
 def test_an_ended_wait_does_not_end_twice() -> None:
-    ended = a_wait(status=WaitStatus.TIMEOUT, ended_at=DAWN)
+    ended = WaitFacts(wait=a_wait(status=WaitStatus.TIMEOUT, ended_at=DAWN))
 
-    change = waits.end(ended, None, outcome(WaitStatus.RESOLVED), wake_id="w", now=NOW)
+    change = waits.end(ended, outcome(WaitStatus.RESOLVED), wake_id="w", now=NOW)
 
     assert change.empty
+
+
+def test_cancelling_an_ended_wait_only_answers_its_wake() -> None:
+    wake = a_wake(wait_id="wait_1", cause="wait", state="sent", sent_at=DAWN)
+    ended = a_wait(status=WaitStatus.RESOLVED, ended_at=DAWN)
+
+    change = waits.cancel(WaitFacts(wait=ended, wakes=(wake,)), None, AGENT, NOW)
+
+    assert change.waits == change.messages == ()
+    assert [w.state for w in change.wakes] == [WakeState.ACKNOWLEDGED]
+
+
+# --- armed again --------------------------------------------------------------
+
+
+def rearmed(wait: Wait, facts: TaskFacts | None = None, **wish: Any) -> Change:
+    return waits.rearm(
+        WaitFacts(wait=wait, task=facts),
+        Refinement(**wish),
+        AGENT,
+        start="7",
+        home="home_1",
+        now=NOW,
+    )
+
+
+def test_arming_again_starts_the_clock_anew_and_keeps_the_link() -> None:
+    ended = a_wait(
+        task_id="task_1",
+        status=WaitStatus.TIMEOUT,
+        ended_at=DAWN,
+        timeout_seconds=60,
+        start="3",
+    )
+    facts = TaskFacts(task=a_task(), waits=(ended,))
+
+    change = rearmed(ended, facts, wake_when="the table is there", note="too early")
+
+    (wait,), (event,) = change.waits, change.events
+    assert wait.status is WaitStatus.WATCHING
+    assert wait.wake_when == "the table is there"
+    assert (wait.round, wait.task_id, wait.start) == (2, "task_1", "7")
+    assert (wait.armed_at, wait.ended_at) == (NOW, None)
+    assert wait.deadline_at == NOW + timedelta(seconds=60)
+    assert change.tasks[0].linkage.active_wait_ids == ("wait_1",)
+    assert event.kind == "wait_updated"
+    assert event.data["note"] == "too early"
+    assert event.data["was"] == "timeout"
+
+
+def test_with_the_id_alone_a_wait_is_armed_as_it_was() -> None:
+    before = a_wait(status=WaitStatus.CANCELLED, ended_at=DAWN)
+
+    (wait,) = rearmed(before).waits
+
+    assert (wait.wake_when, wait.timeout_seconds) == (
+        before.wake_when,
+        before.timeout_seconds,
+    )
+
+
+def test_arming_again_is_refused_when_the_task_has_ended() -> None:
+    ended = TaskFacts(task=a_task(status=TaskStatus.FAILED), waits=(a_wait(),))
+
+    with pytest.raises(TaskEnded, match="nothing can be waited for"):
+        rearmed(a_wait(), ended)
+
+
+@pytest.mark.parametrize(
+    ("state", "becomes"),
+    [(WakeState.SENT, WakeState.ACKNOWLEDGED), (WakeState.DUE, WakeState.SUPERSEDED)],
+)
+def test_arming_again_answers_the_wake_of_the_last_ending(
+    state: WakeState, becomes: WakeState
+) -> None:
+    ended = a_wait(task_id="task_1", status=WaitStatus.RESOLVED, ended_at=DAWN)
+    mine = a_wake(wait_id="wait_1", cause="wait", state=state)
+    other = a_wake(
+        wake_id="wake_2", key="wait:wait_2:1", wait_id="wait_2", cause="wait"
+    )
+    facts = TaskFacts(task=a_task(), waits=(ended,), wakes=(mine, other))
+
+    change = rearmed(ended, facts)
+
+    assert [(w.wake_id, w.state) for w in change.wakes] == [(mine.wake_id, becomes)]
+
+
+@pytest.mark.parametrize(
+    ("status", "wake_when", "anew"),
+    [
+        (WaitStatus.RESOLVED, None, True),
+        (WaitStatus.RESOLVED, "the build finishes", True),
+        (WaitStatus.RESOLVED, "something finer", False),
+        (WaitStatus.TIMEOUT, None, False),
+        (WaitStatus.WATCHING, None, False),
+    ],
+)
+def test_what_resolved_a_wait_does_not_resolve_the_same_wait_again(
+    status: WaitStatus, wake_when: str | None, *, anew: bool
+) -> None:
+    wait = a_wait(status=status, wake_when="the build finishes")
+
+    assert waits.reads_on(wait, Refinement(wake_when=wake_when)) is anew
+
+
+def test_a_clock_that_stood_still_leaves_the_time_that_is_left() -> None:
+    wait = a_wait()
+
+    later = waits.postponed(wait, 3600)
+
+    assert later.deadline_at - wait.deadline_at == timedelta(hours=1)
+    assert later.armed_at - wait.armed_at == timedelta(hours=1)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from taskmem_hookspecs import (
     Change,
     TaskStatus,
     TaskStore,
+    Wait,
     WaitStatus,
     WakeCause,
     WakeState,
@@ -51,6 +52,8 @@ class Mortal:
     def __init__(self, store: TaskStore) -> None:
         self._store = store
         self.fate: str | None = None
+        self.endings: Counter[tuple[str, int]] = Counter()
+        """How often each round of each wait was ended."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -60,8 +63,19 @@ class Mortal:
         if fate == "before":
             raise Crash
         self._store.commit(change)
+        for wait in change.waits:
+            if wait.ended_at is not None:
+                self.endings[wait.wait_id, wait.round] += 1
+        self._linkage_is_true(change)
         if fate == "after":
             raise Crash
+
+    def _linkage_is_true(self, change: Change) -> None:
+        """What a task says of its waits is true at every commit."""
+        for task_id in {w.task_id for w in change.waits if w.task_id}:
+            facts = self._store.read_task(task_id)
+            open_ = [w.wait_id for w in facts.waits if w.status == "watching"]
+            assert list(facts.task.linkage.active_wait_ids) == open_
 
 
 class Engine(RuleBasedStateMachine):
@@ -143,13 +157,39 @@ class Engine(RuleBasedStateMachine):
         status=st.sampled_from(ENDINGS),
         fate=st.sampled_from([None, "before", "after"]),
     )
-    def end_wait(self, wait: Any, status: WaitStatus, fate: str | None) -> None:
+    def end_wait(self, wait: Wait, status: WaitStatus, fate: str | None) -> None:
+        """Somebody who watches ends the round that was armed first."""
+        before = self.store.read_wait(wait.wait_id)
         self.store.fate = fate
         try:
-            self.world.end_wait(wait, status)
+            ended = self.world.end_wait(wait, status)
         except Crash:
             self.restart()
+        else:
+            open_ = before.status is WaitStatus.WATCHING
+            assert ended is (open_ and before.round == wait.round)
         self.store.fate = None
+
+    @rule(target=waits_, wait=waits_, wake_when=st.sampled_from([None, "finer"]))
+    def send_back(self, wait: Wait, wake_when: str | None) -> Any:
+        before = self.store.read_wait(wait.wait_id)
+        given = {"wake_when": wake_when} if wake_when else {}
+        try:
+            self.world.call("wait_update", wait_id=wait.wait_id, **given)
+        except TaskEnded:
+            assert self.world.task(wait.task_id or "").status.terminal
+            return multiple()
+        after = self.store.read_wait(wait.wait_id)
+        assert (after.status, after.round) == (WaitStatus.WATCHING, before.round + 1)
+        return after
+
+    @rule(wait=waits_)
+    def cancel_wait(self, wait: Wait) -> None:
+        before = self.store.read_wait(wait.wait_id)
+        self.world.call("wait_cancel", wait_id=wait.wait_id)
+        after = self.store.read_wait(wait.wait_id)
+        open_ = before.status is WaitStatus.WATCHING
+        assert after.status is (WaitStatus.CANCELLED if open_ else before.status)
 
     @rule(seconds=st.sampled_from([1, 59, 299, 300, 901, 5000, 90_000]))
     def time_passes(self, seconds: int) -> None:
@@ -235,18 +275,22 @@ class Engine(RuleBasedStateMachine):
             assert task.message_count == len(thread)
 
     @invariant()
-    def each_ended_wait_owes_one_wake_and_has_one_message(self) -> None:
+    def no_round_of_a_wait_ends_twice(self) -> None:
+        assert set(self.store.endings.values()) <= {1}
+
+    @invariant()
+    def each_ending_owes_one_wake_and_has_one_message(self) -> None:
+        rounds = Counter(wait_id for wait_id, _ in self.store.endings)
         owed = Counter(w.wait_id for w in self.world.wakes() if w.wait_id)
-        ended = self.world.store.list_waits(None, None, 1000)
-        for wait in ended:
-            silent = wait.status in (WaitStatus.WATCHING, WaitStatus.CANCELLED)
-            assert owed[wait.wait_id] == (0 if silent else 1)
+        for wait in self.world.store.list_waits(None, None, 1000):
             told = [
-                m
+                m.content
                 for m in self.world.store.read_thread(wait.task_id or "")
                 if m.msg_type == "wait" and wait.wait_id in m.content
             ]
-            assert len(told) == (0 if wait.status is WaitStatus.WATCHING else 1)
+            assert len(told) == rounds[wait.wait_id]
+            silent = sum("smart_wait cancelled" in line for line in told)
+            assert owed[wait.wait_id] == len(told) - silent
 
     @invariant()
     def nobody_who_rests_or_waits_has_a_look_coming(self) -> None:

@@ -13,13 +13,14 @@ from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
 from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.watching import Sighting, Watching
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
+    Target,
     Task,
     TaskStore,
     Wait,
-    WaitOutcome,
     WaitStatus,
     Wake,
     WakeState,
@@ -29,6 +30,23 @@ from taskmem_hookspecs.testing import FakeClock, MemoryStore
 AGENT = Caller()
 PERSON = Caller(person=True)
 PLAN = ["Build the image", "Push it", "Run it", "Verify the site"]
+
+
+class Sights:
+    """Plays `Watching`: every target is there, and whatever is asked can be judged."""
+
+    def __init__(self) -> None:
+        self.start = "0"
+        """The place from which the next wait reads."""
+
+    def sight(self, target: Target, wake_when: str) -> Sighting:
+        return Sighting(start=self.start, judges=("stand-in",))
+
+    def end(self, target: Target) -> str:
+        return "end"
+
+    def observation(self, wait_id: str) -> str | None:
+        return None
 
 
 class World:
@@ -41,6 +59,7 @@ class World:
         *,
         stuck: StuckPolicy | None = None,
         plugins: Sequence[tuple[str, Any]] = (),
+        watching: Watching | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or FakeClock()
@@ -53,6 +72,8 @@ class World:
             stuck=stuck or StuckPolicy(),
             outbox=OutboxPolicy(),
             new_id=self._id,
+            watching=watching or Sights(),
+            home="home_1",
         )
 
     def _id(self, kind: str, _now: datetime) -> str:
@@ -82,8 +103,8 @@ class World:
             timeout_seconds=timeout,
             poll_seconds=2.0,
             task_id=task_id,
-            session_key=None,
-        )
+            caller=AGENT,
+        ).wait
 
     def end_wait(
         self,
@@ -91,10 +112,7 @@ class World:
         status: WaitStatus = WaitStatus.RESOLVED,
         observation: str = "Build finished.",
     ) -> bool:
-        outcome = WaitOutcome(
-            status=status, observation=observation, elapsed_seconds=47.4
-        )
-        return waits.end_wait(self.shell, wait.wait_id, outcome)
+        return waits.end_wait(self.shell, wait, status, observation)
 
     # --- the daemon -------------------------------------------------------------
 

@@ -1,0 +1,81 @@
+"""What the words of several judges on one wait come to. Source: requirement B8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskmem_hookspecs import Met, Ruling, Value
+
+LONGEST_REST: Final = 30.0
+"""Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
+
+
+class Heard(Value):
+    """What came of asking one judge."""
+
+    judge: str
+    ruling: Ruling | None = None
+    """None: it could not be asked."""
+    trouble: str | None = None
+    """Why it could not; None: it answered."""
+    gone: str | None = None
+    """Why nothing will come any more after what it answered; None: more may."""
+    again: float | None = None
+    """Seconds after which to ask it again anyway; None: when something changes."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether nobody else need be asked."""
+        return self.ruling is not None and self.ruling.met is not Met.UNSURE
+
+
+class Finding(Value):
+    """Where a wait stands after one look."""
+
+    met: bool
+    """Whether the condition holds."""
+    lost: bool
+    """Whether it never will: the target is gone, and no judge says that this was it."""
+    observation: str
+    again: float | None
+    """Seconds after which to look again anyway; None: when something changes."""
+
+
+def rest_after(failures: int) -> float:
+    """Return for how many seconds a judge rests after so many failures in a row."""
+    return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
+
+
+def find(heard: Sequence[Heard]) -> Finding:
+    """Return what the judges' words, in the order they were asked, come to.
+
+    A condition holds only on a judge's word. A target that is gone loses the wait
+    once everybody who was asked has answered to its end; a judge in trouble is
+    waited for, unless another one was sure.
+    """
+    sure = next((each for each in heard if each.sure), None)
+    deciding = sure or next((e for e in reversed(heard) if e.ruling), None)
+    troubled = [each for each in heard if each.trouble]
+    ruling = deciding.ruling if deciding else None
+    gone = deciding.gone if deciding else None
+    again = [each.again for each in heard if each.again is not None]
+    met = ruling is not None and ruling.met is Met.YES
+    words = (
+        [ruling.observation.strip()] if ruling and ruling.observation.strip() else []
+    )
+    lost = bool(gone) and not met and (sure is not None or not troubled)
+    if lost:
+        words.insert(0, str(gone))
+    elif not met:
+        words += [f"{each.judge} is in trouble: {each.trouble}" for each in troubled]
+    return Finding(
+        met=met,
+        lost=lost,
+        observation=" ".join(_ended(part) for part in words) or "Nothing was seen yet.",
+        again=min(again, default=None),
+    )
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."

@@ -1,0 +1,39 @@
+"""What can be watched, as an agent writes it: `pty:NAME`, `window:TITLE`, `screen`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.domain.texts import quoted
+from taskmem_hookspecs import InvalidArguments, Target
+
+LONGEST: Final = 4096
+"""Bytes of a target's name; no path is longer."""
+
+_NAMED: Final = ("pty", "window")
+_FORMS: Final = (
+    "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
+    "pty:file:/absolute/path, window:TITLE, window:0xID, or screen"
+)
+
+
+def parse(text: str) -> Target:
+    """Return the target that a text names. Source: seed 001 tool 4.
+
+    Raises:
+        InvalidArguments: It names none; the sentence shows the forms.
+    """
+    scheme, colon, name = (part.strip() for part in text.strip().partition(":"))
+    scheme = scheme.lower()
+    if scheme == "screen" and not name:
+        return Target(scheme=scheme, name="")
+    if scheme in _NAMED and colon and name and name.isprintable():
+        if len(name.encode()) > LONGEST:
+            raise InvalidArguments(
+                f"The target has more than {LONGEST:,} bytes, and nothing has such a "
+                "name. Nothing was written."
+            )
+        return Target(scheme=scheme, name=name)
+    raise InvalidArguments(
+        f"{quoted(text, 80)} is no target. {_FORMS}. Nothing was written."
+    )

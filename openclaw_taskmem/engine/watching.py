@@ -1,0 +1,64 @@
+"""What a use case asks of those who watch, and nothing of how they do it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from taskmem_hookspecs import Target, Value
+from taskmem_hookspecs.errors import NoProvider
+
+
+class Sighting(Value):
+    """What there is to watch, before a wait is made."""
+
+    start: str
+    """The place from which a wait that is made now reads."""
+    tail: str | None = None
+    """What a person would see there now; None: it has no text."""
+    judges: tuple[str, ...] = ()
+    """Who will judge, in the order in which they are asked."""
+
+
+class Watching(Protocol):
+    """Those who watch; called from the threads of calls."""
+
+    def sight(self, target: Target, wake_when: str) -> Sighting:
+        """Look whether a target is there, and whether anyone can judge a condition.
+
+        Raises:
+            TargetNotFound: It is not there; the sentence names what is.
+            InvalidArguments: No target of its kind can have such a name.
+            NoProvider: Nothing here can watch such a target.
+            ConditionUnclear: No judge could tell; the sentence says what would help.
+        """
+        ...
+
+    def end(self, target: Target) -> str:
+        """Return the place behind all that is on a target now.
+
+        Raises:
+            TaskmemError: As `sight`.
+        """
+        ...
+
+    def observation(self, wait_id: str) -> str | None:
+        """Return what was last seen of a wait that is watched; None: nothing yet."""
+        ...
+
+
+class Nobody:
+    """Plays `Watching` where no daemon runs."""
+
+    def sight(self, target: Target, wake_when: str) -> Sighting:
+        """Refuse: what nobody watches would be waited for in vain."""
+        del wake_when
+        raise NoProvider(f"Nobody watches {target} here; start a daemon.")
+
+    def end(self, target: Target) -> str:
+        """Refuse likewise."""
+        raise NoProvider(f"Nobody watches {target} here; start a daemon.")
+
+    def observation(self, wait_id: str) -> str | None:
+        """Return None: nobody looks."""
+        del wait_id
+        return None

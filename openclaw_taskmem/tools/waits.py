@@ -1,0 +1,111 @@
+"""The tools on waits: hand one over, send it back, call it off. Source: seed 001."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import clip, one_line, plain
+from openclaw_taskmem.domain.waits import Refinement
+from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.waits import Armed
+from openclaw_taskmem.tools import forms
+from openclaw_taskmem.tools.answer import Answer
+from taskmem_hookspecs import Wait, WaitStatus
+
+SHOWN_LINES: Final = 3
+"""Lines of the target that an answer shows."""
+_LINE_BYTES: Final = 200
+
+
+def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
+    """Start a wait and say what is watched."""
+    armed = waits.open_wait(
+        shell,
+        target=form.target,
+        wake_when=form.wake_when,
+        timeout_seconds=form.timeout,
+        poll_seconds=form.poll_interval,
+        task_id=form.task_id,
+        caller=caller,
+    )
+    wait = armed.wait
+    return {
+        "wait_id": wait.wait_id,
+        "status": wait.status,
+        "target": wait.target,
+        "message": (
+            f"Monitoring. I'll wake you when: {_condition(wait)} "
+            f"Timeout: {wait.timeout_seconds:.10g}s. End your turn now. {_seen(armed)}"
+        ).strip(),
+    }
+
+
+def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
+    """Arm a wait again and say how it stood."""
+    wish = Refinement(
+        wake_when=form.wake_when, timeout_seconds=form.timeout, note=form.message
+    )
+    armed = waits.rearm(shell, form.wait_id, wish, caller)
+    wait = armed.wait
+    return {
+        "wait_id": wait.wait_id,
+        "status": wait.status,
+        "target": wait.target,
+        "message": (
+            f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
+            f"New timeout: {wait.timeout_seconds:.10g}s. {_seen(armed)}"
+        ).strip(),
+    }
+
+
+def wait_cancel(shell: Shell, form: forms.WaitCancel, caller: Caller) -> Answer:
+    """Cancel a wait; one that has ended stays as it is."""
+    before = waits.cancel(shell, form.wait_id, form.reason, caller)
+    if before.status is not WaitStatus.WATCHING:
+        return {
+            "wait_id": before.wait_id,
+            "status": before.status,
+            "message": (
+                f"Nothing to cancel: the wait had ended as {before.status} already"
+                f"{_ending(before)}"
+            ),
+        }
+    reason = f" Reason: {one_line(form.reason)}" if form.reason else ""
+    return {
+        "wait_id": before.wait_id,
+        "status": WaitStatus.CANCELLED,
+        "message": f"Wait cancelled.{reason}",
+    }
+
+
+def _condition(wait: Wait) -> str:
+    words = clip(one_line(wait.wake_when), 500)
+    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
+
+
+def _was(armed: Armed) -> str:
+    was = armed.was
+    if was is None or was.status is WaitStatus.WATCHING:
+        return ""
+    return f"; it had ended as {was.status}{_ending(was)[:-1]}"
+
+
+def _ending(wait: Wait) -> str:
+    seen = clip(plain(wait.last_observation or ""), 300)
+    return f": {seen.rstrip('.')}." if seen else "."
+
+
+def _seen(armed: Armed) -> str:
+    """Show the last lines of what is watched: data, and clearly so."""
+    lines = [
+        clip(plain(line), _LINE_BYTES)
+        for line in scrub(armed.sighting.tail or "").splitlines()
+        if line.strip()
+    ]
+    if not lines:
+        return ""
+    shown = " ⏎ ".join(lines[-SHOWN_LINES:])
+    return f"Last lines there now: {shown}"

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.judging import Heard, find, rest_after
+from taskmem_hookspecs import Met, Ruling
+
+
+def heard(met: Met | None, seen: str = "85%", **fields: Any) -> Heard:
+    ruling = None if met is None else Ruling(met=met, observation=seen)
+    return Heard(judge="rules", ruling=ruling, **fields)
+
+
+def trouble(said: str = "no answer within 20 s") -> Heard:
+    return Heard(judge="model", trouble=said, again=2.0)
+
+
+def test_a_condition_holds_on_a_judges_word_alone() -> None:
+    assert find([heard(Met.UNSURE), heard(Met.YES, "Done")]).met
+    assert not find([heard(Met.UNSURE), heard(Met.NO)]).met
+    assert not find([trouble()]).met
+    assert not find([]).met
+
+
+def test_trouble_is_told_beside_what_was_seen() -> None:
+    found = find([heard(Met.UNSURE, "Last line: 85%"), trouble()])
+
+    assert found.observation == (
+        "Last line: 85%. model is in trouble: no answer within 20 s."
+    )
+    assert found.again == 2.0
+
+
+def test_a_target_that_is_gone_loses_the_wait() -> None:
+    found = find([heard(Met.NO, "Last line: 85%", gone="The command ended.")])
+
+    assert (found.met, found.lost) == (False, True)
+    assert found.observation == "The command ended. Last line: 85%."
+
+
+def test_a_target_that_is_gone_may_be_what_was_waited_for() -> None:
+    found = find([heard(Met.YES, "It ended", gone="The command ended.")])
+
+    assert (found.met, found.lost) == (True, False)
+
+
+@pytest.mark.parametrize(("sure", "lost"), [(Met.UNSURE, False), (Met.NO, True)])
+def test_a_judge_in_trouble_is_waited_for_unless_another_is_sure(
+    sure: Met, *, lost: bool
+) -> None:
+    found = find([trouble(), heard(sure, gone="The command ended.")])
+
+    assert found.lost is lost
+
+
+def test_a_look_that_nobody_asked_for_comes_when_the_first_wants_it() -> None:
+    assert find([heard(Met.UNSURE, again=9.0), heard(Met.UNSURE, again=3.0)]).again == 3
+    assert find([heard(Met.NO)]).again is None
+
+
+def test_a_judge_that_fails_rests_longer_each_time_and_never_long() -> None:
+    assert [rest_after(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
+    assert rest_after(10_000) == 30
