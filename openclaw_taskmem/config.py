@@ -68,6 +68,8 @@ def load(environ: MutableMapping[str, str]) -> Settings:
         home = find_home(environ)
     except HomeRefused as refusal:
         raise SettingsInvalid(str(refusal)) from refusal
+    # Plug-ins find the home where everything else is found.
+    environ[f"{PREFIX}HOME"] = str(home.folder)
     known = {field.name for field in fields(Settings)} - {"home", "warnings"}
     unknown: list[str] = []
     for name, value in _file(home).items():

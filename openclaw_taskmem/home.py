@@ -50,6 +50,11 @@ class Home(NamedTuple):
         return self.folder / "config.toml"
 
     @property
+    def mark(self) -> Path:
+        """What tells this home from every other, wherever it is moved to."""
+        return self.folder / "home.id"
+
+    @property
     def database(self) -> Path:
         """The SQLite file that is used unless the settings name a database."""
         return self.folder / "taskmem.db"

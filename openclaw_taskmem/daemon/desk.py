@@ -12,17 +12,22 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.feeds import fed
+from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import quoted
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
+from openclaw_taskmem.tools.answer import Answer
 from taskmem_hookspecs import InvalidArguments
 from taskmem_hookspecs.errors import UnknownTool
 
 T = TypeVar("T")
 Params = Mapping[str, object]
 
+FOLLOW_SECONDS = 25.0
+"""How long one who follows the waits is kept without an answer."""
 THREADS = 8
 """Calls that run at once; more would only wait for the one writer."""
 
@@ -30,8 +35,9 @@ THREADS = 8
 class Desk:
     """Answers calls, each on a thread of the pool."""
 
-    def __init__(self, shell: Shell, settings: Settings) -> None:
+    def __init__(self, shell: Shell, settings: Settings, room: Watchroom) -> None:
         self._shell = shell
+        self._room = room
         self._settings = settings
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="call")
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
@@ -43,6 +49,7 @@ class Desk:
             "wakes": lambda params: views.wakes(shell, params),
             "events": lambda params: views.events(shell, params),
             "plugins": lambda _: views.plugins(shell),
+            "feed": self._feed,
         }
 
     async def apart(self, call: Callable[..., T], *values: Any) -> T:  # noqa: ANN401
@@ -60,6 +67,8 @@ class Desk:
         Raises:
             TaskmemError: It was refused.
         """
+        if method == "follow":
+            return await self._follow(params)
         handler = self._methods.get(method)
         if handler is None:
             raise UnknownTool(
@@ -68,13 +77,26 @@ class Desk:
             )
         return await self.apart(handler, params)
 
-    async def call_tool(self, name: str, given: dict[str, Any]) -> catalog.Answer:
+    async def call_tool(self, name: str, given: dict[str, Any]) -> Answer:
         """Answer an agent's call.
 
         Raises:
             TaskmemError: It was refused.
         """
         return await self.apart(catalog.call, self._shell, name, given, Caller())
+
+    async def _follow(self, params: Params) -> JsonValue:
+        """Answer with the waits once anything about them changed, or after a while."""
+        seen = params.get("seen")
+        if isinstance(seen, int):
+            await self._room.news.beyond(seen, FOLLOW_SECONDS)
+        told = self._room.news.told
+        found = await self.apart(views.waits, self._shell, {**params, "all": True})
+        return {"seen": told, "waits": found}
+
+    def _feed(self, params: Params) -> JsonValue:
+        self._room.feed(*fed(params))
+        return {"message": "Kept."}
 
     def _call(self, params: Params) -> JsonValue:
         name, given = params.get("tool"), params.get("arguments")

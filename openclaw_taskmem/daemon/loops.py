@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.engine import recover, sweep, tell, wakes
+from openclaw_taskmem.engine import recover, sweep, tell, waits, wakes
 from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
     TaskmemError,
@@ -142,6 +142,8 @@ class Loops:
         now = self._read_clocks()
         jumped = jump(self._seen, now)
         self._seen = now
+        if jumped:
+            await self._apart(waits.postpone, self._shell, jumped)
         if jumped > 0:
             threshold = self._shell.stuck.threshold_seconds
             held = now.monotonic + hold(jumped, threshold)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
 from openclaw_taskmem.tools import catalog
+from openclaw_taskmem.tools.answer import Answer
 from taskmem_hookspecs import TaskmemError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ INSTRUCTIONS: Final = (
     "JSON; go on with its suggested_next_action and report with task_update."
 )
 
-CallTool = Callable[[str, dict[str, Any]], Awaitable[catalog.Answer]]
+CallTool = Callable[[str, dict[str, Any]], Awaitable[Answer]]
 
 
 def load_sdk() -> None:

@@ -16,8 +16,10 @@ from openclaw_taskmem.daemon import mcp
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
+from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
@@ -30,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 """Between two looks whether the home is still there."""
+CATCH_UP_SECONDS = 3.0
+"""How long a start that takes up many waits has the processor for itself."""
 LAST_CALLS_SECONDS = 5.0
 """How long calls that run may take to end when the daemon stops."""
 
@@ -98,7 +102,10 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     store = seams.store(settings.database)
     loops: Loops | None = None
 
+    room = Watchroom(seams, clock, judge_seconds=settings.judge_timeout_seconds)
+
     def nudge(due: Due) -> None:
+        room.follow(due.waits)
         if loops is not None:
             loops.nudge(due)
 
@@ -111,9 +118,11 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
             cooldown_seconds=settings.stuck_cooldown_seconds,
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
+        watching=room,
+        home=identity(settings.home.mark),
         nudge=nudge,
     )
-    desk = Desk(shell, settings)
+    desk = Desk(shell, settings, room)
     door = Door(desk)
     loops = Loops(
         shell,
@@ -129,35 +138,52 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))
         await _until_done(
-            stop, door, loops, clock=clock, patience=settings.idle_exit_seconds
+            stop, door, loops, room, shell, patience=settings.idle_exit_seconds
         )
         watch.cancel()
     finally:
         shell.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
+        await room.close()
         desk.close()
         store.close()
         log.info("stopped")
 
 
 async def _until_done(
-    stop: asyncio.Event, door: Door, loops: Loops, *, clock: Clock, patience: float
+    stop: asyncio.Event,
+    door: Door,
+    loops: Loops,
+    room: Watchroom,
+    shell: Shell,
+    *,
+    patience: float,
 ) -> None:
     background = [
         asyncio.create_task(loops.run()),
-        asyncio.create_task(asyncio.to_thread(mcp.load_sdk)),
-        asyncio.create_task(_stop_when_idle(stop, door, loops, clock, patience)),
+        asyncio.create_task(room.run(shell)),
+        asyncio.create_task(_load_sdk(room)),
+        asyncio.create_task(_stop_when_idle(stop, door, loops, shell.clock, patience)),
     ]
-    running = background[0]
+    needed = background[:2]
     stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait((stopping, running), return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        await running
+    await asyncio.wait((stopping, *needed), return_when=asyncio.FIRST_COMPLETED)
+    for running in needed:
+        if running.done():
+            await running
     for task in (*background, stopping):
         task.cancel()
     for task in background:
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def _load_sdk(room: Watchroom) -> None:
+    """Load what speaks MCP before anyone asks, and after what is waited for."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CATCH_UP_SECONDS):
+            await room.caught_up()
+    await asyncio.to_thread(mcp.load_sdk)
 
 
 async def _stay_in_place(

@@ -1,0 +1,42 @@
+"""Output that comes over the socket, for a sensor that cannot see it itself."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from openclaw_taskmem.domain import targets
+from taskmem_hookspecs import InvalidArguments, Output, Target
+
+
+def fed(params: Mapping[str, object]) -> tuple[Target, Output]:
+    """Return which target a piece of output is for, and the piece.
+
+    Takes `target` as an agent writes it, and `text`, or `data` in base64; with
+    `exit_status` when the command ended.
+
+    Raises:
+        InvalidArguments: It is no such piece.
+    """
+    target, text, data, status = (
+        params.get(name) for name in ("target", "text", "data", "exit_status")
+    )
+    if not isinstance(target, str):
+        raise InvalidArguments("feed takes a target, such as pty:crisp-ridge.")
+    if status is not None and (isinstance(status, bool) or not isinstance(status, int)):
+        raise InvalidArguments("exit_status must be a whole number, or left out.")
+    return targets.parse(target), Output(data=_bytes(text, data), exit_status=status)
+
+
+def _bytes(text: object, data: object) -> bytes:
+    if isinstance(text, str):
+        return text.encode(errors="replace")
+    if isinstance(data, str):
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidArguments("data is no base64; send text instead.") from None
+    if text is None and data is None:
+        return b""
+    raise InvalidArguments("feed takes text, or data in base64.")

@@ -1,0 +1,156 @@
+"""The judges of one wait: asked in order, each alone, until one is sure.
+
+Each judge reads at its own place, so that one in trouble neither misses what the
+others read nor holds them up. Source: requirement B8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
+from openclaw_taskmem.seams import parts
+from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Ruling
+
+SOONEST: Final = 0.05
+"""Seconds; a judge that wants to be asked again sooner waits so long."""
+Look = Callable[[str], Awaitable[Frame]]
+"""Shows what there is since a place."""
+
+
+class Panel:
+    """Judges with their places, their patience and what they said last."""
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        lanes: Lanes,
+        clock: Clock,
+        *,
+        start: str,
+        seconds: float,
+    ) -> None:
+        """Take the judges; `seconds` is how long each may take for a ruling."""
+        self._seats = [_Seat(judge, start) for judge in judges]
+        self._lanes = lanes
+        self._clock = clock
+        self._seconds = seconds
+
+    async def hear(self, look: Look) -> Finding:
+        """Ask in order until one is sure, and return what came of it.
+
+        Raises:
+            LookFailed: There was nothing to show them.
+        """
+        heard: list[Heard] = []
+        for seat in self._seats:
+            heard.append(await self._ask(seat, look))
+            if heard[-1].sure:
+                break
+        return find(heard)
+
+    async def _ask(self, seat: _Seat, look: Look) -> Heard:
+        if seat.busy:
+            # Its last call was given up, and may not have noticed yet.
+            said = "it was still being asked when time was up"
+            return Heard(judge=seat.judge.name, trouble=said, again=None)
+        rest = seat.rests_until - self._clock.monotonic()
+        if rest > 0:
+            return Heard(judge=seat.judge.name, trouble=seat.trouble, again=rest)
+        frame = await look(seat.place)
+        if not self._wants(seat, frame):
+            return seat.heard(frame, self._clock.monotonic())
+        seat.busy = True
+        try:
+            ruling = await self._ruling(seat.judge, frame)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            seat.fail(error, self._seconds, self._clock.monotonic())
+            return Heard(
+                judge=seat.judge.name, trouble=seat.trouble, again=seat.last_rest
+            )
+        seat.take(frame, ruling, self._clock.monotonic())
+        return seat.heard(frame, self._clock.monotonic())
+
+    def _wants(self, seat: _Seat, frame: Frame) -> bool:
+        """Whether a judge has not answered this before, or wants it once more."""
+        return (
+            seat.ruling is None
+            or _shown(frame) != seat.shown
+            or self._clock.monotonic() >= seat.again_at
+        )
+
+    async def _ruling(self, judge: Judge, frame: Frame) -> Ruling:
+        async with asyncio.timeout(self._seconds):
+            answer = await self._lanes.of(judge).call(lambda: judge.rule(frame))
+        return parts.ruling(answer)
+
+
+@dataclass(slots=True)
+class _Seat:
+    """One judge of a wait."""
+
+    judge: Final[Judge]
+    place: str
+    """Up to where it has answered."""
+    shown: object = None
+    """What it answered last."""
+    ruling: Ruling | None = None
+    again_at: float = float("inf")
+    """When it wants to be asked although nothing changed."""
+    busy: bool = False
+    """Whether it is being asked."""
+    stalled: bool = False
+    """Whether the last frame that it answered led no further."""
+    failures: int = 0
+    trouble: str | None = None
+    rests_until: float = float("-inf")
+    last_rest: float = 0.0
+
+    def take(self, frame: Frame, ruling: Ruling, now: float) -> None:
+        """Keep a ruling."""
+        self.stalled = frame.place == self.place
+        self.place, self.shown, self.ruling = frame.place, _shown(frame), ruling
+        again = ruling.look_again_seconds
+        self.again_at = float("inf") if again is None else now + max(SOONEST, again)
+        self.failures, self.trouble, self.busy = 0, None, False
+
+    def fail(self, error: Exception, seconds: float, now: float) -> None:
+        """Keep that it could not be asked; it rests longer each time."""
+        self.failures += 1
+        self.busy = False
+        wanted = error.retry_seconds if isinstance(error, JudgeUnavailable) else None
+        self.last_rest = max(rest_after(self.failures), wanted or 0.0)
+        self.rests_until = now + self.last_rest
+        if isinstance(error, TimeoutError):
+            self.trouble = f"no answer within {seconds:g} s"
+        elif isinstance(error, JudgeUnavailable):
+            self.trouble = str(error)
+        else:
+            self.trouble = f"{type(error).__name__}: {error}"
+
+    def heard(self, frame: Frame, now: float) -> Heard:
+        """Return what it says of a frame that it has answered."""
+        again = None if self.again_at == float("inf") else max(0.0, self.again_at - now)
+        more = frame.more and not self.stalled
+        return Heard(
+            judge=self.judge.name,
+            ruling=self.ruling,
+            gone=None if more else frame.gone,
+            again=0.0 if more else again,
+        )
+
+
+def _shown(frame: Frame) -> object:
+    """Return what of a frame is worth a ruling of its own."""
+    return (
+        frame.place,
+        frame.text,
+        frame.exit_status,
+        frame.gone,
+        frame.prompt,
+        frame.picture,
+    )

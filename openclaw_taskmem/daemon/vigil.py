@@ -1,0 +1,189 @@
+"""One wait, watched behind its own deadline until it is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.watcher import Watcher
+from openclaw_taskmem.domain.judging import rest_after
+from taskmem_hookspecs import (
+    Clock,
+    Frame,
+    TargetGone,
+    TargetNotFound,
+    TaskmemError,
+    Wait,
+    WaitStatus,
+)
+
+log = logging.getLogger(__name__)
+
+LAST_LOOK_SECONDS: Final = 0.4
+"""How long a look that has begun when time is up may take, and then the last one."""
+NOTHING_SEEN: Final = "Nothing was seen yet."
+
+
+class Ending(NamedTuple):
+    """How a wait ends."""
+
+    status: WaitStatus
+    observation: str
+
+
+class Vigil:
+    """Watches one wait; whatever goes wrong on the way, it ends by its deadline."""
+
+    def __init__(
+        self,
+        wait: Wait,
+        clock: Clock,
+        *,
+        watcher: Callable[[], Awaitable[Watcher]],
+        panel: Callable[[str], Awaitable[Panel]],
+        tell: Callable[[], None],
+    ) -> None:
+        """Take a wait and what it takes to watch it.
+
+        Args:
+            wait: As its row says.
+            clock: What its deadline is told by.
+            watcher: Finds the watcher of its target.
+            panel: Makes its judges, who read from the place given.
+            tell: Called when `observation` is another.
+        """
+        self.wait = wait
+        self.watcher: Watcher | None = None
+        """None: the target is not watched yet."""
+        self.observation: str | None = None
+        """What was last seen; None: nothing yet."""
+        self._clock = clock
+        self._find_watcher = watcher
+        self._make_panel = panel
+        self._tell = tell
+        self._panel: Panel | None = None
+        self.looked = asyncio.Event()
+        """Set once it was looked at, or could not be."""
+        self._resting = asyncio.Event()
+        """Set between two looks."""
+        self._start = ""
+
+    async def run(self) -> Ending:
+        """Return how the wait ends, by its deadline at the latest.
+
+        The deadline is the wall's only at the beginning: while a machine sleeps or
+        its clock is set, no time passes.
+        """
+        left = (self.wait.deadline_at - self._clock.now()).total_seconds()
+        watching = asyncio.create_task(self._watch())
+        timer = asyncio.create_task(self._clock.sleep(max(0.0, left)))
+        try:
+            await asyncio.wait((watching, timer), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                await self._look_ends(watching)
+            if watching.done():
+                return watching.result()
+            watching.cancel()
+            return await self._last_look()
+        finally:
+            watching.cancel()
+            timer.cancel()
+
+    async def _watch(self) -> Ending:
+        """Look, and look again whenever there is news, until the wait is settled."""
+        failures = 0
+        while True:
+            news = self.watcher.news if self.watcher else None
+            try:
+                again, ending = await self._look()
+                failures = 0
+            except Exception as trouble:
+                if not isinstance(trouble, TaskmemError):
+                    log.exception("%s cannot be watched", self.wait.target)
+                failures += 1
+                self._observe(str(trouble) or type(trouble).__name__)
+                again, ending = rest_after(failures), None
+            self.looked.set()
+            if ending is not None:
+                return ending
+            self._resting.set()
+            await self._until(news, again)
+            self._resting.clear()
+
+    async def _look(self) -> tuple[float | None, Ending | None]:
+        """Let the judges look; return when to look anyway, and how the wait ends."""
+        if self.watcher is None:
+            try:
+                await self._join()
+            except (TargetNotFound, TargetGone) as gone:
+                said = f"{self.wait.target} is gone. {gone}"
+                return None, Ending(WaitStatus.ERROR, said)
+        panel = self._panel = self._panel or await self._make_panel(self._start)
+        finding = await panel.hear(self._show)
+        self._observe(finding.observation)
+        if finding.met:
+            return None, Ending(WaitStatus.RESOLVED, finding.observation)
+        if finding.lost:
+            return None, Ending(WaitStatus.ERROR, finding.observation)
+        return finding.again, None
+
+    async def _join(self) -> None:
+        watcher = await self._find_watcher()
+        self._start = self.wait.start or (await watcher.here()).place
+        watcher.join(self.wait.wait_id, self.wait.poll_seconds)
+        self.watcher = watcher
+
+    async def _show(self, place: str) -> Frame:
+        assert self.watcher is not None  # noqa: S101 - it was joined before
+        return await self.watcher.look(place, self._start)
+
+    async def _until(self, news: asyncio.Event | None, again: float | None) -> None:
+        """Return when there is news, or so many seconds are over."""
+        if again == 0:
+            await asyncio.sleep(0)
+            return
+        if again is None:
+            if news is not None:
+                await news.wait()
+            return
+        waiting: list[asyncio.Task[object]] = [
+            asyncio.create_task(self._clock.sleep(again))
+        ]
+        if news is not None:
+            waiting.append(asyncio.create_task(news.wait()))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    async def _look_ends(self, watching: asyncio.Task[Ending]) -> None:
+        """Let a look that has begun come to its end, if that is soon."""
+        rests = asyncio.create_task(self._resting.wait())
+        try:
+            await asyncio.wait(
+                (watching, rests),
+                timeout=LAST_LOOK_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            rests.cancel()
+
+    async def _last_look(self) -> Ending:
+        """Look once more, briefly: time is up, and it may hold at last."""
+        try:
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                _, ending = await self._look()
+                if ending is not None:
+                    return ending
+        except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
+            log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
+        return Ending(WaitStatus.TIMEOUT, self.observation or NOTHING_SEEN)
+
+    def _observe(self, observation: str) -> None:
+        if observation != self.observation:
+            self.observation = observation
+            self._tell()

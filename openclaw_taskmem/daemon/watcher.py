@@ -1,0 +1,227 @@
+"""One target, watched for all who wait on it.
+
+However many waits share it, there is one watch, one poll, and one look for each
+place that anybody reads from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from openclaw_taskmem.daemon.lanes import Lane
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.seams import parts
+from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 10.0
+"""How long one look may take."""
+FIRST_GAP: Final = 0.02
+"""Seconds between two looks at a target that changes; doubled while it goes on."""
+LONGEST_GAP: Final = 0.16
+KEPT_FRAMES: Final = 8
+"""Frames kept for others who read from the same place."""
+FRESH_SECONDS: Final = 0.02
+"""How long a frame that is kept counts as what is there now."""
+
+
+class LookFailed(TaskmemError):
+    """A sensor could not look; says why, and is asked again."""
+
+
+class Watcher:
+    """Looks at one target; what it shows is shared."""
+
+    def __init__(self, target: Target, watch: Watch, lane: Lane, clock: Clock) -> None:
+        self.target: Final = target
+        self._watch = watch
+        self._lane = lane
+        self._clock = clock
+        self._polls: dict[str, float] = {}
+        self._frames: dict[tuple[str, str], tuple[float, asyncio.Task[Frame]]] = {}
+        self._polled: Frame | None = None
+        self.spent = False
+        """Whether the target was seen to be gone: who comes now looks for another."""
+        self._closed = False
+        self._joined = asyncio.Event()
+        self._news = asyncio.Event()
+        self._task = asyncio.create_task(self._attend())
+
+    # --- who waits ----------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits on the target."""
+        return not self._polls
+
+    def join(self, wait_id: str, poll_seconds: float) -> None:
+        """Look for one more wait, at least so often."""
+        self._polls[wait_id] = poll_seconds
+        self._joined.set()
+
+    def leave(self, wait_id: str) -> None:
+        """Look for it no longer."""
+        self._polls.pop(wait_id, None)
+
+    # --- what there is ------------------------------------------------------
+
+    async def here(self) -> Frame:
+        """Return where a wait that is made now begins to read.
+
+        Raises:
+            TargetGone: The target went away.
+            LookFailed: The sensor could not tell.
+        """
+        return await self._limited(self._lane.call(self._watch.here), parts.frame)
+
+    async def end(self) -> str:
+        """Return the place behind all that is there now.
+
+        Raises:
+            TargetGone: The target went away.
+            LookFailed: The sensor could not tell.
+        """
+        return await self._limited(self._lane.call(self._watch.end), parts.place)
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what there is since a place; of a lost target, that it is gone.
+
+        Raises:
+            LookFailed: The sensor could not look.
+        """
+        key, now = (place, start), self._clock.monotonic()
+        begun, looking = self._frames.get(key, (float("-inf"), None))
+        if looking is None or now - begun > FRESH_SECONDS:
+            looking = asyncio.create_task(self._look(place, start))
+            while len(self._frames) >= KEPT_FRAMES:
+                del self._frames[next(iter(self._frames))]
+            self._frames[key] = (now, looking)
+            looking.add_done_callback(_taken_note_of)
+        return await asyncio.shield(looking)
+
+    @property
+    def news(self) -> asyncio.Event:
+        """Set when there is something new since now; take it before looking."""
+        return self._news
+
+    async def close(self) -> None:
+        """Let go of the target; a second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._task.cancel()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._lane.call(self._watch.close)
+
+    # --- looking ------------------------------------------------------------
+
+    async def _look(self, place: str, start: str) -> Frame:
+        try:
+            frame = await self._limited(
+                self._lane.call(lambda: self._watch.look(place, start)), parts.frame
+            )
+        except TargetGone as gone:
+            now = self._clock.now()
+            frame = Frame(seen_at=now, place=place, text="", gone=str(gone))
+        self.spent = self.spent or frame.gone is not None
+        if not frame.tail:
+            return frame
+        # A judge may send it to a model far away.
+        return frame.model_copy(update={"tail": scrub(frame.tail)})
+
+    async def _limited(
+        self, looking: Awaitable[object], checked: Callable[[object], T]
+    ) -> T:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return checked(await looking)
+        except TimeoutError:
+            said = f"{self.target} could not be seen within {LOOK_SECONDS:g} s"
+            raise LookFailed(f"{said}; it is looked at again.") from None
+        except TargetGone:
+            self.spent = True
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise LookFailed(f"{self.target} could not be seen: {said}") from error
+
+    async def _attend(self) -> None:
+        """Say that there is news whenever there may be; as a poll also says."""
+        changed: asyncio.Task[None] | None = None
+        gap = FIRST_GAP
+        while True:
+            changed = changed or asyncio.create_task(self._changed())
+            if await self._either(changed):
+                changed = None
+                self._tell()
+                await asyncio.sleep(gap)
+                gap = min(gap * 2, LONGEST_GAP)
+                continue
+            gap = FIRST_GAP
+            if self._polls and await self._poll():
+                self._tell()
+
+    async def _either(self, changed: asyncio.Task[None]) -> bool:
+        """Return True when something changed, False when a poll is due."""
+        while True:
+            self._joined.clear()
+            longest = min(self._polls.values(), default=LOOK_SECONDS)
+            poll = asyncio.create_task(self._clock.sleep(longest))
+            joined = asyncio.create_task(self._joined.wait())
+            try:
+                await asyncio.wait(
+                    (changed, poll, joined), return_when=asyncio.FIRST_COMPLETED
+                )
+                if changed.done():
+                    return True
+                if poll.done():
+                    return False
+            finally:
+                poll.cancel()
+                joined.cancel()
+
+    async def _changed(self) -> None:
+        """Return when the sensor says that there is news; one that cannot is polled."""
+        try:
+            await self._lane.call(self._watch.changed)
+        except TargetGone:
+            return
+        except Exception:
+            log.exception("%s is only polled from now on", self.target)
+            await asyncio.Event().wait()
+
+    async def _poll(self) -> bool:
+        """Look where the last poll ended; return whether anything new is there."""
+        before = self._polled
+        try:
+            if before is None:
+                self._polled = await self.here()
+                return True
+            self._polled = await self._look(before.place, before.place)
+        except (TargetGone, LookFailed):
+            return True
+        if self._polled.picture is not None:
+            return True
+        return _content(self._polled) != _content(before)
+
+    def _tell(self) -> None:
+        self._frames.clear()
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _content(frame: Frame) -> object:
+    return (frame.place, frame.text, frame.exit_status, frame.gone, frame.prompt)
+
+
+def _taken_note_of(looking: asyncio.Task[Frame]) -> None:
+    """Keep asyncio from complaining of a failure that nobody was left to hear."""
+    if not looking.cancelled():
+        looking.exception()

@@ -1,0 +1,125 @@
+"""The watchers, one to a target, made when needed and let go a little after."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.watcher import Watcher
+from openclaw_taskmem.seams import parts
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Clock, Output, Target, TaskmemError
+from taskmem_hookspecs.errors import NoProvider
+from taskmem_hookspecs.watching import Feed
+
+T = TypeVar("T")
+
+OPEN_SECONDS: Final = 10.0
+"""How long a sensor may take to begin to watch."""
+LINGER_SECONDS: Final = 5.0
+"""How long a target stays watched after the last wait on it ended."""
+CLOSE_SECONDS: Final = 1.0
+"""How long all watchers together may take to let go when the daemon stops."""
+
+
+class Apart(Protocol):
+    """Runs a call off the event loop."""
+
+    def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
+        """Return what the call returns."""
+        ...
+
+
+class Watchers:
+    """Shares watchers among all who wait on the same target."""
+
+    def __init__(self, seams: Seams, clock: Clock, lanes: Lanes, apart: Apart) -> None:
+        self._seams = seams
+        self._clock = clock
+        self._lanes = lanes
+        self._apart = apart
+        self._loop = asyncio.get_running_loop()
+        self._opening: dict[str, asyncio.Task[Watcher]] = {}
+        self._watchers: dict[str, Watcher] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def of(self, target: Target) -> Watcher:
+        """Return the watcher of a target, which is made when there is none.
+
+        Raises:
+            TargetNotFound: It is not there; the sentence names what is.
+            InvalidArguments: No target of its kind can have such a name.
+            NoProvider: Nothing here can watch such a target.
+        """
+        key = str(target)
+        known = self._watchers.get(key)
+        if known is not None and not known.spent:
+            return known
+        if key not in self._opening:
+            opening = asyncio.create_task(self._open(target))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda done: self._opened(key, done))
+        return await asyncio.shield(self._opening[key])
+
+    def let_go_later(self, watcher: Watcher) -> None:
+        """Close a watcher a little later, if nobody waits on it then."""
+        self._loop.call_later(LINGER_SECONDS, self._let_go, watcher)
+
+    async def feed(self, target: Target, output: Output) -> None:
+        """Hand a sensor what it cannot see for itself.
+
+        Raises:
+            NoProvider: Nothing here takes the output of such a target.
+        """
+        sensor: object = await self._apart(self._seams.sensor, target)
+        if not isinstance(sensor, Feed):
+            raise NoProvider(f"Nothing here takes the output of {target}.")
+        try:
+            await self._lanes.of(sensor).call(lambda: sensor.feed(target, output))
+        except OSError as error:
+            raise NoProvider(
+                f"The output of {target} could not be kept ({error.strerror}); see "
+                "that there is room, and push it again."
+            ) from error
+
+    async def close(self) -> None:
+        """Let go of every target."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*(w.close() for w in self._watchers.values()))
+
+    def _opened(self, key: str, opening: asyncio.Task[Watcher]) -> None:
+        del self._opening[key]
+        if not opening.cancelled() and opening.exception() is None:
+            self._watchers[key] = opening.result()
+
+    async def _open(self, target: Target) -> Watcher:
+        sensor = await self._apart(self._seams.sensor, target)
+        if sensor is None:
+            raise NoProvider(
+                f"Nothing here can watch {target.scheme}; install a plug-in that does, "
+                "or wait on a terminal: pty:NAME."
+            )
+        lane = self._lanes.of(sensor)
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                watch = parts.watch(await lane.call(lambda: sensor.watch(target)))
+        except TaskmemError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}" if str(error) else "no answer"
+            raise NoProvider(f"{target} cannot be watched now ({said}).") from error
+        return Watcher(target, watch, lane, self._clock)
+
+    def _let_go(self, watcher: Watcher) -> None:
+        if not watcher.idle:
+            return
+        key = str(watcher.target)
+        if self._watchers.get(key) is watcher:
+            del self._watchers[key]
+        closing = asyncio.create_task(watcher.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)

@@ -1,0 +1,241 @@
+"""Everything that is waited for, watched: it follows the commits.
+
+Whichever call opened, changed or ended a wait, its row is read again, and watched
+as it stands. Nothing of a wait is kept here that a restart would miss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.news import News
+from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.vigil import Ending, Vigil
+from openclaw_taskmem.daemon.watchers import Watchers
+from openclaw_taskmem.domain import targets
+from openclaw_taskmem.domain.judging import rest_after
+from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.watching import Sighting
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import (
+    Clock,
+    Frame,
+    Output,
+    Target,
+    TargetGone,
+    TargetNotFound,
+    Wait,
+    WaitNotFound,
+    WaitStatus,
+)
+from taskmem_hookspecs.errors import NoProvider
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+THREADS: Final = 4
+"""Reads and commits of the watchroom that run at once, apart from those of calls."""
+ANSWER_SECONDS: Final = 25.0
+"""How long a call waits to learn whether its target is there."""
+
+
+class Watchroom:
+    """Plays `Watching` for calls, and watches what they left to be watched."""
+
+    def __init__(self, seams: Seams, clock: Clock, *, judge_seconds: float) -> None:
+        """Take what is watched with; `judge_seconds` is a judge's limit."""
+        self._seams = seams
+        self._clock = clock
+        self._judge_seconds = judge_seconds
+        self._loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="watch")
+        self._lanes = Lanes()
+        self._watchers = Watchers(seams, clock, self._lanes, self._apart)
+        self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
+        self._changed: dict[str, None] = {}
+        """Waits whose rows are to be read again, in order."""
+        self._stirred = asyncio.Event()
+        self._taken_up = asyncio.Event()
+        self.news = News()
+        """Told of every change of a wait, and of what `observation` answers."""
+
+    # --- for calls, from their threads ---------------------------------------
+
+    def sight(self, target: Target, wake_when: str) -> Sighting:
+        """Look whether a target is there, and whether anyone can judge a condition."""
+        return self._answer(self._sight(target, wake_when))
+
+    def end(self, target: Target) -> str:
+        """Return the place behind all that is on a target now."""
+        return self._answer(self._end(target))
+
+    def feed(self, target: Target, output: Output) -> None:
+        """Hand a sensor what it cannot see for itself.
+
+        Raises:
+            NoProvider: Nothing here takes the output of such a target.
+        """
+        self._answer(self._watchers.feed(target, output))
+
+    def observation(self, wait_id: str) -> str | None:
+        """Return what was last seen of a wait that is watched; None: nothing yet."""
+        known = self._vigils.get(wait_id)
+        return known[0].observation if known else None
+
+    def follow(self, wait_ids: Iterable[str]) -> None:
+        """Take note that waits changed; may be called from any thread."""
+        if ids := tuple(wait_ids):
+            self._loop.call_soon_threadsafe(self._stir, ids)
+
+    def _answer(self, answering: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(answering, self._loop)
+        try:
+            return future.result(ANSWER_SECONDS)
+        except TimeoutError:
+            future.cancel()
+            raise NoProvider(
+                f"The target could not be looked at within {ANSWER_SECONDS:g} s; see "
+                "taskmem plugins, and try again. Nothing was written."
+            ) from None
+
+    async def _sight(self, target: Target, wake_when: str) -> Sighting:
+        judges = await self._apart(self._seams.judges, target, wake_when)
+        try:
+            here = await self._here(target)
+        except TargetGone:
+            # What was watched is gone; another of that name may be there.
+            try:
+                here = await self._here(target)
+            except TargetGone as gone:
+                raise TargetNotFound(str(gone)) from gone
+        names = tuple(judge.name for judge in judges)
+        return Sighting(start=here.place, tail=here.tail, judges=names)
+
+    async def _end(self, target: Target) -> str:
+        watcher = await self._watchers.of(target)
+        self._watchers.let_go_later(watcher)
+        try:
+            return await watcher.end()
+        except TargetGone as gone:
+            raise TargetNotFound(str(gone)) from gone
+
+    async def _here(self, target: Target) -> Frame:
+        watcher = await self._watchers.of(target)
+        self._watchers.let_go_later(watcher)
+        return await watcher.here()
+
+    # --- the daemon's life ----------------------------------------------------
+
+    async def run(self, shell: Shell) -> None:
+        """Watch what is waited for until cancelled."""
+        for wait in await self._insist(partial(waits.watched_here, shell)):
+            self._sync(shell, wait)
+        self._taken_up.set()
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            ids, self._changed = [*self._changed], {}
+            for wait in await self._insist(partial(_read, shell, ids)):
+                self._sync(shell, wait)
+            self.news.tell()
+
+    async def caught_up(self) -> None:
+        """Return once all that was waited for at the start was looked at."""
+        await self._taken_up.wait()
+        vigils = [vigil for vigil, _ in self._vigils.values()]
+        await asyncio.gather(*(vigil.looked.wait() for vigil in vigils))
+
+    async def close(self) -> None:
+        """Watch nothing any more; what is waited for stays so."""
+        tasks = [task for _, task in self._vigils.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._watchers.close()
+        # What is being written down is written down.
+        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    async def _insist(self, call: Callable[[], T]) -> T:
+        """Return what the store answers, however often it takes."""
+        failures = 0
+        while True:
+            try:
+                return await self._apart(call)
+            except WaitNotFound:
+                raise
+            except Exception:
+                failures += 1
+                log.exception("the store cannot tell of waits; it is asked again")
+            await self._clock.sleep(rest_after(failures))
+
+    def _apart(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
+        return self._loop.run_in_executor(self._pool, call, *values)
+
+    def _stir(self, ids: Iterable[str]) -> None:
+        self._changed.update(dict.fromkeys(ids))
+        self._stirred.set()
+
+    def _sync(self, shell: Shell, wait: Wait) -> None:
+        """Watch a wait as its row says."""
+        known, _ = self._vigils.get(wait.wait_id, (None, None))
+        ours = wait.status is WaitStatus.WATCHING and wait.home in (None, shell.home)
+        if known is not None and ours and known.wait.round == wait.round:
+            known.wait = wait
+            return
+        if known is not None:
+            self._drop(wait.wait_id)
+        if ours:
+            vigil = self._vigil(wait)
+            task = asyncio.create_task(self._keep(shell, vigil))
+            self._vigils[wait.wait_id] = (vigil, task)
+
+    def _vigil(self, wait: Wait) -> Vigil:
+        target = targets.parse(wait.target)
+
+        async def panel(start: str) -> Panel:
+            return Panel(
+                await self._apart(self._seams.judges, target, wait.wake_when),
+                self._lanes,
+                self._clock,
+                start=start,
+                seconds=self._judge_seconds,
+            )
+
+        return Vigil(
+            wait,
+            self._clock,
+            watcher=lambda: self._watchers.of(target),
+            panel=panel,
+            tell=self.news.tell,
+        )
+
+    def _drop(self, wait_id: str) -> None:
+        vigil, task = self._vigils.pop(wait_id)
+        task.cancel()
+        if vigil.watcher is not None:
+            vigil.watcher.leave(wait_id)
+            self._watchers.let_go_later(vigil.watcher)
+
+    async def _keep(self, shell: Shell, vigil: Vigil) -> None:
+        """Keep a vigil, and write how it ended, however often that takes."""
+        ending: Ending = await vigil.run()
+        with contextlib.suppress(WaitNotFound):
+            await self._insist(partial(waits.end_wait, shell, vigil.wait, *ending))
+        # Another daemon on the same database may have ended it, which told nobody here.
+        self._stir([vigil.wait.wait_id])
+
+
+def _read(shell: Shell, ids: Iterable[str]) -> list[Wait]:
+    found: list[Wait] = []
+    for wait_id in ids:
+        with contextlib.suppress(WaitNotFound):
+            found.append(shell.store.read_wait(wait_id))
+    return found

@@ -1,0 +1,655 @@
+"""The life of waits in one daemon, on a stage that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    Frame,
+    JudgeUnavailable,
+    Met,
+    Ruling,
+    TargetNotFound,
+    TaskNotFound,
+    WaitStatus,
+    WakeCause,
+)
+from taskmem_hookspecs.errors import NoProvider, TaskEnded
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from tests.daemon.watched import watched
+from tests.support.stage import Scripted, Stage, a_plugin
+
+
+@pytest.fixture
+def stage() -> Stage:
+    made = Stage()
+    made.scene("build")
+    return made
+
+
+# --- the four endings ---------------------------------------------------------
+
+
+async def test_a_wait_resolves_when_its_condition_is_seen(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        task = room.world.register()
+        wait = await room.wait(task_id=task)
+        await room.clock.advance(47)
+        stage.scene("build").show("READY\n")
+
+        ended = await room.ended(wait)
+
+        assert ended.status is WaitStatus.RESOLVED
+        (wake,) = room.world.wakes()
+        assert wake.cause is WakeCause.WAIT
+        assert wake.text == (
+            f"[system] smart_wait resolved ({wait}): READY was shown. Elapsed: 47s."
+        )
+        (line,) = [m for m in room.world.thread(task) if m[1] == "wait"]
+        assert line[2] == wake.text.removeprefix("[system] ")
+        linkage = room.world.task(task).linkage
+        assert linkage.active_wait_ids == ()
+        assert linkage.last_wait_state is WaitStatus.RESOLVED
+
+
+async def test_a_wait_times_out_and_tells_what_was_seen_last(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=60)
+        stage.scene("build").show("at 85%")
+        await room.until(lambda: "85%" in (room.room.observation(wait) or ""))
+        await room.pass_time(59)
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+        await room.pass_time(2)
+
+        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        (wake,) = room.world.wakes()
+        assert wake.text == (
+            f"[system] smart_wait timeout ({wait}): Condition not met after 60s. "
+            "Last observation: Last seen: 'at 85%'."
+        )
+
+
+async def test_a_target_that_goes_away_ends_the_wait_at_once(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=3600)
+        stage.scene("build").leave("The command ended with status 1.")
+
+        ended = await room.ended(wait)
+
+        assert ended.status is WaitStatus.ERROR
+        assert "The command ended with status 1." in str(ended.last_observation)
+
+
+async def test_what_comes_with_the_end_of_a_target_still_counts(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        scene = stage.scene("build")
+        scene.text = "READY\n"
+        scene.leave("The command ended with status 0.")
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_cancelled_wait_owes_no_wake_and_is_not_watched(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        task = room.world.register()
+        wait = await room.wait(task_id=task)
+
+        answer = await room.call("wait_cancel", wait_id=wait, reason="not needed")
+        assert answer["status"] == "cancelled"
+        assert answer["message"] == "Wait cancelled. Reason: not needed"
+        await room.until(lambda: room.room.observation(wait) is None)
+        stage.scene("build").show("READY\n")
+        await room.settle()
+
+        assert room.row(wait).status is WaitStatus.CANCELLED
+        assert room.world.wakes() == []
+        again = await room.call("wait_cancel", wait_id=wait)
+        assert again["status"] == "cancelled"
+        assert "had ended as cancelled already" in again["message"]
+
+
+async def test_what_holds_already_resolves_at_once(stage: Stage) -> None:
+    async def holds(_: str, frame: Frame) -> Ruling:
+        return Ruling(met=Met.YES, observation="It holds already")
+
+    stage.rules["it holds"] = holds
+    async with watched(("stage", stage.plugin())) as room:
+        answer = await room.call("smart_wait", target="pty:build", wake_when="it holds")
+
+        assert answer["status"] == "watching"
+        assert (await room.ended(answer["wait_id"])).status is WaitStatus.RESOLVED
+
+
+async def test_time_that_is_up_looks_once_more(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=60)
+        stage.scene("build").text += "READY\n"  # and nobody says that it changed
+        await room.clock.advance(60)
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+# --- refused ------------------------------------------------------------------
+
+
+async def test_what_is_not_there_is_refused_in_the_answer(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        with pytest.raises(TargetNotFound, match="there is build"):
+            await room.wait("pty:bild")
+        assert room.world.store.list_waits(None, None, 9) == []
+
+
+async def test_what_nothing_watches_is_refused() -> None:
+    judge = a_plugin(wait_judge=lambda wake_when: Scripted(Stage(), wake_when))
+    async with watched(("judge", judge)) as room:
+        with pytest.raises(NoProvider, match="Nothing here can watch window"):
+            await room.wait("window:Firefox")
+
+
+async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
+    stage = Stage()
+    stage.scene("build")
+
+    def unclear(wake_when: str) -> None:
+        raise ConditionUnclear(f"Quote the text instead of {wake_when!r}.")
+
+    plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=unclear)
+    async with watched(("stage", plugin)) as room:
+        with pytest.raises(ConditionUnclear, match="Quote the text instead of 'blue'"):
+            await room.wait(wake_when="blue")
+        assert room.world.store.list_waits(None, None, 9) == []
+
+
+async def test_a_task_that_is_unknown_or_ended_takes_no_wait(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        with pytest.raises(TaskNotFound):
+            await room.wait(task_id="task_nobody")
+        task = room.world.register()
+        room.world.call("task_update", task_id=task, status="completed")
+        with pytest.raises(TaskEnded):
+            await room.wait(task_id=task)
+        assert stage.watched["build"] == 0
+
+
+# --- sent back ----------------------------------------------------------------
+
+
+async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        task = room.world.register()
+        wait = await room.wait(task_id=task)
+        stage.scene("build").show("READY\n")
+        await room.ended(wait)
+
+        answer = await room.call(
+            "wait_update", wait_id=wait, wake_when="ROWS", timeout=60, message="early"
+        )
+        assert answer["status"] == "watching"
+        assert "it had ended as resolved: READY was shown" in answer["message"]
+        stage.scene("build").show("ROWS\n")
+        await room.ended(wait)
+
+        assert [w.key for w in room.world.wakes()] == [
+            f"wait:{wait}:2",
+            f"wait:{wait}:1",
+        ]
+        assert room.row(wait).task_id == task
+        kinds = [e.kind for e in room.world.store.wait_events(wait, 99)]
+        assert kinds == [
+            *("wait_opened", "wait_ended"),
+            *("wake_superseded", "wait_updated", "wait_ended")[0:0],
+            "wait_updated",
+            "wake_superseded",
+            "wait_ended",
+        ]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_what_resolved_a_wait_does_not_resolve_it_again(
+    stage: Stage, *, whole: bool
+) -> None:
+    stage.scene("build").whole = whole
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        stage.scene("build").show("READY\n")
+        await room.ended(wait)
+
+        await room.call("wait_update", wait_id=wait)
+        await room.until(lambda: room.room.observation(wait) is not None)
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(wait)).round == 2
+
+
+async def test_what_came_after_a_timeout_counts_when_it_is_sent_back(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=5)
+        await room.pass_time(6)
+        await room.ended(wait)
+        stage.scene("build").show("READY\n")
+
+        await room.call("wait_update", wait_id=wait, timeout=60)
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_finer_condition_replaces_the_one_that_is_watched(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        await room.call("wait_update", wait_id=wait, wake_when="ROWS")
+        await room.until(lambda: stage.asked["ROWS"] > 0)
+        stage.scene("build").show("READY\n")
+        await room.until(lambda: "READY" in (room.room.observation(wait) or ""))
+        assert room.row(wait).status is WaitStatus.WATCHING
+        stage.scene("build").show("ROWS\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+# --- one watcher, many waits --------------------------------------------------
+
+
+async def test_however_many_waits_share_a_target_it_is_watched_once(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        waits = [await room.wait(wake_when=f"READY {n}.") for n in range(20)]
+        assert stage.watched["build"] == 1
+
+        stage.scene("build").show("".join(f"READY {n}.\n" for n in range(0, 20, 2)))
+        for wait in waits[::2]:
+            assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        for wait in waits[1::2]:
+            assert room.row(wait).status is WaitStatus.WATCHING
+        assert len(room.world.wakes()) == 10
+
+
+async def test_a_target_nobody_waits_for_is_let_go(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_taskmem.daemon.watchers.LINGER_SECONDS", 0.01)
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        stage.scene("build").show("READY\n")
+        await room.ended(wait)
+        await room.until(lambda: stage.scene("build").closed == 1)
+
+
+async def test_a_new_target_of_an_old_name_is_watched_anew(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        first = await room.wait()
+        stage.scene("build").leave("The command ended with status 1.")
+        await room.ended(first)
+        stage.scenes["build"] = type(stage.scene("build"))(stage, "build")
+
+        second = await room.wait()
+        stage.scene("build").show("READY\n")
+
+        assert (await room.ended(second)).status is WaitStatus.RESOLVED
+
+
+async def test_nothing_is_judged_while_nothing_changes(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        await room.wait(poll_interval=2, timeout=3600)
+        await room.pass_time(10)
+        before = stage.asked["READY"]
+        looks = stage.scene("build").looks
+
+        await room.pass_time(60)
+
+        assert stage.asked["READY"] == before
+        assert stage.scene("build").looks - looks <= 31
+
+
+async def test_a_change_that_nobody_told_of_is_found_by_the_poll(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(poll_interval=2)
+        await room.pass_time(5)
+        stage.scene("build").text += "READY\n"
+
+        await room.pass_time(3)
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+# --- one bad wait -------------------------------------------------------------
+
+
+async def hang(_: str, __: Frame) -> Ruling:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_a_judge_that_hangs_delays_neither_timeouts_nor_others(
+    stage: Stage,
+) -> None:
+    stage.rules["HANG"] = hang
+    async with watched(("stage", stage.plugin())) as room:
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="HANG", timeout=8
+        )
+        other = await room.wait()
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(other)).status is WaitStatus.RESOLVED
+
+        await room.pass_time(8)
+        assert (await room.ended(made["wait_id"])).status is WaitStatus.TIMEOUT
+
+
+async def test_a_judge_that_blocks_its_thread_delays_no_timeout(stage: Stage) -> None:
+    over = threading.Event()
+
+    async def block(_: str, __: Frame) -> Ruling:
+        over.wait(60)
+        return Ruling(met=Met.NO, observation="late")
+
+    stage.rules["BLOCK"] = block
+    async with watched(("stage", stage.plugin())) as room:
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="BLOCK", timeout=8
+        )
+        await room.until(lambda: stage.asked["BLOCK"] > 0)
+        await room.clock.advance(8)
+        try:
+            assert (await room.ended(made["wait_id"])).status is WaitStatus.TIMEOUT
+        finally:
+            over.set()
+
+
+async def test_a_judge_that_answers_nothing_in_time_is_told_and_asked_again(
+    stage: Stage,
+) -> None:
+    stage.rules["HANG"] = hang
+    async with watched(("stage", stage.plugin()), judge_seconds=0.05) as room:
+        wait = await room.wait(wake_when="HANG", timeout=3600)
+        assert "script is in trouble: no answer within 0.05 s" in str(
+            room.room.observation(wait)
+        )
+        asked = stage.asked["HANG"]
+        await room.settle()
+        assert stage.asked["HANG"] == asked  # it rests
+        await room.pass_time(1.5)
+        await room.until(lambda: stage.asked["HANG"] > asked)
+        del stage.rules["HANG"]
+        stage.scene("build").show("HANG\n")
+        await room.pass_time(31)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+@pytest.mark.parametrize(
+    "nonsense", [None, "yes", {"met": True}, Met.YES, RuntimeError("down")]
+)
+async def test_a_judge_that_talks_nonsense_never_resolves_a_wait(
+    stage: Stage, nonsense: object
+) -> None:
+    async def rule(_: str, __: Frame) -> Ruling:
+        if isinstance(nonsense, Exception):
+            raise nonsense
+        return nonsense  # type: ignore[return-value]
+
+    stage.rules["X"] = rule
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X", timeout=30)
+        assert "script is in trouble" in str(room.room.observation(wait))
+        await room.pass_time(31)
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.TIMEOUT
+        assert "script is in trouble" in str(ended.last_observation)
+
+
+async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> None:
+    async def limited(_: str, __: Frame) -> Ruling:
+        raise JudgeUnavailable("The quota is used up.", 25)
+
+    stage.rules["X"] = limited
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X", timeout=300)
+        assert "The quota is used up" in str(room.room.observation(wait))
+        await room.pass_time(20)
+        assert stage.asked["X"] == 1
+        await room.pass_time(6)
+        await room.until(lambda: stage.asked["X"] == 2)
+
+
+async def test_text_that_a_judge_missed_in_trouble_is_shown_to_it_again(
+    stage: Stage,
+) -> None:
+    down = True
+
+    async def sometimes(wanted: str, frame: Frame) -> Ruling:
+        if down:
+            raise RuntimeError("down")
+        met = Met.YES if "MARK" in (frame.text or "") else Met.NO
+        return Ruling(met=met, observation=frame.text or "nothing")
+
+    stage.rules["X"] = sometimes
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X")
+        stage.scene("build").show("MARK\n")
+        await room.settle()
+        down = False
+        stage.scene("build").show("more\n")
+        await room.pass_time(5)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_sensor_in_trouble_is_told_and_never_ends_a_wait(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        scene = stage.scene("build")
+        scene.trouble = OSError("the display is away")
+        scene.show("READY\n")
+        await room.until(
+            lambda: "the display is away" in (room.room.observation(wait) or "")
+        )
+        scene.trouble = None
+        await room.pass_time(5)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_judges_are_asked_in_order_until_one_is_sure(stage: Stage) -> None:
+    asked: list[str] = []
+
+    def judge(name: str, met: Met) -> object:
+        async def rule(frame: Frame) -> Ruling:
+            asked.append(name)
+            return Ruling(met=met, observation=f"{name} says so")
+
+        return SimpleNamespace(name=name, rule=rule)
+
+    def giving(name: str, met: Met) -> tuple[str, ModuleType]:
+        return name, a_plugin(wait_judge=lambda: judge(name, met))
+
+    sensor = a_plugin(wait_sensor=lambda: stage)
+    # The last that is registered is asked first.
+    judges = giving("c", Met.YES), giving("b", Met.YES), giving("a", Met.UNSURE)
+    async with watched(("stage", sensor), *judges) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="X")
+        ended = await room.ended(made["wait_id"])
+        assert asked == ["a", "b"]
+        assert ended.last_observation == "b says so."
+
+
+# --- after a death ------------------------------------------------------------
+
+
+async def test_after_a_death_a_wait_goes_on_with_the_time_that_is_left(
+    stage: Stage,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        first = room.world
+    clock.tick(60)
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: room.room.observation(wait) is not None)
+        await room.pass_time(39)
+        assert room.row(wait).status is WaitStatus.WATCHING
+        await room.pass_time(2)
+        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert len(room.world.wakes()) == 1
+
+
+async def test_what_came_while_no_daemon_ran_is_seen(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    stage.scene("build").show("READY\n")  # before the wait: it does not count
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        first = room.world
+    stage.scene("build").text += "READY\n"
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_wait_that_is_overdue_at_start_is_timed_out_at_once(
+    stage: Stage,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        task = room.world.register()
+        wait = await room.wait(timeout=100, task_id=task)
+        first = room.world
+    clock.tick(101)
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert room.world.task(task).linkage.active_wait_ids == ()
+        assert len(room.world.wakes()) == 1
+
+
+async def test_a_target_that_is_gone_after_a_death_is_told(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        first = room.world
+    del stage.scenes["build"]
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.ERROR
+        assert "pty:build is gone" in str(ended.last_observation)
+
+
+async def test_the_waits_of_another_home_are_left_to_its_own_daemon(
+    stage: Stage,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        theirs = room.row(wait).model_copy(update={"home": "home_2"})
+    from taskmem_hookspecs import Change
+
+    store.commit(Change(waits=(theirs,)))
+    stage.scene("build").text += "READY\n"
+
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING
+        assert room.room.observation(wait) is None
+
+
+async def test_a_store_that_fails_at_the_ending_is_asked_until_it_works(
+    stage: Stage,
+) -> None:
+    from taskmem_hookspecs import Change, StoreFull
+
+    class Full(MemoryStore):
+        left = 0
+
+        def commit(self, change: Change) -> None:
+            if self.left and change.wakes:
+                self.left -= 1
+                raise StoreFull("no room")
+            super().commit(change)
+
+    store = Full()
+    async with watched(("stage", stage.plugin()), store=store) as room:
+        wait = await room.wait(timeout=600)
+        store.left = 3
+        stage.scene("build").show("READY\n")
+        await room.until(lambda: store.left < 3)
+        await room.pass_time(20)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert len(room.world.wakes()) == 1
+
+
+# --- seen by people -----------------------------------------------------------
+
+
+async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> None:
+    from openclaw_taskmem.tools import views
+
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        seen = room.room.news.told
+        stage.scene("build").show("token=ghp_" + "a1B2" * 9)
+        await room.until(lambda: "ghp_" in (room.room.observation(wait) or ""))
+
+        assert await room.room.news.beyond(seen, 5) > seen
+        (shown,) = await asyncio.to_thread(views.waits, room.world.shell, {})
+        assert isinstance(shown, dict)
+        assert "[secret removed]" in str(shown["last_observation"])
+
+
+async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
+    stage: Stage,
+) -> None:
+    tails: list[str | None] = []
+
+    async def keep(_: str, frame: Frame) -> Ruling:
+        tails.append(frame.tail)
+        return Ruling(met=Met.NO, observation="kept")
+
+    stage.rules["X"] = keep
+    async with watched(("stage", stage.plugin())) as room:
+        await room.wait(wake_when="X")
+        stage.scene("build").show("using ghp_" + "a1B2" * 9)
+        await room.until(lambda: len(tails) > 1)
+    assert tails[-1] == "using [secret removed]"
+
+
+async def test_the_answer_shows_the_last_lines_that_are_there(stage: Stage) -> None:
+    stage.scene("build").show("one\ntwo\nthree\n\x1b[31mfour\n")
+    async with watched(("stage", stage.plugin())) as room:
+        answer = await room.call(
+            "smart_wait", target="pty:build", wake_when="READY", timeout=1.5
+        )
+    assert answer["message"].startswith(
+        "Monitoring. I'll wake you when: READY. Timeout: 1.5s."
+    )
+    assert "two ⏎ three ⏎ [31mfour" in answer["message"]
+
+
+async def test_a_wait_alone_is_answered_by_a_call_on_it(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        stage.scene("build").show("READY\n")
+        await room.ended(wait)
+        room.world.deliver()
+
+        await room.call("wait_cancel", wait_id=wait)
+
+        (wake,) = room.world.wakes()
+        assert wake.state == "acknowledged"
