@@ -23,7 +23,22 @@ NOT_RUNNING = 3
 
 
 class _Sentences(click.Group):
-    """Turns what went wrong into a sentence and a status."""
+    """Turns what went wrong into a sentence and a status; plug-ins add commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        from openclaw_taskmem.faces import commands
+
+        return sorted({*super().list_commands(ctx), *commands.names()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; a plug-in cannot replace one of these."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        from openclaw_taskmem.faces import commands
+
+        return commands.find(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command; no traceback reaches anyone."""
@@ -200,14 +215,31 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
 
 
 @cli.command()
-@click.argument("task_id", metavar="ID")
+@click.argument("any_id", metavar="ID")
 @AS_JSON
-def show(*, task_id: str, as_json: bool) -> None:
-    """Show a task with its plan, thread, revisions, waits and wakes."""
-    found = _ask("show", id=task_id)
+def show(*, any_id: str, as_json: bool) -> None:
+    """Show a task with its plan, thread, waits and wakes; or a wait's history."""
+    found = _ask("show", id=any_id)
     if as_json:
         _print(found)
-        return
+    elif "history" in found:
+        _show_wait(found)
+    else:
+        _show_task(found)
+
+
+def _show_wait(found: Any) -> None:  # noqa: ANN401 - JSON
+    click.echo(
+        f"{found['wait_id']}  {found['status']}  {_line(found['target'], 200)}\n"
+        f"  wake when: {_line(found['wake_when'], 500)}\n"
+        f"  last seen: {_line(found['last_observation'], 500)}"
+    )
+    for event in found["history"]:
+        data = json.dumps(event["data"], ensure_ascii=False)
+        click.echo(f"{event['at']}  {event['kind']}  {_line(data, 400)}")
+
+
+def _show_task(found: Any) -> None:  # noqa: ANN401 - JSON
     click.echo(f"{_line(found['name'], 200)}  ({found['task_id']}, {found['status']})")
     for step in found["steps"]:
         mark = "x" if step["done"] else " "
@@ -217,6 +249,13 @@ def show(*, task_id: str, as_json: bool) -> None:
             f"{message['created_at']}  {message['role']}/{message['msg_type']}: "
             f"{_line(message['content'], 400)}"
         )
+    for wait in found["waits"]:
+        click.echo(
+            f"{wait['wait_id']}  {wait['status']}  {_line(wait['target'], 60)}: "
+            f"{_line(wait['last_observation'] or wait['wake_when'], 200)}"
+        )
+    for wake in found["wakes"]:
+        click.echo(f"{wake['wake_id']}  {wake['state']}  {_line(wake['text'], 200)}")
 
 
 def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
@@ -236,16 +275,41 @@ def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None
     cli.command(name=name, help=help_text)(show_list)
 
 
-_listing(
-    "waits",
-    "Show what is waited for.",
-    lambda wait: [
-        wait["wait_id"],
-        wait["status"],
-        _line(wait["target"], 30),
-        _line(wait["wake_when"]),
-    ],
-)
+@cli.command()
+@AS_JSON
+@ENDED_TOO
+@click.option("--limit", default=1000, help="How many at most.")
+@click.option("--follow", "follows", is_flag=True, help="Show them as they move.")
+def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
+    """Show what is waited for, and what was last seen of it."""
+    if follows:
+        from openclaw_taskmem.faces.follow import Changes, follow
+
+        changes = Changes(_say_line, as_json=as_json)
+        with reach(find_home(os.environ), os.environ) as link:
+            for found in follow(link, limit=limit):
+                changes.tell(found)
+    found = cast("list[Any]", _ask("waits", all=ended_too, limit=limit))
+    if as_json:
+        _print(found)
+        return
+    rows = [
+        [
+            wait["wait_id"],
+            wait["status"],
+            _line(wait["target"], 30),
+            _line(wait["wake_when"], 60),
+            _line(wait["last_observation"], 100),
+        ]
+        for wait in found
+    ]
+    _rows(rows) if rows else click.echo("No waits.")
+
+
+def _say_line(text: str) -> None:
+    click.echo(_line(text, 2000))
+
+
 _listing(
     "wakes",
     "Show the wakes that are owed or not answered.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
@@ -20,6 +22,14 @@ SILENCE_SECONDS: Final = 3
 """After which the demo's task counts as stuck; five minutes outside of it."""
 LIMIT_SECONDS: Final = 40.0
 LOOK_SECONDS: Final = 0.1
+BUILD: Final = """
+import time
+for page in range(1, 5):
+    print(f"Compiling page {page} of 4", flush=True)
+    time.sleep(0.8)
+print("Build finished in 3.2 s", flush=True)
+"""
+"""What is waited for: a real command, only a short one."""
 
 Say = Callable[[str], None]
 
@@ -33,12 +43,12 @@ def run(say: Say) -> int:
     with _home() as (home, environ):
         try:
             with reach(home, environ) as link:
-                return _tell(say, link)
+                return _tell(say, link, environ)
         finally:
             stop(home)
 
 
-def _tell(say: Say, link: Link) -> int:
+def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
     call = _Caller(say, link)
     say("1. The agent writes its plan down.")
     task = call(
@@ -51,7 +61,24 @@ def _tell(say: Say, link: Link) -> int:
     say("2. It narrates; finished steps are understood.")
     call("task_update", task_id=task, message="Step 1 done, built and tagged v1.2.3")
 
-    say("3. The plan changes, and what is done stays done.")
+    say("3. It starts something long, ends its turn, and lets the daemon wait.")
+    with _building(environ):
+        wait = call(
+            "smart_wait",
+            target="pty:build",
+            wake_when='"Build finished" appears, or the build fails',
+            timeout=60,
+            task_id=task,
+        )["wait_id"]
+        seen = _watched(say, link, wait)
+    wake = _sent(link, "wait") if seen else None
+    if wake is None:
+        return _too_slow(say)
+    say("\n   The command is through, and the agent is woken with one line:\n")
+    say(f"   {wake['text']}\n")
+    call("task_update", task_id=task, message="The build went through")
+
+    say("4. The plan changes, and what is done stays done.")
     call(
         "task_plan_update",
         task_id=task,
@@ -65,23 +92,22 @@ def _tell(say: Say, link: Link) -> int:
         reason="the image must be scanned before it leaves",
     )
 
-    say("4. Its context is compacted. It asks where it was.")
+    say("5. Its context is compacted. It asks where it was.")
     call("task_update", task_id=task, query="where am I on this?")
 
     say(
-        f"5. Then it falls silent. After {SILENCE_SECONDS} s of silence (300 s outside "
+        f"6. Then it falls silent. After {SILENCE_SECONDS} s of silence (300 s outside "
         "of this demo) the daemon wakes it, with all it needs to go on:\n"
     )
-    wake = _sent(link)
+    wake = _sent(link, "stuck")
     if wake is None:
-        say(f"   No wake came within {LIMIT_SECONDS:g} s; the machine is very busy.")
-        return 1
+        return _too_slow(say)
     text = wake["text"]
     say(f"   {text.partition(' ')[0]}")
     packet = json.loads(text.partition(" ")[2])
     say(_indented(json.dumps(packet, ensure_ascii=False, indent=2)))
 
-    say("6. The agent acts on the packet, and the wake counts as answered.")
+    say("7. The agent acts on the packet, and the wake counts as answered.")
     call(
         "task_update",
         task_id=packet["task_id"],
@@ -93,11 +119,55 @@ def _tell(say: Say, link: Link) -> int:
     return 0
 
 
-def _sent(link: Link) -> dict[str, Any] | None:
-    """Wait for the first wake that went out; None: it took too long."""
+def _too_slow(say: Say) -> int:
+    say(f"   No wake came within {LIMIT_SECONDS:g} s; the machine is very busy.")
+    return 1
+
+
+@contextmanager
+def _building(environ: dict[str, str]) -> Generator[None]:
+    """Run a command in a terminal that can be watched; it is through in seconds."""
+    ours = [sys.executable, "-m", "openclaw_taskmem", "run", "--name", "build", "--"]
+    build = subprocess.Popen(  # noqa: S603 - our own command
+        [*ours, sys.executable, "-u", "-c", BUILD],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        recording = Path(environ["TASKMEM_HOME"], "terminals", "build", "about.json")
+        for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+            if recording.exists():
+                break
+            time.sleep(LOOK_SECONDS)
+        yield
+    finally:
+        build.terminate()
+        build.wait()
+
+
+def _watched(say: Say, link: Link, wait_id: str) -> bool:
+    """Show what the daemon sees until the wait has ended; False: it took too long."""
+    last = None
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
-        for wake in link.call("wakes", {}):
-            if wake["state"] == "sent":
+        [wait] = [
+            w for w in link.call("waits", {"all": True}) if w["wait_id"] == wait_id
+        ]
+        if wait["status"] != "watching":
+            return True
+        if wait["last_observation"] not in (None, last):
+            last = wait["last_observation"]
+            say(f"     the daemon sees: {last}")
+        time.sleep(LOOK_SECONDS)
+    return False
+
+
+def _sent(link: Link, cause: str) -> dict[str, Any] | None:
+    """Wait for the first wake of a kind that went out; None: it took too long."""
+    for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+        for wake in link.call("wakes", {"all": True}):
+            if wake["cause"] == cause and wake["sent_at"]:
                 return dict(wake)
         time.sleep(LOOK_SECONDS)
     return None

@@ -90,8 +90,10 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     assert [p["name"] for p in document(home, "plugins", "--json")] == [
         "openclaw",
         "sqlmodel",
+        "terminal",
+        "vision",
     ]
-    assert len(document(home, "tools", "--json")) == 5
+    assert len(document(home, "tools", "--json")) == 8
     status = document(home, "status", "--json")
     assert status["running"] is True
     assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(

@@ -1,0 +1,66 @@
+"""`taskmem waits --follow`: what is waited for, as it moves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from openclaw_taskmem.faces.link import Link
+
+Row = dict[str, Any]
+OPEN: Final = "watching"
+PATIENCE_SECONDS: Final = 60.0
+"""How long the daemon may keep a follower without an answer."""
+
+
+def follow(link: Link, *, limit: int) -> Iterator[list[Row]]:
+    """Give the waits, newest first, each time anything about them changed."""
+    seen: int | None = None
+    while True:
+        found = link.call("follow", {"seen": seen, "limit": limit}, PATIENCE_SECONDS)
+        if found["seen"] != seen:
+            yield found["waits"]
+        seen = found["seen"]
+
+
+class Changes:
+    """Tells, of each list of waits, only what is new since the last."""
+
+    def __init__(self, say: Callable[[str], None], *, as_json: bool) -> None:
+        self._say = say
+        self._as_json = as_json
+        self._known: dict[str, tuple[object, ...]] | None = None
+
+    def tell(self, waits: list[Row]) -> None:
+        """Say a line for each wait that changed; of the first list, the open ones."""
+        known = self._known
+        self._known = {wait["wait_id"]: _state(wait) for wait in waits}
+        for wait in reversed(waits):
+            if known is None:
+                fresh = wait["status"] == OPEN
+            else:
+                fresh = known.get(wait["wait_id"]) != _state(wait)
+            if fresh:
+                self._say(json.dumps(wait) if self._as_json else _line(wait))
+
+
+def _state(wait: Row) -> tuple[object, ...]:
+    return (wait["status"], wait["round"], wait["last_observation"], wait["wake_when"])
+
+
+def _line(wait: Row) -> str:
+    seen = wait["last_observation"] or "nothing was seen yet"
+    left = ""
+    if wait["status"] == OPEN:
+        left = f" ({_left(wait['deadline_at'])} left)"
+    return f"{wait['wait_id']}  {wait['status']}{left}  {wait['target']}: {seen}"
+
+
+def _left(deadline: str) -> str:
+    now = datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+    seconds = max(0, int((datetime.fromisoformat(deadline) - now).total_seconds()))
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,72 @@
+"""Commands that plug-ins add to the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run taskmem with a plug-in that adds `greet`, and a `list` of its own."""
+    folder = tmp_path / "plugin"
+    facts = folder / "greeting-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Name: greeting\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        "[openclaw_taskmem.commands]\n"
+        "greet = greeting:command\n"
+        "list = greeting:command\n"
+    )
+    (folder / "greeting.py").write_text(source)
+    environ = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("TASKMEM_")},
+        "PYTHONPATH": str(folder),
+        "TASKMEM_HOME": f"{tmp_path}/x/../home",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "openclaw_taskmem", *words],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=False,
+    )
+
+
+GREET = """
+import click, os
+@click.command()
+def command():
+    "Say hello."
+    click.echo("hello from " + os.environ["TASKMEM_HOME"])
+"""
+
+
+def test_a_plugins_command_is_there_and_knows_the_home(tmp_path: Path) -> None:
+    done = run(tmp_path, GREET, "greet")
+
+    assert (done.stdout, done.returncode) == (f"hello from {tmp_path}/home\n", 0)
+
+
+def test_help_lists_it(tmp_path: Path) -> None:
+    assert "greet    Say hello." in run(tmp_path, GREET, "--help").stdout
+
+
+def test_it_cannot_replace_one_of_ours(tmp_path: Path) -> None:
+    assert "hello" not in run(tmp_path, GREET, "list", "--help").stdout
+
+
+@pytest.mark.parametrize("source", ["raise RuntimeError('broken')", "command = 5"])
+def test_one_that_is_broken_is_told_in_a_sentence(tmp_path: Path, source: str) -> None:
+    done = run(tmp_path, source, "greet")
+
+    assert done.returncode == 1
+    assert "greeting:command" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:
+    assert "No such command" in run(tmp_path, GREET, "gret").stderr
