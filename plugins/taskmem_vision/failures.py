@@ -1,0 +1,195 @@
+"""What can go wrong between a question and its verdict, told apart.
+
+The SDK raises nothing for a question that was blocked or an answer that was cut,
+and lets the errors of its HTTP library through. No sentence holds the key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+
+from taskmem_hookspecs import JudgeUnavailable
+
+if TYPE_CHECKING:
+    from google.genai.errors import APIError
+    from google.genai.types import GenerateContentResponse
+
+T = TypeVar("T", bound=BaseModel)
+
+_SAID_CHARACTERS: Final = 200
+_DELAY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+_QUOTE: Final = "quote the text to wait for, so that no model is needed."
+
+_BAD_REQUEST: Final = 400
+_NO_KEY: Final = (401, 403)
+_NOT_FOUND: Final = 404
+_LIMIT: Final = 429
+_SERVER: Final = 500
+
+
+class NoVerdict(JudgeUnavailable):
+    """The model answered, and not what it was asked for."""
+
+
+# --- answers that are none ----------------------------------------------------
+
+
+def verdict(response: GenerateContentResponse, form: type[T]) -> T:
+    """Return the verdict that a response holds.
+
+    Raises:
+        NoVerdict: It holds none.
+    """
+    text = _text(response)
+    try:
+        return form.model_validate_json(text)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+    if any(fault["type"] == "json_invalid" for fault in faults):
+        raise NoVerdict("Gemini's answer was not JSON; it is asked again.")
+    fields = {".".join(map(str, fault["loc"])) or "all of it" for fault in faults}
+    raise NoVerdict(
+        "Gemini's answer was not in the form that it was asked for "
+        f"({', '.join(sorted(fields))}); it is asked again."
+    )
+
+
+def _text(response: GenerateContentResponse) -> str:
+    """Return the text of an answer that came to its end."""
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason is not None:
+        raise NoVerdict(
+            f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}"
+        )
+    if not response.candidates:
+        raise NoVerdict("Gemini's answer held nothing at all; it is asked again.")
+    candidate = response.candidates[0]
+    finish = candidate.finish_reason.value if candidate.finish_reason else "STOP"
+    if finish == "MAX_TOKENS":
+        raise NoVerdict("Gemini's answer was cut, being too long; it is asked again.")
+    if finish != "STOP":
+        raise NoVerdict(f"Gemini broke off its answer ({finish}); {_QUOTE}")
+    parts = (candidate.content.parts if candidate.content else None) or ()
+    text = "".join(part.text or "" for part in parts if not part.thought)
+    if not text.strip():
+        raise NoVerdict("Gemini's answer was empty; it is asked again.")
+    return text
+
+
+# --- no answer ----------------------------------------------------------------
+
+
+def told(
+    error: Exception, secret: str, variable: str, model: str, seconds: float
+) -> JudgeUnavailable:
+    """Return what an error of the SDK means, without the key.
+
+    Args:
+        error: Whatever was raised.
+        secret: The key.
+        variable: Where the key was found.
+        model: The model that was asked.
+        seconds: How long an answer was waited for.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    name = type(error).__name__
+    if "APIError" in kinds:
+        api = cast("APIError", error)
+        said = _said(api, secret)
+        delay = retry_seconds(api)
+        return JudgeUnavailable(_refusal(api, said, variable, model, delay), delay)
+    if kinds & {"TimeoutError", "TimeoutException"}:
+        return JudgeUnavailable(
+            f"Gemini gave no answer within {seconds:g} s; it is asked again."
+        )
+    # By name: the SDK chooses one of several HTTP libraries.
+    if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
+        return JudgeUnavailable(
+            f"The connection to Gemini failed ({name}); see that the network and "
+            "GOOGLE_GEMINI_BASE_URL are right."
+        )
+    if isinstance(error, ImportError):
+        return JudgeUnavailable(
+            f"google-genai cannot be loaded ({name}); install openclaw-taskmem anew."
+        )
+    return JudgeUnavailable(
+        f"What answers is not Gemini, or not understood ({name}); see that "
+        "GOOGLE_GEMINI_BASE_URL is right."
+    )
+
+
+def is_limit(error: Exception) -> bool:
+    """Whether an error says that the key was used too much."""
+    return getattr(error, "code", None) == _LIMIT
+
+
+def _refusal(
+    error: APIError, said: str, variable: str, model: str, delay: float | None
+) -> str:
+    code = error.code
+    if code in _NO_KEY or (code == _BAD_REQUEST and _blames_key(error)):
+        return (
+            f"Gemini refused the key in {variable} ({said}); set a valid one and "
+            "restart the daemon."
+        )
+    if code == _NOT_FOUND:
+        return (
+            f"Gemini has no model {model} ({said}); set TASKMEM_GEMINI_MODEL to one "
+            "that it has and restart the daemon."
+        )
+    if code == _LIMIT:
+        wait = f" in {delay:g} s" if delay else ""
+        return f"Gemini's limit is reached ({said}); it is asked again{wait}."
+    if code >= _SERVER:
+        return f"Gemini is in trouble ({said}); it is asked again."
+    return (
+        f"Gemini refused the request ({said}); see that TASKMEM_GEMINI_MODEL and "
+        "GOOGLE_GEMINI_BASE_URL are right."
+    )
+
+
+def _said(error: APIError, secret: str) -> str:
+    """Return a status and what came with it, on one line; a page says nothing."""
+    status: object = error.status
+    message: object = error.message
+    words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
+    if isinstance(message, str) and message and not message.lstrip().startswith("<"):
+        words += f": {message}"
+    line = " ".join(words.replace(secret, "[the key]").split()).rstrip(".")
+    if len(line) > _SAID_CHARACTERS:
+        line = f"{line[:_SAID_CHARACTERS]}…"
+    return line
+
+
+def _blames_key(error: APIError) -> bool:
+    """Whether a 400 is about the key: that is what a key that is wrong gets."""
+    reasons = [detail.get("reason") for detail in _details(error)]
+    return "API_KEY_INVALID" in reasons
+
+
+def retry_seconds(error: Exception) -> float | None:
+    """Return what an error's RetryInfo asks to wait; None: it has none."""
+    for detail in _details(error):
+        kind, delay = detail.get("@type"), detail.get("retryDelay")
+        if not (isinstance(kind, str) and isinstance(delay, str)):
+            continue
+        found = _DELAY.fullmatch(delay)
+        if kind.endswith("google.rpc.RetryInfo") and found:
+            return float(found[1])
+    return None
+
+
+def _details(error: Exception) -> list[dict[str, Any]]:
+    """Return the details of an error, whatever shape its body has."""
+    body: Any = getattr(error, "details", None)
+    match body:
+        case {"error": {"details": list()}}:
+            listed = body["error"]["details"]
+        case {"details": list()}:
+            listed = body["details"]
+        case _:
+            return []
+    return [detail for detail in listed if isinstance(detail, dict)]

@@ -1,0 +1,238 @@
+"""When a model is worth asking about a terminal: pure, and without a clock.
+
+A question costs money and takes a second or more, so it is asked when the answer may
+have changed: at the start, when the command ends, when a text appears that the model
+said to look out for, when the output falls silent, and at ever rarer beats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from statistics import median
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import Frame
+from taskmem_vision.question import shown
+
+CALLS: Final = 30
+"""How often a model is asked for one wait."""
+RESERVE: Final = 3
+"""How many of these are kept for the end of the command."""
+QUIET: Final = 3.0
+"""How long the output is silent before it counts, in seconds."""
+QUIETEST: Final = 15.0
+"""The same for output that has long silences by habit, such as a line every 7 s."""
+BEAT: Final = 20.0
+"""When the next question comes at the latest; then at twice that time, and so on."""
+LONGEST_BEAT: Final = 640.0
+FRESH: Final = 2.0
+"""How much later a frame must be to confirm what an earlier one showed."""
+
+_SHARE: Final = 4
+"""Questions for one reason are apart by this part of the time that has passed: so a
+wait of minutes and one of hours are both asked about all along."""
+_HINTS: Final = 5
+_SHORTEST_HINT, _LONGEST_HINT = 3, 80
+_RHYTHM: Final = 5
+_LEAST_RHYTHM: Final = 3
+_ONE_BURST: Final = 0.5
+_SOONEST: Final = 5.0
+_LEAST_HINT_GAP: Final = 1.0
+
+
+class Reason(StrEnum):
+    """Why a model is asked now."""
+
+    FIRST = "first"
+    END = "end"
+    CONFIRM = "confirm"
+    HINT = "hint"
+    QUIET = "quiet"
+    BEAT = "beat"
+
+
+class _Sight(NamedTuple):
+    """What of a frame an answer rests on."""
+
+    text: bytes
+    exit_status: int | None
+    gone: str | None
+
+    @property
+    def over(self) -> bool:
+        return self.exit_status is not None or self.gone is not None
+
+
+class Pacing:
+    """The questions of one wait. `see` each frame; tell what came of each question."""
+
+    def __init__(self, calls: int = CALLS) -> None:
+        """Take how often a model may be asked."""
+        self._limit = calls
+        self.calls = 0
+        """How often it answered, sense or nonsense."""
+        self._seen_at: datetime | None = None
+        self._sight: _Sight | None = None
+        self._text = ""
+        # Seconds since the first frame: they only ever grow, whatever the clock does.
+        self._now = 0.0
+        self._moved = 0.0
+        self._gaps: deque[float] = deque(maxlen=_RHYTHM)
+        self._asked: _Sight | None = None
+        self._asked_at = 0.0
+        self._last_for: dict[Reason, float] = {}
+        self._wanted: float | None = None
+        self._hints: list[str] = []
+        self.doubtful = False
+        """Whether the condition seemed to hold when the model was last asked."""
+
+    # --- what happens -------------------------------------------------------
+
+    def see(self, frame: Frame) -> Reason | None:
+        """Take a frame in, and return why to ask about it; None: do not."""
+        before, self._seen_at = self._seen_at, frame.seen_at
+        self._now += _since(before, frame)
+        text = shown(frame) or ""
+        sight = _Sight(_digest(text), frame.exit_status, frame.gone)
+        if self._sight is None:
+            self._moved = -_since(frame.changed_at, frame)
+        elif sight != self._sight:
+            self._move(self._now - _since(frame.changed_at, frame))
+        if sight != self._sight:
+            self._sight, self._text = sight, _plain(_output(text, frame.echoes))
+        reason = self._reason(sight)
+        allowed = reason in (Reason.END, Reason.CONFIRM) or not self.saving
+        return reason if allowed and not self.spent else None
+
+    def answered(
+        self,
+        reason: Reason,
+        *,
+        doubtful: bool = False,
+        hints: Iterable[str] = (),
+        look_again_seconds: float | None = None,
+    ) -> None:
+        """Note that the frame seen last was judged, and does not settle it.
+
+        Args:
+            reason: Why it was asked about.
+            doubtful: The condition seems to hold, and that is to be confirmed.
+            hints: Texts that would show that the condition holds.
+            look_again_seconds: After which the model wants another look.
+        """
+        self.calls += 1
+        self._asked, self._asked_at = self._sight, self._now
+        self._last_for[reason] = self._now
+        self.doubtful = doubtful
+        self._wanted = look_again_seconds
+        plain = (_plain(hint) for hint in hints)
+        self._hints = [
+            hint
+            for hint in plain
+            if _SHORTEST_HINT <= len(hint) <= _LONGEST_HINT and hint not in self._text
+        ][:_HINTS]
+
+    def wasted(self) -> None:
+        """Note that the answer was nonsense: it counts, and is asked for again."""
+        self.calls += 1
+
+    # --- what follows -------------------------------------------------------
+
+    @property
+    def spent(self) -> bool:
+        """Whether the model may not be asked any more."""
+        return self.calls >= self._limit
+
+    @property
+    def saving(self) -> bool:
+        """Whether what is left is kept for the end."""
+        return self.calls >= self._limit - min(RESERVE, self._limit // 2)
+
+    def look_again_seconds(self) -> float | None:
+        """Return when to be shown a frame although nothing changed; None: no need."""
+        if self.spent or self._asked is None or self._asked.gone is not None:
+            return None
+        due: list[float] = []
+        if self.doubtful:
+            due.append(self._asked_at + FRESH)
+        if not self.saving:
+            due.append(self._asked_at + self._beat())
+            if self._sight != self._asked:
+                due.append(max(self._moved + self._quiet(), self._next(Reason.QUIET)))
+        return max(min(due) - self._now, 0.1) if due else None
+
+    def _reason(self, sight: _Sight) -> Reason | None:
+        if self._asked is None:
+            return Reason.END if sight.over else Reason.FIRST
+        fresh = sight != self._asked
+        if sight.over and (sight[1:] != self._asked[1:]):
+            return Reason.END
+        if sight.gone is None and self.doubtful and self._late(FRESH):
+            return Reason.CONFIRM
+        if fresh and self._hinted() and self._now >= self._next(Reason.HINT):
+            return Reason.HINT
+        still = self._now - self._moved
+        if fresh and still >= self._quiet() and self._now >= self._next(Reason.QUIET):
+            return Reason.QUIET
+        late = sight.gone is None and self._late(self._beat())
+        return Reason.BEAT if late else None
+
+    def _late(self, seconds: float) -> bool:
+        """Whether so much time has passed since the last question."""
+        return self._now - self._asked_at >= seconds
+
+    def _hinted(self) -> bool:
+        return any(hint in self._text for hint in self._hints)
+
+    def _next(self, reason: Reason) -> float:
+        """Return from when on to ask again for a reason."""
+        last = self._last_for.get(reason)
+        if last is None:
+            return 0.0
+        least = QUIET if reason is Reason.QUIET else _LEAST_HINT_GAP
+        return last + max(least, last / _SHARE)
+
+    def _quiet(self) -> float:
+        """Return how long a silence is one: twice as long as those it has by habit."""
+        if len(self._gaps) < _LEAST_RHYTHM:
+            return QUIET
+        return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
+
+    def _beat(self) -> float:
+        """Return how long after the last question the next one is due at the latest."""
+        beat = min(max(BEAT, self._asked_at), LONGEST_BEAT)
+        if self._wanted is None:
+            return beat
+        return min(max(self._wanted, _SOONEST, self._asked_at / _SHARE), beat)
+
+    def _move(self, at: float) -> None:
+        gap = at - self._moved
+        if gap >= _ONE_BURST:
+            self._gaps.append(gap)
+        self._moved = at
+
+
+def _since(instant: datetime | None, frame: Frame) -> float:
+    """Return the seconds between an instant and a frame; a clock may be set back."""
+    if instant is None:
+        return 0.0
+    passed: timedelta = frame.seen_at - instant
+    return max(passed.total_seconds(), 0.0)
+
+
+def _output(text: str, echoes: tuple[str, ...]) -> str:
+    typed = set(echoes)
+    return "\n".join(line for line in text.splitlines() if line not in typed)
+
+
+def _plain(text: str) -> str:
+    """Return a text so that line breaks and case do not matter."""
+    return " ".join(text.casefold().split())
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+
+import pytest
+
+from taskmem_vision import gemini as module
+from taskmem_vision.failures import NoVerdict
+from taskmem_vision.gemini import MODEL, Gemini
+from taskmem_vision.question import Verdict
+from tests.plugins.vision.asking import ask, failure
+from tests.plugins.vision.fake_gemini import NO, YES, FakeGemini
+
+BRIEF = "0.5"
+"""A limit that is waited for, in seconds."""
+
+
+def brief(server, **environ):
+    """A client that waits for half a second at most."""
+    limit = {"TASKMEM_JUDGE_TIMEOUT_SECONDS": BRIEF}
+    return Gemini({**server.environ, **limit, **environ})
+
+
+async def warmed(server, **environ):
+    """The same, which has imported and made what it needs."""
+    client = brief(server, **environ)
+    await Gemini({**server.environ})._current().client()
+    await client._current().client()
+    return client
+
+
+# --- a question and its verdict -----------------------------------------------
+
+
+async def test_an_answer_is_a_verdict_and_what_it_cost(gemini, server):
+    server.script.append({**YES, "expect_text": ["a"], "look_again_seconds": 5})
+    answer = await ask(gemini)
+    assert answer.verdict == Verdict(**YES, expect_text=["a"], look_again_seconds=5)
+    assert answer.tokens.prompt == len("Does it hold?") // 4
+    assert answer.tokens.candidates > 0
+    assert answer.tokens.thoughts == 7
+
+
+async def test_usage_is_counted_over_all_questions(gemini, server):
+    server.script.extend([NO, {"finish": "SAFETY"}, {"status": 503}])
+    first = await ask(gemini)
+    await failure(gemini)
+    await failure(gemini)
+    assert gemini.usage.calls == 3
+    assert gemini.usage.tokens.prompt == 2 * first.tokens.prompt
+    assert gemini.usage.tokens.thoughts == 14
+
+
+async def test_a_question_is_one_request_with_its_parts_word_for_word(gemini, server):
+    await gemini.ask("You judge.", ['so "it" is\n\t→ ok', "two"], Verdict)
+    (request,) = server.requests
+    assert request.parts == [{"text": 'so "it" is\n\t→ ok'}, {"text": "two"}]
+    assert request.instruction == "You judge."
+    assert request.model == MODEL
+
+
+async def test_the_answer_is_asked_for_in_a_form_short_and_with_little_thought(
+    gemini, server
+):
+    await ask(gemini)
+    config = server.requests[0].config
+    assert config["responseMimeType"] == "application/json"
+    assert set(config["responseSchema"]["required"]) >= {"met", "confidence"}
+    assert config["responseSchema"]["properties"]["met"]["enum"] == [
+        *("yes", "no", "unsure")
+    ]
+    assert config["maxOutputTokens"] == module.TOKENS
+    assert config["thinkingConfig"] == {"thinking_level": "MINIMAL"}
+    assert "temperature" not in config
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("gemini-3.5-flash-lite", {"thinking_level": "MINIMAL"}),
+        ("gemini-flash-lite-latest", {"thinking_level": "MINIMAL"}),
+        ("gemini-3.8-flash", {"thinking_level": "LOW"}),
+        ("gemini-2.5-flash-lite", {"thinking_budget": 0}),
+        ("gemini-2.5-pro", {"thinking_budget": 128}),
+    ],
+)
+async def test_each_model_is_told_to_think_as_little_as_it_can(server, model, thinking):
+    gemini = Gemini({**server.environ, "TASKMEM_GEMINI_MODEL": model})
+    await ask(gemini)
+    assert server.requests[0].model == model
+    sent = server.requests[0].config["thinkingConfig"]
+    assert sent == thinking or {"thinking_budget": sent["thinkingBudget"]} == thinking
+
+
+async def test_googles_key_comes_before_geminis(server):
+    environ = {**server.environ, "GEMINI_API_KEY": "another"}
+    await ask(Gemini({**environ, "GOOGLE_API_KEY": f" {server.key}\n"}))
+    assert server.requests[0].headers["x-goog-api-key"] == server.key
+
+
+async def test_a_connection_is_not_kept(gemini, server):
+    await ask(gemini)
+    assert server.requests[0].headers["connection"] == "close"
+
+
+async def test_questions_of_several_waits_do_not_wait_for_each_other(gemini, server):
+    server.script.extend([{"hang": True}, NO])
+    slow = asyncio.create_task(ask(gemini))
+    await asyncio.to_thread(server.wait_for, 1)
+    assert (await ask(gemini)).verdict.met == "no"
+    slow.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await slow
+
+
+# --- answers that are none ----------------------------------------------------
+
+CUT = json.dumps(YES)[:20]
+NONSENSE = {
+    "a blocked prompt": ({"blocked": "PROHIBITED_CONTENT"}, "refused the question"),
+    "no candidates": ({"candidates": []}, "held nothing at all"),
+    "another service": ({"body": "[]"}, "held nothing at all"),
+    "safety": ({"finish": "SAFETY"}, "broke off its answer (SAFETY)"),
+    "safety, after a yes": (
+        {"finish": "SAFETY", "text": json.dumps(YES)},
+        "broke off its answer (SAFETY)",
+    ),
+    "recitation": ({"finish": "RECITATION", "text": CUT}, "(RECITATION)"),
+    "another end": ({"finish": "SPII"}, "broke off its answer (SPII)"),
+    "too long": ({"finish": "MAX_TOKENS", "text": CUT}, "was cut, being too long"),
+    "broken JSON": ({"text": CUT}, "was not JSON"),
+    "prose": ({"text": "Yes, it holds."}, "was not JSON"),
+    "nothing": ({"text": " "}, "was empty"),
+    "no content": ({"finish": "STOP"}, "was empty"),
+    "only thoughts": (
+        {
+            "candidates": [
+                {
+                    "finishReason": "STOP",
+                    "content": {"parts": [{"text": json.dumps(YES), "thought": True}]},
+                }
+            ]
+        },
+        "was empty",
+    ),
+    "another form": ({"text": '{"met": "yes"}'}, "(confidence, expect_text, "),
+    "no object": ({"text": '["yes"]'}, "(all of it)"),
+    "a boolean": ({**YES, "met": True}, "(met)"),
+    "another word": ({**YES, "met": "YES!"}, "(met)"),
+    "too sure": ({**YES, "confidence": 7}, "(confidence)"),
+    "not a number": ({**YES, "confidence": float("nan")}, "(confidence)"),
+    "no observation": ({**YES, "observation": ""}, "(observation)"),
+}
+
+
+@pytest.mark.parametrize("step", NONSENSE.values(), ids=NONSENSE)
+async def test_nonsense_is_told_apart_and_is_no_verdict(gemini, server, step):
+    server.script.append(step[0])
+    error = await failure(gemini)
+    assert isinstance(error, NoVerdict)
+    assert step[1] in str(error)
+    assert error.retry_seconds is None
+    assert len(server.requests) == 1
+
+
+# --- no answer ----------------------------------------------------------------
+
+REFUSALS = {
+    "a bad request": ({"status": 400}, "refused the request (400 INVALID_ARGUMENT"),
+    "an invalid key": (
+        {"status": 400, "reason": "API_KEY_INVALID"},
+        "refused the key in GEMINI_API_KEY (400",
+    ),
+    "no key": ({"status": 401}, "refused the key in GEMINI_API_KEY (401"),
+    "a forbidden key": ({"status": 403}, "refused the key in GEMINI_API_KEY (403"),
+    "no such model": ({"status": 404}, f"has no model {MODEL} (404 NOT_FOUND"),
+    "too much": ({"status": 429}, "limit is reached (429 RESOURCE_EXHAUSTED"),
+    "an error": ({"status": 500}, "is in trouble (500 INTERNAL: It is INTERNAL);"),
+    "overloaded": ({"status": 503}, "is in trouble (503 UNAVAILABLE"),
+    "a page": ({"html": 502}, "is in trouble (502 Bad Gateway);"),
+    "a page that is found": ({"body": "<html></html>"}, "is not Gemini"),
+    "a redirect": ({"redirect": "http://127.0.0.1:1/"}, "refused the request (307"),
+    "another shape": ({"body": '{"candidates": 7}'}, "is not Gemini, or not"),
+    "dropped at once": ({"drop": "before"}, "connection to Gemini failed"),
+    "dropped midway": ({"drop": "after"}, "connection to Gemini failed"),
+}
+
+
+@pytest.mark.parametrize("step", REFUSALS.values(), ids=REFUSALS)
+async def test_a_failure_is_told_apart_and_not_tried_again(gemini, server, step):
+    server.script.append(step[0])
+    error = await failure(gemini)
+    assert step[1] in str(error)
+    assert not isinstance(error, NoVerdict)
+    assert len(server.requests) == 1
+    assert "<html" not in str(error)
+
+
+@pytest.mark.parametrize("step", [{"hang": True}, {"drip": True}])
+async def test_who_is_too_slow_is_left_before_the_judges_own_limit(server, step):
+    gemini = await warmed(server)
+    server.script.append(step)
+    error = await failure(gemini)
+    assert str(error) == "Gemini gave no answer within 0.45 s; it is asked again."
+    assert await asyncio.to_thread(server.requests[0].abandoned.wait, 60)
+
+
+async def test_nobody_there_is_a_failed_connection():
+    with FakeGemini() as gone:
+        environ = gone.environ
+    assert "connection to Gemini failed (Connect" in str(await failure(Gemini(environ)))
+
+
+async def test_an_address_that_is_none_is_named(server):
+    error = await failure(
+        Gemini({**server.environ, "GOOGLE_GEMINI_BASE_URL": "ftp://x"})
+    )
+    assert "GOOGLE_GEMINI_BASE_URL" in str(error)
+
+
+async def test_a_sdk_that_cannot_be_loaded_is_told_and_loaded_again_later(
+    gemini, monkeypatch
+):
+    def broken(*_):
+        raise ImportError("no such thing")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_client", broken)
+        assert "google-genai cannot be loaded" in str(await failure(gemini))
+    assert (await ask(gemini)).verdict.met == "no"
+
+
+# --- giving up ----------------------------------------------------------------
+
+
+async def test_who_is_cancelled_leaves_nothing(gemini, server):
+    await ask(gemini)
+    threads = threading.active_count()
+    server.script.append({"hang": True})
+    asking = asyncio.create_task(ask(gemini))
+    await asyncio.to_thread(server.wait_for, 2)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await asyncio.to_thread(server.requests[1].abandoned.wait, 60)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert threading.active_count() <= threads + 1
+    gc.collect()
+    assert (await ask(gemini)).verdict.met == "no"
+
+
+async def test_who_gives_up_on_the_import_gives_up_alone(gemini, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    make, made = module._client, []
+
+    def slow(*values):
+        made.append(values)
+        begun.set()
+        assert go_on.wait(60)
+        return make(*values)
+
+    monkeypatch.setattr(module, "_client", slow)
+    first = asyncio.create_task(ask(gemini))
+    second = asyncio.create_task(ask(gemini))
+    # It waits in a thread: the loop goes on meanwhile.
+    assert await asyncio.to_thread(begun.wait, 60)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    go_on.set()
+    assert (await second).verdict.met == "no"
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"), [("", 18), ("10", 9), ("nonsense", 18), ("-1", 18)]
+)
+def test_an_answer_is_waited_for_a_little_less_than_the_judge_may_take(limit, seconds):
+    gemini = Gemini({"TASKMEM_JUDGE_TIMEOUT_SECONDS": limit})
+    assert gemini._seconds == pytest.approx(seconds)
