@@ -1,0 +1,131 @@
+"""Which lines are what somebody typed, rather than what a command answered.
+
+A wait for "BUILD DONE" must not end because `make && echo "BUILD DONE"` stands there.
+Shells that mark their prompts (OSC 133) say it themselves; elsewhere a line counts as
+typed when it looks like a prompt with something behind it. Signs that ordinary output
+has as well (`# `, `% `, `> `) count only where somebody can be typing.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Flag, auto
+from typing import Final
+
+SHELLS: Final = frozenset(
+    {
+        *("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "nu", "pwsh", "sh"),
+        *("tcsh", "xonsh", "zsh"),
+    }
+)
+"""Programs that show prompts and run what is typed there."""
+ASKERS: Final = frozenset(
+    {
+        *("docker", "kubectl", "login", "mosh", "mosh-client", "podman", "screen"),
+        *("script", "ssh", "su", "sudo", "tmux"),
+    }
+)
+"""Programs behind which there may be a shell, of which nothing is known here."""
+
+_MARK: Final = re.compile(rb"\x1b\]133;([A-D])[^\x07\x1b\n]*(?:\x07|\x1b\\)")
+_EDITS: Final = b"\x1b[?2004h"
+"""A line editor begins to read: it asks for pasted text in brackets."""
+_SCREENS: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
+
+_PROMPT: Final = re.compile(
+    r"(?:\([^()\s][^()]{0,60}\) ?)*"  # (venv)
+    r"(?:\[?[\w.-]{1,64}@[\w.-]{1,64}(?:[ :][^$#%❯»>]{0,200}?)?\]? ?[$#%❯»>]"
+    r"|(?:bash|sh|zsh|ksh|dash)-[\d.]+[$#%]"
+    r"|[~/][^\s$#%]{0,200} ?[$%❯λ]|[A-Za-z][\w.-]{0,63}[$%❯λ]"
+    r"|[$❯➜λ»]"
+    r"|>>>|\.\.\.|In \[\d+\]:|\(Pdb\)|\(gdb\)"
+    r"|PS [A-Z]:\\[^>]{0,200}>"
+    r") +\S"
+)
+_WEAK: Final = re.compile(
+    r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S"
+)
+_CONTINUED: Final = re.compile(r"(?:>|\.\.\.|(?:[a-z]+ ?){1,4}>) ?")
+"""What shells put before the further lines of one command."""
+_TRACE: Final = re.compile(r"\++ \S")
+"""`set -x` shows a command before it runs."""
+_SAYS: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s")
+"""A command that prints its words: make shows such lines, output hardly has them."""
+
+
+class Mood(Flag):
+    """What is known at a line's start about who writes it."""
+
+    NOTHING = 0
+    TYPED = auto()
+    """The line before was typed, so that this one may continue it."""
+    CURSOR = auto()
+    """Somebody was typing this very line when it began to be read."""
+    MARKED = auto()
+    """The shell marks its prompts."""
+    INPUT = auto()
+    """The last mark said that a command is being typed."""
+
+
+class Typist:
+    """Tells typed lines from others, in order."""
+
+    def __init__(self, mood: Mood, *, interactive: bool) -> None:
+        """Begin at a line's start.
+
+        Args:
+            mood: What was known there.
+            interactive: Whether somebody can be typing on this terminal.
+        """
+        self.mood = mood
+        self._interactive = interactive
+
+    def read(self, raw: bytes, shown: list[str]) -> bool:
+        """Return whether a line is typed, given its bytes and what they show."""
+        mood = self.mood
+        typed = Mood.CURSOR in mood
+        if b"\x1b" in raw:
+            typed |= self._heed_marks(raw)
+            typed |= _EDITS in raw and not _SCREENS.search(raw)
+        elif Mood.INPUT in mood:
+            typed = True
+        first = next((line for line in shown if line), "")
+        typed = typed or self._looks_typed(first, Mood.TYPED in mood)
+        self.mood &= Mood.MARKED | Mood.INPUT
+        if typed and (first or Mood.TYPED in mood):
+            self.mood |= Mood.TYPED
+        return typed and bool(first)
+
+    def _heed_marks(self, raw: bytes) -> bool:
+        typed = False
+        end = 0
+        for mark in _MARK.finditer(raw):
+            if Mood.INPUT in self.mood and _visible(raw[end : mark.start()]):
+                typed = True
+            self.mood |= Mood.MARKED
+            if mark[1] == b"B":
+                self.mood |= Mood.INPUT
+            else:
+                self.mood &= ~Mood.INPUT
+            end = mark.end()
+        return typed or (Mood.INPUT in self.mood and _visible(raw[end:]))
+
+    def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
+        line = line.lstrip("╰─└╭┌│├> ") if line[:1] in "╰└╭┌│├" else line.lstrip()
+        if not line:
+            return False
+        if _PROMPT.match(line) or _TRACE.match(line) or _SAYS.search(line):
+            return True
+        if continues and _CONTINUED.match(line):
+            return True
+        return (
+            self._interactive
+            and Mood.MARKED not in self.mood
+            and _WEAK.match(line) is not None
+        )
+
+
+def _visible(part: bytes) -> bool:
+    from taskmem_terminal.render import rendered
+
+    return any(line for lines in rendered([part]) for line in lines)

@@ -1,0 +1,301 @@
+"""Growing files as targets: what is appended after the wait's start counts.
+
+A place names the file by its inode, so that a log that was rotated is read to its end
+before the new one is begun; a fingerprint of what was read tells a file that was cut
+and written anew from one that only grew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+from datetime import UTC, datetime
+from hashlib import blake2s
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
+from taskmem_terminal.folders import Folders
+from taskmem_terminal.reading import Manner, Reader, Spot, Tail
+
+BACK_SECONDS: Final = 1.0
+"""How long a file may be away while it is rotated."""
+_PRINT_BYTES: Final = 64
+_HELD: Final = 4
+"""Rotated files that are kept open for who has not read them yet."""
+_NAMED: Final = 5
+_OF_A_FILE: Final = Manner()
+
+_Inode = tuple[int, int]
+
+
+class _Place(NamedTuple):
+    """How far somebody has read in which file."""
+
+    inode: _Inode
+    print: str
+    """Of what lies before `spot.shown`."""
+    spot: Spot
+
+    def __str__(self) -> str:
+        return f"{self.inode[0]}:{self.inode[1]}:{self.print}:{self.spot}"
+
+    @classmethod
+    def parse(cls, text: str) -> _Place:
+        device, inode, print_, spot = text.split(":")
+        return cls((int(device), int(inode)), print_, Spot.parse(spot))
+
+
+class _Open:
+    """A file that stays readable when its name is another's."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.reader = Reader()
+        status = os.fstat(handle)
+        self.inode = (status.st_dev, status.st_ino)
+
+    @property
+    def begin(self) -> int:
+        return 0
+
+    @property
+    def end(self) -> int:
+        return os.fstat(self.handle).st_size
+
+    def read(self, at: int, size: int) -> bytes:
+        return os.pread(self.handle, size, at)
+
+    def changed_at(self) -> datetime:
+        return datetime.fromtimestamp(os.fstat(self.handle).st_mtime, UTC)
+
+    def fingerprint(self, shown: int) -> str:
+        head = self.read(0, min(_PRINT_BYTES, shown))
+        last = min(_PRINT_BYTES, shown)
+        return blake2s(head + self.read(shown - last, last), digest_size=8).hexdigest()
+
+
+class _Snapshot(NamedTuple):
+    """A file as long as it was when a look began."""
+
+    file: _Open
+    begin: int
+    end: int
+
+    def read(self, at: int, size: int) -> bytes:
+        return self.file.read(at, min(size, self.end - at))
+
+    @classmethod
+    def of(cls, file: _Open) -> Self:
+        return cls(file, 0, file.end)
+
+
+class GrowingFile:
+    """One path, watched."""
+
+    def __init__(self, name: str, folders: Folders) -> None:
+        """Begin to watch a path as a user wrote it.
+
+        Raises:
+            InvalidArguments: It is no path of a file that could grow.
+            TargetNotFound: It is not there, or cannot be read.
+        """
+        self._path = _checked(name)
+        self._held: dict[_Inode, _Open] = {}
+        self._news = asyncio.Event()
+        self._missing_since: float | None = None
+        try:
+            self._current = self._hold(os.open(self._path, _FLAGS))
+        except OSError as error:
+            raise TargetNotFound(_not_there(self._path, error)) from error
+        self._folders = folders
+        self._heard = {str(self._path), os.path.realpath(self._path)}
+        for path in self._heard:
+            folders.listen(path, self._news.set)
+
+    async def here(self) -> Frame:
+        """Return the file's end.
+
+        Raises:
+            TargetGone: It was removed.
+        """
+        file = self._now()
+        if file is None:
+            raise TargetGone(f"{self._path} was removed.")
+        seen = _Snapshot.of(file)
+        tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=str(_place(file, Spot(seen.end, seen.end))),
+            changed_at=file.changed_at(),
+            tail=tail.text,
+            echoes=tail.echoes,
+        )
+
+    async def end(self) -> str:
+        """Return the file's end.
+
+        Raises:
+            TargetGone: It was removed.
+        """
+        return (await self.here()).place
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what was appended since a place."""
+        seen_at = datetime.now(UTC)  # noqa: TID251
+        now = self._now()
+        began = _Place.parse(start)
+        known = _Place.parse(place)
+        file, spot = self._find(known, now)
+        if file is None:
+            return Frame(
+                seen_at=seen_at, place=place, text="", tail="", gone=self._gone(now)
+            )
+        seen = _Snapshot.of(file)
+        page = file.reader.page(seen, spot, _OF_A_FILE)
+        tail = await self._tail(file, seen, began)
+        more = page.more
+        next_ = _place(file, page.next)
+        if now is not None and not more and file is not now:
+            # The old file is read to its end, for nobody has it under its name.
+            more = True
+            next_ = _place(now, Spot(0, 0))
+        return Frame(
+            seen_at=seen_at,
+            place=str(next_),
+            more=more,
+            changed_at=file.changed_at(),
+            text=page.text,
+            tail=tail.text,
+            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            gone=None if more else self._gone(now),
+        )
+
+    async def changed(self) -> None:
+        """Return when the file may have grown, or went away."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        for path in self._heard:
+            await self._folders.forget(path, self._news.set)
+        for file in self._held.values():
+            os.close(file.handle)
+        self._held.clear()
+
+    async def _tail(self, file: _Open, seen: _Snapshot, began: _Place) -> Tail:
+        same = began.inode == file.inode and seen.end >= began.spot.shown
+        if same and file.fingerprint(began.spot.shown) == began.print:
+            return await file.reader.tail(seen, began.spot, _OF_A_FILE)
+        return await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
+
+    def _now(self) -> _Open | None:
+        """Return the file that has the name now; None: none that can be read has."""
+        try:
+            status = self._path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError
+            inode = (status.st_dev, status.st_ino)
+            if inode not in self._held:
+                self._hold(os.open(self._path, _FLAGS))
+            self._current = self._held[inode]
+        except (OSError, KeyError):
+            if self._missing_since is None:
+                loop = asyncio.get_running_loop()
+                self._missing_since = loop.time()
+                loop.call_later(BACK_SECONDS, self._news.set)
+            return None
+        self._missing_since = None
+        return self._current
+
+    def _find(self, place: _Place, now: _Open | None) -> tuple[_Open | None, Spot]:
+        """Return the file of a place, and how far it was read."""
+        file = self._held.get(place.inode) or self._rotated(place.inode)
+        if file is not None:
+            if (
+                file.end >= place.spot.shown
+                and file.fingerprint(place.spot.shown) == place.print
+            ):
+                return file, place.spot
+            # Cut and written anew, or another file that got the inode.
+            file.reader = Reader()
+            return file, Spot(0, 0)
+        return now, Spot(0, 0)
+
+    def _rotated(self, inode: _Inode) -> _Open | None:
+        """Return the file that was rotated while nobody watched."""
+        with contextlib.suppress(OSError), os.scandir(self._path.parent) as there:
+            for entry in there:
+                if (
+                    entry.inode() == inode[1]
+                    and entry.is_file(follow_symlinks=False)
+                    and entry.stat().st_dev == inode[0]
+                ):
+                    return self._hold(os.open(entry.path, _FLAGS))
+        return None
+
+    def _hold(self, handle: int) -> _Open:
+        file = _Open(handle)
+        if file.inode in self._held:
+            os.close(handle)
+            return self._held[file.inode]
+        for inode in list(self._held)[: max(0, len(self._held) - _HELD + 1)]:
+            os.close(self._held.pop(inode).handle)
+        self._held[file.inode] = file
+        return file
+
+    def _gone(self, now: _Open | None) -> str | None:
+        if now is not None or self._missing_since is None:
+            return None
+        away = asyncio.get_running_loop().time() - self._missing_since
+        # The clock of call_later may be a little early.
+        if away < BACK_SECONDS * 0.99:
+            return None
+        return f"{self._path} was removed."
+
+
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def _place(file: _Open, spot: Spot) -> _Place:
+    return _Place(file.inode, file.fingerprint(spot.shown), spot)
+
+
+def _checked(name: str) -> Path:
+    path = Path(name)
+    with contextlib.suppress(RuntimeError):
+        path = path.expanduser()
+    if "\x00" in name or not path.is_absolute():
+        raise InvalidArguments(
+            f"pty:file:{name!r} is not an absolute path; write it from the root, "
+            "or from ~."
+        )
+    path = Path(os.path.normpath(path))
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise TargetNotFound(_not_there(path, error)) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
+        raise InvalidArguments(
+            f"{path} is {kind}; only a file that grows can be watched."
+        )
+    return path
+
+
+def _not_there(path: Path, error: OSError) -> str:
+    if not isinstance(error, FileNotFoundError):
+        return (
+            f"{path} cannot be read ({error.strerror}); see that its rights allow it."
+        )
+    there: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
+        files = (entry for entry in entries if entry.is_file())
+        there = [(entry.stat().st_mtime, entry.name) for entry in files]
+    if not there:
+        return f"{path} is not there; start what writes it, then wait."
+    newest = [name for _, name in sorted(there, reverse=True)[:_NAMED]]
+    return f"{path} is not there; in {path.parent} there are {', '.join(newest)}."

@@ -1,0 +1,118 @@
+"""Which files change, heard from the system: one watch on the folders of them all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from watchfiles import Change
+
+_STEP_MS: Final = 20
+"""How often what the system told is fetched: half the latency, all of the idle cost."""
+_GATHER_MS: Final = 40
+"""How long changes that follow each other are gathered."""
+_NUDGE_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+
+
+class _Stop:
+    """What ends a watch; asked fifty times a second, so its answer costs little."""
+
+    def __init__(self) -> None:
+        self._set = asyncio.Event()
+        said: list[bool] = []
+        # A built-in's bound method is called faster than any of Python's own.
+        self.is_set: Callable[[], int] = said.__len__
+        self._say = said.append
+
+    def set(self) -> None:
+        self._say(True)  # noqa: FBT003
+        self._set.set()
+
+    async def wait(self) -> None:
+        await self._set.wait()
+
+
+class Folders:
+    """Calls back when one of the files changes that are listened for."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, list[Callable[[], None]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._again: _Stop | None = None
+
+    def listen(self, path: str, heard: Callable[[], None]) -> None:
+        """Call `heard` when a file at an absolute path changes, comes or goes."""
+        fresh = path not in self._heard
+        self._heard.setdefault(path, []).append(heard)
+        if fresh:
+            self._start()
+
+    async def forget(self, path: str, heard: Callable[[], None]) -> None:
+        """Stop calling."""
+        self._heard[path].remove(heard)
+        if self._heard[path]:
+            return
+        del self._heard[path]
+        if self._heard:
+            self._start()
+        elif self._task is not None:
+            self._stop()
+            task, self._task = self._task, None
+            await task
+
+    def _start(self) -> None:
+        """Watch the folders as they are now."""
+        self._stop()
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch())
+
+    def _stop(self) -> None:
+        if self._again is not None:
+            self._again.set()
+
+    async def _watch(self) -> None:
+        from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
+
+        loop = asyncio.get_running_loop()
+        while self._heard:
+            self._again = _Stop()
+            folders = _folders_of(self._heard)
+            # What changed while nobody watched is found by looking.
+            nudge = loop.call_later(_NUDGE_SECONDS, self._tell, *self._heard)
+            try:
+                if folders:
+                    async for changes in awatch(
+                        *folders,
+                        watch_filter=self._wanted,
+                        step=_STEP_MS,
+                        debounce=_GATHER_MS,
+                        rust_timeout=60_000,
+                        stop_event=cast("Any", self._again),
+                        recursive=False,
+                    ):
+                        self._tell(*{path for _, path in changes})
+            except (OSError, RuntimeError):
+                pass  # a folder that went away; looked for again
+            finally:
+                nudge.cancel()
+            if not self._again.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY_SECONDS):
+                        await self._again.wait()
+
+    def _wanted(self, _change: Change, path: str) -> bool:
+        return path in self._heard
+
+    def _tell(self, *paths: str) -> None:
+        for path in paths:
+            for heard in tuple(self._heard.get(path, ())):
+                heard()
+
+
+def _folders_of(paths: Iterable[str]) -> list[Path]:
+    return sorted({Path(path).parent for path in paths if Path(path).parent.is_dir()})

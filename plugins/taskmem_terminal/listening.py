@@ -1,0 +1,69 @@
+"""The daemon's side of the doorbell: it hears recorders, and sleeps until one rings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from taskmem_terminal.doorbell import BELL
+
+_GULP_BYTES: Final = 65_536
+
+
+class Doorbell:
+    """Hears recorders, on the event loop on which it was made."""
+
+    def __init__(self, root: Path) -> None:
+        """Listen at a folder of recordings.
+
+        Raises:
+            OSError: The FIFO cannot be made.
+        """
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = root / BELL
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(path, 0o600)
+        # Opened for writing too, or it would be at its end whenever nobody rings.
+        self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        self._cut = b""
+        self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._bell, self._hear)
+
+    def listen(self, name: str, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever a name rings."""
+        self._listeners[name].append(heard)
+
+    def forget(self, name: str, heard: Callable[[], None]) -> bool:
+        """Stop calling; return whether nobody listens any more."""
+        self._listeners[name].remove(heard)
+        if not self._listeners[name]:
+            del self._listeners[name]
+        return not self._listeners
+
+    def tell(self, name: str) -> None:
+        """Ring from within this process."""
+        for heard in tuple(self._listeners.get(name, ())):
+            heard()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._bell >= 0:
+            self._loop.remove_reader(self._bell)
+            os.close(self._bell)
+            self._bell = -1
+
+    def _hear(self) -> None:
+        try:
+            fresh = os.read(self._bell, _GULP_BYTES)
+        except OSError:
+            return
+        *names, self._cut = (self._cut + fresh).split(b"\n")
+        self._cut = self._cut[-_GULP_BYTES:]
+        for name in dict.fromkeys(names):
+            self.tell(name.decode(errors="replace"))

@@ -1,0 +1,108 @@
+"""The screen of a program that sends the cursor about, by pyte.
+
+pyte is slow (some 0.2 MB/s) and stumbles over sequences that it does not know, so it
+gets only what moves or writes, and never more than a bounded amount at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import importlib
+import re
+from typing import Any, Final
+
+from taskmem_terminal.render import open_string
+
+FED_BYTES: Final = 65_536
+"""What is fed for one look; what came before it is skipped."""
+_SLICE_BYTES: Final = 4096
+"""What is fed before others may have the event loop: some 20 ms."""
+_LARGEST: Final = 500
+
+_ALTERNATE: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
+_KEPT: Final = re.compile(rb"\x1b\[[0-9;]*[ABCDEFGHJKLMPX@`adefr]\Z")
+_SEQUENCE: Final = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    rb"|[P_^X][^\x1b]*\x1b\\|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])|[\x00\x0e\x0f\x7f]"
+)
+
+
+class Painting:
+    """What one terminal shows, since some offset in its bytes."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.at: int | None = None
+        """Up to where it was painted; None: nothing was."""
+        self.size = (columns, rows)
+        self._aside: tuple[Any, Any] | None = None
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut: bytes = b""
+        self._screen, self._stream = self._blank()
+
+    async def paint(self, data: bytes, end: int) -> None:
+        """Go on with bytes that end at an offset; a gap before them begins anew."""
+        begin = end - len(data)
+        if self.at is None or self.at < begin:
+            self._begin()
+        elif self.at > begin:
+            data = data[self.at - begin :]
+        self.at = end
+        parts = _ALTERNATE.split(data)
+        for n, part in enumerate(parts):
+            if n % 2:
+                self._switch(on=part == b"h")
+                continue
+            for cut in range(0, len(part), _SLICE_BYTES):
+                self._feed(part[cut : cut + _SLICE_BYTES])
+                await asyncio.sleep(0)
+
+    def lines(self) -> list[str]:
+        """Return the screen, without the empty lines at its end."""
+        lines = [str(line).rstrip() for line in self._screen.display]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    def _begin(self) -> None:
+        self._aside = None
+        self._text.reset()
+        self._cut = b""
+        self._screen, self._stream = self._blank()
+
+    def _blank(self) -> tuple[Any, Any]:
+        pyte: Any = importlib.import_module("pyte")
+        screen = pyte.Screen(*(max(1, min(side, _LARGEST)) for side in self.size))
+        return screen, pyte.Stream(screen)
+
+    def _switch(self, *, on: bool) -> None:
+        """Turn to the alternate screen, which pyte does not know, or back."""
+        if on and self._aside is None:
+            self._aside = (self._screen, self._stream)
+            self._screen, self._stream = self._blank()
+        elif not on and self._aside is not None:
+            self._screen, self._stream = self._aside
+            self._aside = None
+
+    def _feed(self, data: bytes) -> None:
+        data = self._cut + data
+        # A sequence that has not ended waits for its rest.
+        cut = open_string(data)
+        last = data.rfind(b"\x1b", max(0, cut - 64), cut)
+        if last >= 0 and not _SEQUENCE.match(data, last):
+            cut = last
+        data, self._cut = data[:cut], data[cut:]
+        data = _SEQUENCE.sub(_what_moves, data)
+        try:
+            self._stream.feed(self._text.decode(data))
+        except Exception:  # noqa: BLE001 - whatever pyte stumbles over, others go on
+            self._screen, self._stream = self._blank()
+
+
+def _what_moves(found: re.Match[bytes]) -> bytes:
+    sequence = found.group()
+    if _KEPT.match(sequence) or sequence in (
+        *(b"\x1b7", b"\x1b8", b"\x1bM", b"\x1bD", b"\x1bE", b"\x1bc"),
+    ):
+        return sequence
+    return b""

@@ -1,0 +1,209 @@
+"""Recordings of `taskmem run`, and of whoever pushes output, as targets.
+
+A wait on one reads from its beginning, and learns of its end: also when the command
+ended before anybody waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import Frame, TargetNotFound
+from taskmem_terminal.echoes import ASKERS, SHELLS
+from taskmem_terminal.listening import Doorbell
+from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
+from taskmem_terminal.recording import About, Recording, Segments, recordings
+
+_NAMED: Final = 8
+
+
+class _Ending(NamedTuple):
+    """How a recording came to its end."""
+
+    sentence: str
+    exit_status: int | None
+
+
+class Recorded:
+    """One recording, watched."""
+
+    def __init__(self, root: Path, name: str, bell: Doorbell) -> None:
+        """Begin to watch.
+
+        Raises:
+            TargetNotFound: There is no such recording.
+        """
+        self._root = root
+        self._recording = Recording(root, name)
+        try:
+            about = self._recording.about()
+        except (OSError, ValueError, TypeError):
+            raise TargetNotFound(_not_found(root, name)) from None
+        self._id = about.id
+        self._reader = Reader()
+        self._news = asyncio.Event()
+        self._bell = bell
+        bell.listen(name, self._news.set)
+        self._recorder = _notice_end(about, self._recording, self._news)
+
+    async def here(self) -> Frame:
+        """Return the beginning: all of a command's output counts."""
+        spot = Spot(0, 0)
+        about = self._recording.about()
+        stream = Segments(self._recording.folder)
+        tail = await self._reader.tail(stream, spot, _manner(about))
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=f"{about.id}:{spot}",
+            more=stream.end > 0,
+            changed_at=self._recording.changed_at(),
+            tail=tail.text,
+            echoes=tail.echoes,
+            prompt=tail.prompt,
+        )
+
+    async def end(self) -> str:
+        """Return the place behind all that was recorded so far."""
+        end = Segments(self._recording.folder).end
+        return f"{self._id}:{Spot(end, end)}"
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what was recorded since a place."""
+        seen_at = datetime.now(UTC)  # noqa: TID251
+        id_, spot = _parse(place)
+        # What ended is asked first: afterwards nothing can come that is missed here.
+        about, ending = self._state(id_)
+        if about is None or id_ != about.id:
+            page = Page("", (), spot, more=False)
+            tail = Tail("", ())
+        else:
+            manner = _manner(about)
+            stream = Segments(self._recording.folder)
+            page = self._reader.page(stream, spot, manner)
+            tail = await self._reader.tail(stream, _parse(start)[1], manner)
+        over = None if page.more else ending
+        return Frame(
+            seen_at=seen_at,
+            place=f"{id_}:{page.next}",
+            more=page.more,
+            changed_at=self._recording.changed_at(),
+            text=page.text,
+            tail=tail.text,
+            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            prompt=None if over else tail.prompt,
+            exit_status=over and over.exit_status,
+            gone=over and over.sentence,
+        )
+
+    async def changed(self) -> None:
+        """Return when something may have been recorded."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._bell.forget(self._recording.name, self._news.set)
+        if self._recorder is not None:
+            asyncio.get_running_loop().remove_reader(self._recorder)
+            os.close(self._recorder)
+            self._recorder = None
+
+    def _state(self, id_: str) -> tuple[About | None, _Ending | None]:
+        name = self._recording.name
+        running = self._recording.running()
+        try:
+            about = self._recording.about()
+        except (OSError, ValueError, TypeError):
+            return None, _Ending(f"The recording pty:{name} was removed.", None)
+        if about.id != id_:
+            return about, _Ending(
+                f"pty:{name} was replaced by a new run of that name; wait on that one.",
+                None,
+            )
+        if about.ended_at is not None:
+            return about, _Ending(_ended(about.exit_status), about.exit_status)
+        if running:
+            return about, None
+        return about, _Ending(
+            f"Nothing records pty:{name} any more, though nobody saw its command end; "
+            "its recorder was killed, or had no room to write.",
+            None,
+        )
+
+
+def _parse(place: str) -> tuple[str, Spot]:
+    id_, _, spot = place.partition(":")
+    return id_, Spot.parse(spot)
+
+
+def _ended(status: int | None) -> str:
+    if status is None:
+        return "The command ended."
+    if status >= 0:
+        return f"The command ended with status {status}."
+    with contextlib.suppress(ValueError):
+        return f"The command was ended by {signal.Signals(-status).name}."
+    return f"The command was ended by signal {-status}."
+
+
+def _manner(about: About) -> Manner:
+    # How wide a terminal is of which only the output is pushed, nobody says.
+    columns = None if about.fed else about.columns
+    return Manner(columns, about.rows, _interactive(about.command))
+
+
+def _interactive(command: list[str]) -> bool:
+    """Return whether somebody can be typing there."""
+    if not command:
+        return True
+    program = Path(command[0]).name
+    if program in ASKERS:
+        return True
+    rest = [word for word in command[1:] if not word.startswith("-")]
+    return program in SHELLS and not rest and "-c" not in command
+
+
+def _notice_end(about: About, recording: Recording, news: asyncio.Event) -> int | None:
+    """Set `news` when a recorder is gone, even one that could not say so."""
+    if about.recorder is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        handle = os.pidfd_open(about.recorder)
+    except OSError:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        loop.remove_reader(handle)
+        news.set()
+
+    # The pid may be another's by now, unless the recorder still holds its lock.
+    if recording.held():
+        loop.add_reader(handle, ended)
+        return handle
+    os.close(handle)
+    return None
+
+
+def _not_found(root: Path, name: str) -> str:
+    there = recordings(root)
+    if not there:
+        return (
+            f"Nothing is recorded as pty:{name}; start the command with "
+            f"taskmem run --name {name} -- CMD."
+        )
+    named = ", ".join(
+        f"pty:{one}{'' if running else ' (ended)'}" for one, running in there[:_NAMED]
+    )
+    more = len(there) - _NAMED
+    return (
+        f"Nothing is recorded as pty:{name}; there are {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )

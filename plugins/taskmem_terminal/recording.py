@@ -1,0 +1,359 @@
+"""What a command printed, kept on disk while it prints and after it has ended.
+
+    terminals/NAME/about.json                     what runs there, and how it ended
+    terminals/NAME/output.00000000000001048576    bytes from that offset on, 1 MiB each
+    terminals/NAME/lock                           held (flock) as long as it is written
+
+Writer and reader stand side by side, because they share nothing but this layout.
+The writer only ever appends; `about.json` is replaced as a whole, and says that the
+command ended only after everything it printed is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Generator
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+SEGMENT_BYTES: Final = 1 << 20
+KEPT_SEGMENTS: Final = 16
+KEPT_ENDED: Final = 50
+"""Recordings of ended commands that are kept, the newest."""
+KEPT_FOR: Final = timedelta(days=7)
+COLUMNS, ROWS = 80, 24
+"""The size of a terminal that nobody looks at."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_OUTPUT = "output."
+
+
+class NameTaken(Exception):
+    """A command that still runs is recorded under that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What runs there. The environment is never part of it: it holds secrets."""
+
+    id: str
+    """Differs from that of every other recording, also of the same name."""
+    command: list[str]
+    started_at: str
+    """ISO 8601, UTC."""
+    columns: int = COLUMNS
+    rows: int = ROWS
+    pid: int | None = None
+    """Of the command; None: it was never started here."""
+    process_started: str | None = None
+    """Tells the process from a later one of the same pid; None: unknown here."""
+    recorder: int | None = None
+    """The pid of the process that writes; None: nobody does all the time."""
+    fed: bool = False
+    """Pushed in pieces: it goes on, although nobody holds the lock."""
+    exit_status: int | None = None
+    """Minus the signal's number when a signal ended it; None: it runs, or unknown."""
+    ended_at: str | None = None
+
+
+def terminals() -> Path:
+    """Return the folder of all recordings, which need not be there."""
+    return Path(os.environ["TASKMEM_HOME"]) / "terminals"
+
+
+def is_name(name: str) -> bool:
+    """Return whether a recording can have that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def now() -> str:
+    """Return the instant as a recording writes it."""
+    return datetime.now(UTC).isoformat()  # noqa: TID251
+
+
+def process_started(pid: int) -> str | None:
+    """Return when a process began, in its system's own unit; None: unknown here."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return stat.rpartition(b")")[2].split()[19].decode()
+
+
+class Recorder:
+    """Writes one recording."""
+
+    def __init__(self, folder: Path, about: About, lock: int | None) -> None:
+        """Go on with a folder that is there; `claim` and `resume` make one of these."""
+        self.folder = folder
+        self.about = about
+        self._lock = lock
+        self._segments = sorted(segments(folder))
+        self._begin, self._end = self._segments[-1] if self._segments else (0, 0)
+        self._sink: int | None = None
+
+    @classmethod
+    def claim(cls, root: Path, name: str, about: About) -> Self:
+        """Begin a recording, in place of an ended one of the same name.
+
+        Raises:
+            NameTaken: The one that has the name goes on.
+            OSError: It cannot be written.
+        """
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = root / name
+        with _locked(root / ".lock"):
+            if folder.exists() and Recording(root, name).running():
+                raise NameTaken(name)
+            prune(root)
+            fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+            try:
+                lock = None if about.fed else _hold(fresh / "lock", fcntl.LOCK_EX)
+                _put(fresh / "about.json", about)
+                if folder.exists():
+                    old = Path(tempfile.mkdtemp(prefix=".old-", dir=root))
+                    folder.rename(old / "was")
+                    fresh.rename(folder)
+                    shutil.rmtree(old, ignore_errors=True)
+                else:
+                    fresh.rename(folder)
+            except OSError:
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise
+        return cls(folder, about, lock)
+
+    def write(self, data: bytes) -> None:
+        """Append what the command printed.
+
+        Raises:
+            OSError: Not all of it could be written.
+        """
+        rest = memoryview(data)
+        while rest:
+            if self._sink is None or self._end - self._begin >= SEGMENT_BYTES:
+                self._turn()
+            room = SEGMENT_BYTES - (self._end - self._begin)
+            written = os.write(cast("int", self._sink), rest[:room])
+            self._end += written
+            rest = rest[written:]
+
+    def tell(self, about: About) -> None:
+        """Replace what is known of the command.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        _put(self.folder / "about.json", about)
+        self.about = about
+
+    def end(self, exit_status: int | None) -> None:
+        """Say that the command has ended; nothing is written afterwards.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        self.tell(replace(self.about, exit_status=exit_status, ended_at=now()))
+
+    def sync(self) -> None:
+        """Return when what was written would survive a power cut."""
+        if self._sink is not None:
+            os.fsync(self._sink)
+
+    def close(self) -> None:
+        """Let go of the recording; who watches it knows that nothing more comes."""
+        for handle in (self._sink, self._lock):
+            if handle is not None:
+                os.close(handle)
+        self._sink = self._lock = None
+
+    def _turn(self) -> None:
+        """Begin a segment, or go on with the last one after a restart."""
+        if self._sink is not None:
+            os.close(self._sink)
+            self._sink = None
+        if self._end - self._begin >= SEGMENT_BYTES:
+            self._begin = self._end
+        path = self.folder / f"{_OUTPUT}{self._begin:020d}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._sink = os.open(path, flags, 0o600)
+        for begin, _ in sorted(segments(self.folder))[:-KEPT_SEGMENTS]:
+            (self.folder / f"{_OUTPUT}{begin:020d}").unlink(missing_ok=True)
+
+
+class Recording:
+    """Reads one recording, while it is written or afterwards."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.folder = root / name
+
+    def about(self) -> About:
+        """Return what is known of the command.
+
+        Raises:
+            OSError: There is no such recording.
+            ValueError: It was damaged.
+        """
+        known = {field.name for field in fields(About)}
+        said = json.loads((self.folder / "about.json").read_bytes())
+        if not isinstance(said, dict) or "id" not in said:
+            raise ValueError(self.name)
+        given = cast("dict[str, Any]", said)
+        return About(**{key: given[key] for key in known & set(given)})
+
+    def running(self) -> bool:
+        """Return whether more may come."""
+        try:
+            about = self.about()
+        except (OSError, ValueError, TypeError):
+            return False
+        return about.ended_at is None and (about.fed or self.held())
+
+    def held(self) -> bool:
+        """Return whether its recorder lives."""
+        try:
+            lock = os.open(self.folder / "lock", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            # Shared, so that two who ask at once do not take each other for it.
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def changed_at(self) -> datetime | None:
+        """Return when output last came; None: none did."""
+        parts = sorted(segments(self.folder))
+        if not parts:
+            return None
+        with contextlib.suppress(OSError):
+            stat = (self.folder / f"{_OUTPUT}{parts[-1][0]:020d}").stat()
+            return datetime.fromtimestamp(stat.st_mtime, UTC)
+        return None
+
+
+class Segments:
+    """The kept bytes of a recording, as they stood when this was made."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._parts = sorted(segments(folder))
+        self.begin = self._parts[0][0] if self._parts else 0
+        """The offset of the first byte that is kept."""
+        self.end = self._parts[-1][1] if self._parts else 0
+        """The offset behind the last one."""
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return up to `size` bytes from an offset; fewer where they end."""
+        got = bytearray()
+        for begin, end in self._parts:
+            if end <= at or len(got) >= size:
+                continue
+            try:
+                with (self._folder / f"{_OUTPUT}{begin:020d}").open("rb") as part:
+                    part.seek(at - begin)
+                    fresh = part.read(min(size - len(got), end - at))
+            except OSError:
+                break
+            got += fresh
+            at += len(fresh)
+            if at != end:
+                break
+        return bytes(got)
+
+
+def segments(folder: Path) -> Generator[tuple[int, int]]:
+    """Give begin and end of each segment, in no order."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_OUTPUT):
+                begin = int(entry.name.removeprefix(_OUTPUT))
+                with contextlib.suppress(OSError):
+                    yield begin, begin + entry.stat().st_size
+
+
+def recordings(root: Path) -> list[tuple[str, bool]]:
+    """Return the names that are there and whether they run; the best guess first."""
+    found: list[tuple[bool, float, str]] = []
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for entry in entries:
+            if is_name(entry.name) and entry.is_dir():
+                running = Recording(root, entry.name).running()
+                found.append((running, entry.stat().st_mtime, entry.name))
+    return [(name, running) for running, _, name in sorted(found, reverse=True)]
+
+
+def prune(root: Path) -> None:
+    """Remove ended recordings that are too old or too many, and what a crash left."""
+    now_ = datetime.now(UTC)  # noqa: TID251
+    oldest = (now_ - KEPT_FOR).timestamp()
+    kept = 0
+    for name, running in recordings(root):
+        folder = root / name
+        touched = Recording(root, name).changed_at()
+        last = touched.timestamp() if touched else folder.stat().st_mtime
+        # One that is fed may have lost who fed it: only its age tells.
+        pushed = running and not Recording(root, name).held()
+        kept += not running
+        if (pushed or not running) and (last < oldest or kept > KEPT_ENDED):
+            shutil.rmtree(folder, ignore_errors=True)
+    for left in (*root.glob(".new-*"), *root.glob(".old-*")):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def new_about(command: list[str], **more: Any) -> About:  # noqa: ANN401
+    """Return what is known of a command that starts now."""
+    return About(id=secrets.token_hex(8), command=command, started_at=now(), **more)
+
+
+def resume(root: Path, name: str) -> Recorder:
+    """Go on with a recording that is fed in pieces.
+
+    Raises:
+        OSError: It is not there.
+        ValueError: It was damaged.
+    """
+    recording = Recording(root, name)
+    return Recorder(recording.folder, recording.about(), None)
+
+
+def _put(path: Path, about: About) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=".about-", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as sink:  # noqa: PTH123
+            json.dump(asdict(about), sink)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _hold(path: Path, how: int) -> int:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, how)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Generator[None]:
+    handle = _hold(path, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,265 @@
+r"""Bytes of a terminal → the lines that a person would have read.
+
+    masked = mask(data)            strings that no eye sees become NULs, of equal length
+    raw    = masked.split(b"\\n")   so offsets into the lines are offsets into the data
+    lines  = rendered(raw[n])      usually one; more where the cursor was sent elsewhere
+
+A line's rendering depends on its own bytes alone. That is what allows a look to begin
+at any line's start, and it is why sending the cursor elsewhere ends a line here: where
+things stand on a painted screen is for `painting` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+from unicodedata import combining, east_asian_width
+
+STRING_BYTES: Final = 65_536
+"""An escape sequence that is longer is shown as what it is."""
+_WIDEST: Final = 256
+"""How far one sequence may send the cursor where nobody knows the terminal's width."""
+_FARTHEST: Final = 1 << 18
+"""The column behind which nothing is sent: a line is never longer than a look."""
+_TAB: Final = 8
+
+_SEEN_MARKS: Final = rb"133;[A-D]"
+_STRING: Final = re.compile(
+    rb"\x1b\](?!" + _SEEN_MARKS + rb")[^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    rb"|\x1b[P_^X](?:[^\x1b]|\x1b\x1b)*\x1b\\"
+)
+_OPEN_STRING: Final = re.compile(
+    rb"\x1b(?:\][^\x07\x1b\n]*\x1b?|[P_^X](?:[^\x1b]|\x1b\x1b)*\x1b?)\Z"
+)
+_OPEN: Final = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*)"
+    rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
+)
+"""What may be the beginning of an escape sequence or of a character."""
+_UNSEEN: Final = re.compile(
+    rb"\x1b\[[0-9;:]*m|\x1b\[\?(?!(?:1049|1047|47)[hl])[0-9;]*[hl]"
+    rb"|\x1b\[[<-?][0-9;]*[a-gi-km-zA-Z]|\x1b\[[0-9;]*(?: q|[nct])"
+    rb"|\x1b[ -/]+[0-~]|\x1b[=>]|\x1b\]133;[^\x07\x1b\n]*(?:\x07|\x1b\\)|[\x00\x0e\x0f]"
+)
+"""What changes no line: colours, modes, character sets, questions to the terminal."""
+_RETURNS: Final = re.compile(rb"\r+\n")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+_PAINTS: Final = re.compile(
+    rb"\x1b(?:\[[0-9;]*[ABEFHfdSTLMru]|\[[23]J|\[\?(?:1049|1047|47)[hl]|[8McDE])"
+)
+_TOKEN: Final = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f]+"
+    r"|\x1b\[(?P<numbers>[0-?]*)[ -/]*(?P<how>[@-~])"
+    r"|\x1b(?P<alone>[0-~])"
+    r"|[\x00-\x1f\x7f-\x9f]"
+)
+
+
+def mask(data: bytes) -> bytes:
+    """Blank out strings such as titles and pictures; as long as the data."""
+    if b"\x1b" not in data:
+        return data
+    return _STRING.sub(lambda found: bytes(len(found.group())), data)
+
+
+def open_string(masked: bytes) -> int:
+    """Return where a string begins that has not ended yet; the length: nowhere."""
+    near = max(0, len(masked) - STRING_BYTES)
+    begin = masked.rfind(b"\x1b", near)
+    # Its own end may have been cut, and doubled escapes may stand inside.
+    for _ in range(8):
+        if begin < 0:
+            break
+        if _OPEN_STRING.match(masked, begin):
+            return begin
+        begin = masked.rfind(b"\x1b", near, begin)
+    return len(masked)
+
+
+def safe_cut(masked: bytes, at: int) -> int:
+    """Return where to cut a long line: at an offset, or a little before it."""
+    escape = masked.rfind(b"\x1b", max(0, at - 64), at)
+    if escape >= 0 and _OPEN.match(masked[escape:at]):
+        return escape
+    for back in range(1, 4):
+        if at - back >= 0 and masked[at - back] & 0xC0 != 0x80:  # noqa: PLR2004
+            return at - back if masked[at - back] >= 0xC0 else at  # noqa: PLR2004
+    return at
+
+
+def paints(data: bytes) -> bool:
+    """Return whether a program sends the cursor about."""
+    return b"\x1b" in data and _PAINTS.search(data) is not None
+
+
+def rendered(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
+    """Return what each raw line shows, without the spaces at its end.
+
+    Args:
+        raw: Masked lines, without their line feeds; the last one may be unfinished.
+        columns: The terminal's width; None: it has none, so nothing wraps.
+    """
+    if not raw:
+        return []
+    data = b"\n".join([*raw[:-1], _OPEN.sub(b"", raw[-1])])
+    if b"\x1b" in data or b"\x00" in data or b"\x0e" in data or b"\x0f" in data:
+        data = _UNSEEN.sub(b"", data)
+    if b"\r" in data:
+        data = _RETURNS.sub(b"\n", data)
+    if not _CONTROL.search(data):
+        text = data.decode(errors="replace")
+        if "\t" in text:
+            text = text.expandtabs(_TAB)
+        return [[line.rstrip()] for line in text.split("\n")]
+    lines: list[list[str]] = []
+    for line in data.split(b"\n"):
+        text = line.decode(errors="replace")
+        if _CONTROL.search(line):
+            lines.append(_Pen(columns).draw(text))
+        else:
+            lines.append([text.expandtabs(_TAB).rstrip()])
+    return lines
+
+
+class _Pen:
+    """Draws one line, as a terminal does."""
+
+    def __init__(self, columns: int | None) -> None:
+        self._columns = columns
+        self._cells: list[str] = []
+        self._at = 0
+        self._done: list[str] = []
+
+    def draw(self, text: str) -> list[str]:
+        """Return the lines that were there before the cursor went elsewhere."""
+        for token in _TOKEN.finditer(text):
+            how, alone = token["how"], token["alone"]
+            if how is not None:
+                self._obey(how, token["numbers"])
+            elif alone is not None:
+                if alone in "8McDE":
+                    self._leave()
+            elif (said := token.group()) >= " " and not "\x7f" <= said <= "\x9f":
+                self._put(said)
+            else:
+                self._control(said)
+        self._leave()
+        return self._done or [""]
+
+    def _control(self, said: str) -> None:
+        if said == "\r":
+            self._at = self._row()
+        elif said == "\b":
+            self._at = max(self._at - 1, 0)
+        elif said == "\t":
+            self._go((self._at // _TAB + 1) * _TAB)
+        elif said in "\v\f":
+            self._leave()
+
+    def _obey(self, how: str, numbers: str) -> None:
+        if numbers.startswith("?") and how in "hl":
+            self._leave()
+            return
+        first = numbers.partition(";")[0]
+        given = int(first) if first.isascii() and first.isdecimal() else 0
+        n = min(max(given, 1), self._columns or _WIDEST)
+        if how in "ABEFHfdSTLMru" or (how == "J" and given >= 2):  # noqa: PLR2004
+            self._leave()
+        elif action := self._ACTIONS.get(how):
+            action(self, given if how in "KJ" else n)
+
+    def _erase(self, which: int) -> None:
+        row = self._row()
+        end = len(self._cells)
+        if self._columns is not None:
+            end = min(end, row + self._columns)
+        if which == 0:
+            del self._cells[self._at :]
+        elif which == 1:
+            self._blank(row, min(self._at + 1, end))
+        else:
+            self._blank(row, end)
+
+    def _blank(self, begin: int, end: int) -> None:
+        if end > begin:
+            self._cells[begin:end] = " " * (end - begin)
+
+    def _forward(self, n: int) -> None:
+        self._go(self._at + n)
+
+    def _back(self, n: int) -> None:
+        self._at = max(self._at - n, self._row())
+
+    def _column(self, n: int) -> None:
+        self._at = self._row() + n - 1
+
+    def _drop(self, n: int) -> None:
+        del self._cells[self._at : self._at + n]
+
+    def _insert(self, n: int) -> None:
+        if self._at < len(self._cells):
+            self._cells[self._at : self._at] = " " * n
+
+    def _wipe(self, n: int) -> None:
+        self._blank(self._at, min(self._at + n, len(self._cells)))
+
+    def _repeat(self, n: int) -> None:
+        if 0 < self._at <= min(len(self._cells), _FARTHEST):
+            self._put(self._cells[self._at - 1] * n)
+
+    _ACTIONS: Final[dict[str, Callable[[_Pen, int], None]]] = {
+        "K": _erase,
+        "J": _erase,
+        "C": _forward,
+        "a": _forward,
+        "D": _back,
+        "G": _column,
+        "`": _column,
+        "P": _drop,
+        "@": _insert,
+        "X": _wipe,
+        "b": _repeat,
+    }
+
+    def _go(self, to: int) -> None:
+        if self._columns is not None:
+            to = min(to, self._row() + self._columns - 1)
+        self._at = min(to, _FARTHEST)
+
+    def _row(self) -> int:
+        """Return where the row of the screen begins on which the cursor stands."""
+        if self._columns is None or self._at == 0:
+            return 0
+        # Behind the last column the cursor still stands on that row.
+        return (self._at - 1) // self._columns * self._columns
+
+    def _put(self, said: str) -> None:
+        if self._at > len(self._cells):
+            self._cells.extend(" " * (self._at - len(self._cells)))
+        if said.isascii():
+            self._cells[self._at : self._at + len(said)] = said
+            self._at += len(said)
+            return
+        for letter in said:
+            width = _width(letter)
+            if width == 0 and self._at:
+                self._cells[self._at - 1] += letter
+            else:
+                cells = [letter] + [""] * (width - 1)
+                self._cells[self._at : self._at + len(cells)] = cells
+                self._at += len(cells)
+
+    def _leave(self) -> None:
+        """End the line here: the cursor went elsewhere, or nothing more comes."""
+        line = "".join(self._cells).rstrip()
+        if line:
+            self._done.append(line)
+        self._cells = []
+        self._at = 0
+
+
+def _width(letter: str) -> int:
+    if combining(letter) or letter in "\u200b\u200c\u200d\ufe0e\ufe0f":
+        return 0
+    return 2 if east_asian_width(letter) in "WF" else 1

@@ -1,0 +1,123 @@
+"""The sensor for `pty:` targets: says which kind a name means, and what is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from taskmem_hookspecs import InvalidArguments, Output, Target, Watch
+from taskmem_terminal.recording import (
+    NameTaken,
+    Recorder,
+    Recording,
+    is_name,
+    new_about,
+    resume,
+    terminals,
+)
+
+if TYPE_CHECKING:
+    from taskmem_terminal.folders import Folders
+    from taskmem_terminal.listening import Doorbell
+    from taskmem_terminal.tmux import Tmux
+
+
+class Terminals:
+    """Watches recordings, tmux panes and growing files, and keeps what is pushed."""
+
+    def __init__(self) -> None:
+        self._bell: Doorbell | None = None
+        self._folders: Folders | None = None
+        self._tmux: Tmux | None = None
+        self._fed: dict[str, Recorder] = {}
+        self._turn = asyncio.Lock()
+
+    async def watch(self, target: Target) -> Watch:
+        """Begin to watch `pty:NAME`, `pty:tmux:TARGET` or `pty:file:PATH`.
+
+        Raises:
+            TargetNotFound: It is not there; the sentence names what is.
+            InvalidArguments: No terminal can have such a name.
+        """
+        kind, colon, rest = target.name.partition(":")
+        if colon and kind == "tmux":
+            from taskmem_terminal.tmux import Tmux
+
+            self._tmux = self._tmux or Tmux()
+            return await self._tmux.watch(rest)
+        if colon and kind == "file":
+            from taskmem_terminal.files import GrowingFile
+            from taskmem_terminal.folders import Folders
+
+            self._folders = self._folders or Folders()
+            return GrowingFile(rest, self._folders)
+        _check(target.name)
+        from taskmem_terminal.recorded import Recorded
+
+        return Recorded(terminals(), target.name, self._doorbell())
+
+    async def feed(self, target: Target, output: Output) -> None:
+        """Keep a piece of output, durably; it makes the target when it is new.
+
+        Raises:
+            InvalidArguments: No terminal can have such a name, or a command that
+                still runs has it.
+            OSError: It could not be written.
+        """
+        _check(target.name)
+        async with self._turn:
+            recorder = self._recorder(
+                target.name, ending=output.exit_status is not None
+            )
+            if recorder is None:
+                return
+            try:
+                recorder.write(output.data)
+                await asyncio.to_thread(recorder.sync)
+                if output.exit_status is not None:
+                    recorder.end(output.exit_status)
+            finally:
+                if output.exit_status is not None:
+                    self._fed.pop(target.name, None)
+                    recorder.close()
+        if self._bell is not None:
+            self._bell.tell(target.name)
+
+    def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
+        """Return who writes a target; None: it has ended, and this is its end again."""
+        root = terminals()
+        known = self._fed.get(name)
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            about = Recording(root, name).about()
+            if known is not None and known.about.id == about.id:
+                return known
+            if about.fed and about.ended_at is None:
+                self._fed[name] = resume(root, name)
+                return self._fed[name]
+            if about.fed and ending:
+                return None
+        if known is not None:
+            known.close()
+        try:
+            self._fed[name] = Recorder.claim(root, name, new_about([], fed=True))
+        except NameTaken:
+            raise InvalidArguments(
+                f"pty:{name} is a command that taskmem run records; push under "
+                "another name."
+            ) from None
+        return self._fed[name]
+
+    def _doorbell(self) -> Doorbell:
+        from taskmem_terminal.listening import Doorbell
+
+        self._bell = self._bell or Doorbell(terminals())
+        return self._bell
+
+
+def _check(name: str) -> None:
+    if not is_name(name):
+        raise InvalidArguments(
+            f"pty:{name} names no terminal; write pty:NAME of taskmem run --name NAME, "
+            "pty:tmux:SESSION:WINDOW.PANE, or pty:file:/PATH."
+        )

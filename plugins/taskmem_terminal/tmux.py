@@ -1,0 +1,78 @@
+"""The tmux server: one control mode client hears each session that is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from taskmem_hookspecs import Watch
+from taskmem_terminal.control import Client, Hearer, unescaped
+from taskmem_terminal.panes import find
+from taskmem_terminal.watched_pane import WatchedPane
+
+
+class Tmux(Hearer):
+    """The tmux server of the daemon's user."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Client] = {}
+        self._panes: dict[str, list[WatchedPane]] = {}
+        self._turn = asyncio.Lock()
+
+    async def watch(self, name: str) -> Watch:
+        """Begin to watch the pane that a target names.
+
+        Raises:
+            TargetNotFound: It is not there; the sentence names what is.
+        """
+        pane = await find(name)
+        watched = WatchedPane(self, pane)
+        await watched.attach()
+        return watched
+
+    def tell(self, watched: WatchedPane) -> None:
+        """Begin to tell a pane what it printed."""
+        self._panes.setdefault(watched.pane.id, []).append(watched)
+
+    async def client(self, session: str) -> Client:
+        """Return who hears a session.
+
+        Raises:
+            TmuxSaid: It cannot be heard.
+        """
+        async with self._turn:
+            known = self._clients.get(session)
+            if known is None or not known.alive:
+                known = self._clients[session] = await Client.attach(session, self)
+            return known
+
+    async def forget(self, watched: WatchedPane) -> None:
+        """Stop telling a pane, and leave sessions in which nothing is watched."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._panes[watched.pane.id].remove(watched)
+            if not self._panes[watched.pane.id]:
+                del self._panes[watched.pane.id]
+        used = {one.session for panes in self._panes.values() for one in panes}
+        async with self._turn:
+            for session in set(self._clients) - used:
+                await self._clients.pop(session).leave()
+
+    def printed(self, pane: str, escaped: bytes) -> None:
+        """Hand on what a pane printed."""
+        if watching := self._panes.get(pane):
+            data = unescaped(escaped)
+            for watched in watching:
+                watched.printed(data)
+
+    def changed(self, client: Client) -> None:
+        """Have a session's panes looked at."""
+        for panes in self._panes.values():
+            for watched in panes:
+                if watched.session == client.session:
+                    watched.stir()
+
+    def ended(self, client: Client) -> None:
+        """Have a session's panes looked at, which is no longer heard."""
+        if self._clients.get(client.session) is client:
+            del self._clients[client.session]
+        self.changed(client)

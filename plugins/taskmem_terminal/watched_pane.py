@@ -1,0 +1,366 @@
+"""tmux panes as targets: what came after the wait's start counts.
+
+What was on the screen by then never does. What a pane printed while no daemon ran, or
+while its session could not be heard, is read from the scrollback as far as that goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, Protocol
+
+from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
+from taskmem_terminal.control import Answer, Client, TmuxSaid
+from taskmem_terminal.echoes import Mood
+from taskmem_terminal.panes import FORMAT, Pane, every_pane, find
+from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
+from taskmem_terminal.scrollback import (
+    ABOVE_LINES,
+    SCROLLBACK_LINES,
+    Mark,
+    Scrollback,
+    Tape,
+)
+
+_AGAIN_LINES: Final = 3
+_FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
+"""Seconds between two tries to hear a session again."""
+_AFTER_DEATH: Final = (0.03, 0.3)
+"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
+_PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
+
+
+class Server(Protocol):
+    """Who lets panes be heard."""
+
+    async def client(self, session: str) -> Client:
+        """Return who hears a session; raises TmuxSaid."""
+        ...
+
+    def tell(self, watched: WatchedPane) -> None:
+        """Begin to tell a pane what it printed."""
+        ...
+
+    async def forget(self, watched: WatchedPane) -> None:
+        """Stop telling it."""
+        ...
+
+
+class _Place(NamedTuple):
+    """How far somebody has read in a pane."""
+
+    pane: str
+    server: str
+    tape: str
+    """Whose offsets they are; another's after a restart."""
+    mark: Mark
+    spot: Spot
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+    @classmethod
+    def parse(cls, text: str) -> _Place:
+        pane, server, tape, mark, spot = text.split(" ")
+        return cls(pane, server, tape, Mark.parse(mark), Spot.parse(spot))
+
+
+class WatchedPane:
+    """One pane, watched."""
+
+    def __init__(
+        self, server: Server, pane: Pane, news: asyncio.Event | None = None
+    ) -> None:
+        self.pane = pane
+        """As it was last."""
+        self.session = pane.session
+        """The id of the session in which it is heard."""
+        self._server = server
+        self._news = news or asyncio.Event()
+        self._client: Client | None = None
+        self._tape: Tape | None = None
+        self._tape_id = ""
+        self._reader = Reader()
+        self._missing = False
+        self._ended = False
+        self._changed_at: datetime | None = None
+        self._retry = _FIRST_RETRY
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._attaching: asyncio.Task[None] | None = None
+        self._process = (0, -1)
+        self._others: dict[str, WatchedPane] = {}
+        server.tell(self)
+        self._notice_death()
+
+    async def attach(self) -> None:
+        """Begin to hear the pane; when that fails, try again later."""
+        try:
+            self._client = await self._server.client(self.session)
+            await self._ask(self._client, SCROLLBACK_LINES, self._rewind)
+        except (TmuxSaid, OSError):
+            self._retry_later()
+        else:
+            self._retry = _FIRST_RETRY
+
+    async def here(self) -> Frame:
+        """Return the end of what the pane holds.
+
+        Raises:
+            TargetGone: It was closed, or cannot be heard.
+        """
+        seen = await self._see()
+        if seen is None and self._gone() is None:
+            await self.attach()
+            seen = await self._see()
+        if seen is None or self._tape is None:
+            raise TargetGone(self._gone() or f"{self.pane} cannot be heard now.")
+        scrollback, end = seen
+        typing = self.pane.column > 0 and (
+            self.pane.prompt or _PROMPTLIKE.search(scrollback.cursor_line())
+        )
+        mood = Mood.CURSOR if typing else Mood.NOTHING
+        spot = Spot(end, end, mood, self.pane.column)
+        manner = Manner(self.pane.columns, self.pane.rows, interactive=True)
+        tail = await self._reader.tail(self._tape, Spot(0, 0), manner)
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=str(self._place(scrollback.mark(), spot)),
+            changed_at=self._changed_at,
+            tail=tail.text,
+            echoes=tail.echoes,
+            prompt=self._prompt(tail),
+        )
+
+    async def end(self) -> str:
+        """Return the end of what the pane holds.
+
+        Raises:
+            TargetGone: It was closed, or cannot be heard.
+        """
+        return (await self.here()).place
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what the pane showed since a place."""
+        known, began = _Place.parse(place), _Place.parse(start)
+        if known.pane != self.pane.id and known.server == self.pane.server:
+            # The target named that pane when the wait was made.
+            other = await self._other(known.pane)
+            if other is not None:
+                return await other.look(place, start)
+        seen_at = datetime.now(UTC)  # noqa: TID251
+        seen = await self._see()
+        page, tail = Page("", (), known.spot, more=False), Tail("", ())
+        ours = (known.pane, known.server) == (self.pane.id, self.pane.server)
+        if self._tape is not None and ours:
+            manner = Manner(self.pane.columns, self.pane.rows, interactive=True)
+            spot, first = self._spots(known, began)
+            page = self._reader.page(self._tape, spot, manner)
+            tail = await self._reader.tail(self._tape, first, manner)
+            # A mark that is too old shows something again, one too new loses it.
+            fresh = seen is not None and not page.more and page.next.shown >= seen[1]
+            mark = seen[0].mark() if seen is not None and fresh else known.mark
+            place = str(self._place(mark, page.next))
+        gone = None if page.more else self._gone(ours=ours)
+        return Frame(
+            seen_at=seen_at,
+            place=place,
+            more=page.more,
+            changed_at=self._changed_at,
+            text=page.text,
+            tail=tail.text,
+            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            prompt=None if gone or seen is None else self._prompt(tail),
+            exit_status=self.pane.status if gone and ours and self.pane.dead else None,
+            gone=gone,
+        )
+
+    async def changed(self) -> None:
+        """Return when the pane may have printed something, or gone."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        """Let go of the pane."""
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._attaching is not None:
+            self._attaching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._attaching
+        self._ignore_death()
+        for other in self._others.values():
+            await other.close()
+        await self._server.forget(self)
+
+    def printed(self, data: bytes) -> None:
+        """Keep what the pane printed."""
+        if self._tape is not None:
+            self._tape.append(data)
+            self._changed_at = datetime.now(UTC)  # noqa: TID251
+            self._news.set()
+
+    def stir(self) -> None:
+        """Have the pane looked at."""
+        self._news.set()
+
+    # --- places -------------------------------------------------------------
+
+    def _place(self, mark: Mark, spot: Spot) -> _Place:
+        return _Place(self.pane.id, self.pane.server, self._tape_id, mark, spot)
+
+    def _spots(self, known: _Place, began: _Place) -> tuple[Spot, Spot]:
+        """Return where to read on, and where the wait began, on the tape of now."""
+        first = began.spot
+        if began.tape != self._tape_id:
+            at = self._found(began.mark)[1]
+            first = Spot(at, at, began.spot.mood, began.mark.column)
+        if known.tape == self._tape_id:
+            return known.spot, first
+        line, at = self._found(known.mark)
+        again = self._scrollback().offset(line - _AGAIN_LINES)
+        if again <= first.at:
+            return first, first
+        return Spot(again, again), first
+
+    def _found(self, mark: Mark) -> tuple[int, int]:
+        return self._scrollback().find(mark)
+
+    def _scrollback(self) -> Scrollback:
+        if self._tape is None:
+            raise TargetGone(f"{self.pane} cannot be heard now.")
+        return self._tape.scrollback
+
+    async def _other(self, pane: str) -> WatchedPane | None:
+        if pane not in self._others:
+            try:
+                found = await find(pane)
+            except TargetNotFound:
+                return None
+            self._others[pane] = WatchedPane(self._server, found, self._news)
+            await self._others[pane].attach()
+        return self._others[pane]
+
+    # --- what tmux says -----------------------------------------------------
+
+    async def _see(self) -> tuple[Scrollback, int] | None:
+        """Return how the pane is, and the tape's end at that moment.
+
+        None: it is gone, or nobody can be asked.
+        """
+        seen: list[tuple[Scrollback, int]] = []
+
+        def keep(scrollback: Scrollback) -> None:
+            seen.append((scrollback, self._tape.end if self._tape else 0))
+
+        if self._client is not None and self._client.alive:
+            with contextlib.suppress(TmuxSaid):
+                await self._ask(self._client, ABOVE_LINES, keep)
+                if self.pane.dead and not self._ended:
+                    # tmux drops what it had not yet handed on; the screen has it.
+                    await self._ask(self._client, SCROLLBACK_LINES, self._rewind)
+                    self._ended = True
+                self._notice_death()
+                if self.pane.session == self.session:
+                    return seen[0]
+        await self._find_again()
+        return None
+
+    async def _ask(
+        self, client: Client, above: int, then: Callable[[Scrollback], None]
+    ) -> None:
+        def understand(answer: Answer) -> None:
+            self.pane = Pane.parse(answer[0][0].decode(errors="replace"))
+            then(Scrollback(self.pane, answer[1], above))
+
+        await client.ask(
+            f"display-message -p -t {self.pane.id} '{FORMAT}'",
+            f"capture-pane -p -J -t {self.pane.id} -S -{above}",
+            then=understand,
+        )
+
+    async def _find_again(self) -> None:
+        """Look for the pane without a client's help, and hear it anew."""
+        try:
+            every = await every_pane()
+        except (TmuxSaid, TargetNotFound, OSError):
+            self._retry_later()
+            return
+        me = (self.pane.id, self.pane.server)
+        panes = [pane for pane in every if (pane.id, pane.server) == me]
+        if not panes:
+            self._missing = True
+            return
+        here = [pane for pane in panes if pane.session == self.session]
+        self.pane = (here or panes)[0]
+        self.session = self.pane.session
+        if not self.pane.dead:
+            self._retry_later()
+
+    def _rewind(self, scrollback: Scrollback) -> None:
+        """Begin a new tape: what the old one missed stands in the scrollback."""
+        self._tape = Tape(scrollback)
+        self._tape_id = secrets.token_hex(4)
+        self._reader = Reader()
+        self._news.set()
+
+    def _retry_later(self) -> None:
+        if "retry" not in self._timers:
+            loop = asyncio.get_running_loop()
+            self._timers["retry"] = loop.call_later(self._retry, self._try_again)
+            self._retry = min(self._retry * 2, _LAST_RETRY)
+
+    def _try_again(self) -> None:
+        del self._timers["retry"]
+        self._attaching = asyncio.create_task(self.attach())
+
+    def _prompt(self, tail: Tail) -> bool | None:
+        """Return whether a shell waits; its own marks count where it can be one."""
+        known = self.pane.prompt
+        if known is False or tail.prompt is None:
+            return known
+        return tail.prompt
+
+    def _gone(self, *, ours: bool = True) -> str | None:
+        if not ours:
+            return "The tmux pane that was watched was closed."
+        if self._missing:
+            return f"The tmux pane {self.pane} was closed."
+        if self.pane.dead:
+            status = self.pane.status
+            known = "" if status is None else f" with status {status}"
+            return f"The command in the tmux pane {self.pane} ended{known}."
+        return None
+
+    # --- the pane's process -------------------------------------------------
+
+    def _notice_death(self) -> None:
+        """Have the pane looked at when its process ends, of which tmux says nothing."""
+        pid = self.pane.pid
+        if self._process[0] == pid or not pid or not hasattr(os, "pidfd_open"):
+            return
+        self._ignore_death()
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(pid)
+            self._process = (pid, handle)
+            asyncio.get_running_loop().add_reader(handle, self._died)
+
+    def _died(self) -> None:
+        pid = self._process[0]
+        self._ignore_death()
+        self._process = (pid, -1)
+        loop = asyncio.get_running_loop()
+        for seconds in _AFTER_DEATH:
+            self._timers[f"death {seconds}"] = loop.call_later(seconds, self.stir)
+
+    def _ignore_death(self) -> None:
+        handle = self._process[1]
+        if handle >= 0:
+            asyncio.get_running_loop().remove_reader(handle)
+            os.close(handle)
+        self._process = (0, -1)

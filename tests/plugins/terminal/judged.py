@@ -1,0 +1,40 @@
+"""Shows a judge of text what a terminal would show it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from taskmem_hookspecs import Frame, Met, Ruling
+from taskmem_terminal.judge import TextJudge
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+class Shown:
+    """A judge, and everything it has been shown."""
+
+    def __init__(self, wake_when: str) -> None:
+        self.judge = TextJudge(wake_when)
+        self.text = ""
+
+    def shows(self, more: str = "", *, still: float = 1.0, **known: object) -> Ruling:
+        """Show some more, after which nothing came for `still` seconds."""
+        unfinished = self.text[self.text.rfind("\n") + 1 :]
+        self.text += more
+        frame = Frame(
+            seen_at=NOON,
+            changed_at=NOON - timedelta(seconds=still),
+            place="",
+            text=unfinished + more,
+            tail="\n".join(self.text.split("\n")[-80:]),
+            **known,
+        )
+        return asyncio.run(self.judge.rule(frame))
+
+
+def ruling(wake_when: str, text: str, **known: object) -> Ruling:
+    """What a judge says that is shown a text at once."""
+    return Shown(wake_when).shows(text, **known)
+
+
+def met(wake_when: str, text: str, **known: object) -> Met:
+    return ruling(wake_when, text, **known).met

@@ -1,0 +1,216 @@
+import os
+import resource
+
+import pytest
+
+from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
+from taskmem_terminal import files
+from taskmem_terminal.sensor import Terminals
+from tests.plugins.terminal.watched import held, watching
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "logs" / "app.log"
+    path.parent.mkdir()
+    path.write_text("old 1\nold 2\n")
+    return path
+
+
+def append(path, text):
+    with path.open("a") as file:
+        file.write(text)
+
+
+async def heard_only_then(watcher, path, text):
+    """Append when everything was seen, so that only the system can tell of it."""
+    await watcher.watch.changed()
+    await watcher.look()
+    append(path, text)
+    await watcher.watch.changed()
+    await watcher.until_seen(text)
+
+
+async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):
+    async with watching(f"file:{log}") as watcher:
+        assert (await watcher.look()).text == ""
+        for line in ("new 1", "new 2"):
+            append(log, f"{line}\n")
+            await watcher.until_seen(line)
+        frame = await watcher.look()
+    assert "old" not in watcher.seen
+    assert frame.tail == "new 1\nnew 2"
+    assert frame.changed_at is not None
+    assert frame.exit_status is None
+
+
+async def test_here_shows_the_last_lines_that_do_not_count(log):
+    async with watching(f"file:{log}") as watcher:
+        assert (await watcher.watch.here()).tail == "old 1\nold 2"
+        assert (await watcher.look()).tail == ""
+
+
+async def test_a_home_folder_may_be_written_as_a_tilde(log, monkeypatch):
+    monkeypatch.setenv("HOME", str(log.parent))
+    async with watching("file:~/app.log") as watcher:
+        append(log, "new\n")
+        await watcher.until_seen("new")
+
+
+async def test_a_file_that_is_cut_is_read_from_its_beginning(log):
+    async with watching(f"file:{log}") as watcher:
+        append(log, "before the cut\n")
+        await watcher.until_seen("before")
+        log.write_text("fresh\n")
+        frame = await watcher.until_seen("fresh")
+        append(log, "more\n")
+        await watcher.until_seen("more")
+    assert frame.gone is None
+    assert watcher.frame.tail == "fresh\nmore"
+
+
+async def test_a_file_that_is_cut_and_has_outgrown_what_was_read_is_noticed(log):
+    async with watching(f"file:{log}") as watcher:
+        append(log, "x" * 100)
+        await watcher.until_seen("x" * 100)
+        log.write_text("y" * 5000 + "\nfresh\n")
+        frame = await watcher.until_seen("fresh")
+    assert frame.text.count("y") == 5000
+
+
+async def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(log):
+    async with watching(f"file:{log}") as watcher:
+        append(log, "one\n")
+        await watcher.until_seen("one")
+        old = log.rename(log.with_suffix(".1"))
+        append(old, "last of the old\n")
+        log.write_text("first of the new\n")
+        await watcher.until_seen("first of the new")
+        append(log, "second\n")
+        await watcher.until_seen("second")
+    assert "last of the old" in watcher.seen
+    assert watcher.seen.index("last of the old") < watcher.seen.index(
+        "first of the new"
+    )
+
+
+async def test_a_file_that_was_rotated_while_no_daemon_ran_is_read_to_its_end(log):
+    async with watching(f"file:{log}") as watcher:
+        place, start = watcher.place, watcher.start
+    append(log, "missed\n")
+    log.rename(log.with_suffix(".1"))
+    log.write_text("new\n")
+    async with watching(f"file:{log}", place=place, start=start) as watcher:
+        await watcher.until_seen("new")
+    assert watcher.seen.startswith("missed\n")
+
+
+async def test_a_file_that_was_replaced_while_no_daemon_ran_is_read_from_its_start(log):
+    async with watching(f"file:{log}") as watcher:
+        place, start = watcher.place, watcher.start
+    keep = log.open()  # so that its inode is not used again
+    log.unlink()
+    log.write_text("new\n")
+    async with watching(f"file:{log}", place=place, start=start) as watcher:
+        assert (await watcher.look()).text == "new\n"
+    keep.close()
+
+
+async def test_a_removed_file_is_gone_after_what_was_left_in_it(log, monkeypatch):
+    monkeypatch.setattr(files, "BACK_SECONDS", 0.1)
+    async with watching(f"file:{log}") as watcher:
+        append(log, "last words\n")
+        log.unlink()
+        frame = await watcher.until_gone()
+    assert frame.gone == f"{log} was removed."
+    assert "last words" in watcher.seen
+
+
+async def test_a_file_that_comes_back_in_time_goes_on(log):
+    async with watching(f"file:{log}") as watcher:
+        log.unlink()
+        assert (await watcher.look()).gone is None
+        log.write_text("back\n")
+        assert (await watcher.until_seen("back")).gone is None
+
+
+async def test_several_files_in_several_folders_are_watched_together(tmp_path):
+    sensor = Terminals()
+    paths = [tmp_path / str(n) / "x.log" for n in range(3)]
+    for path in paths:
+        path.parent.mkdir()
+        path.touch()
+    async with (
+        watching(f"file:{paths[0]}", sensor) as first,
+        watching(f"file:{paths[1]}", sensor) as second,
+        watching(f"file:{paths[1]}", sensor) as same,
+    ):
+        append(paths[1], "two\n")
+        await second.until_seen("two")
+        await same.until_seen("two")
+        await first.watch.changed()
+        async with watching(f"file:{paths[2]}", sensor) as third:
+            await heard_only_then(third, paths[2], "three\n")
+        append(paths[0], "one\n")
+        await first.until_seen("one")
+
+
+async def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path, log):
+    link = tmp_path / "current.log"
+    link.symlink_to(log)
+    async with watching(f"file:{link}") as watcher:
+        await heard_only_then(watcher, log, "new\n")
+
+
+async def test_a_missing_file_names_those_that_are_there(log):
+    with pytest.raises(TargetNotFound) as refused:
+        await Terminals().watch(Target(scheme="pty", name=f"file:{log}x"))
+    assert str(refused.value) == (
+        f"{log}x is not there; in {log.parent} there are app.log."
+    )
+
+
+async def test_a_file_that_cannot_be_read_says_why(log, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files.os, "open", refuse)
+    with pytest.raises(TargetNotFound, match=r"cannot be read \(Permission denied\)"):
+        await Terminals().watch(Target(scheme="pty", name=f"file:{log}"))
+
+
+@pytest.mark.parametrize("name", ["app.log", "", "./x", "logs/app.log", "/a\x00b"])
+async def test_a_path_that_is_not_absolute_is_refused(name):
+    with pytest.raises(InvalidArguments, match="is not an absolute path"):
+        await Terminals().watch(Target(scheme="pty", name=f"file:{name}"))
+
+
+async def test_what_cannot_grow_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path, kind in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "fifo", "is no ordinary file"),
+        ("/dev/null", "is no ordinary file"),
+    ]:
+        with pytest.raises(InvalidArguments, match=kind):
+            await Terminals().watch(Target(scheme="pty", name=f"file:{path}"))
+
+
+async def test_no_handle_is_left_open(log):
+    async with watching(f"file:{log}") as watcher:
+        for n in range(20):
+            log.rename(log.with_suffix(f".{n}"))
+            log.write_text(f"{n}\n")
+            await watcher.until_seen(f"{n}\n")
+        assert sum("app." in path for path in held()) <= 4
+    assert not [path for path in held() if "app." in path]
+
+
+async def test_much_at_once_is_read_in_several_looks(log):
+    async with watching(f"file:{log}") as watcher:
+        append(log, "".join(f"line {n}\n" for n in range(100_000)))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        await watcher.until(lambda frame: not frame.more and frame.text)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert set(watcher.seen.split("\n")) >= {f"line {n}" for n in range(100_000)}
+    assert after - before < 60_000

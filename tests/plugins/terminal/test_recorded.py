@@ -1,0 +1,310 @@
+import asyncio
+import os
+import select
+import shutil
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from taskmem_hookspecs import (
+    Feed,
+    InvalidArguments,
+    Output,
+    Sensor,
+    Target,
+    TargetNotFound,
+)
+from taskmem_terminal.doorbell import ring
+from taskmem_terminal.listening import Doorbell
+from taskmem_terminal.recording import (
+    Recorder,
+    Recording,
+    Segments,
+    new_about,
+    terminals,
+)
+from taskmem_terminal.sensor import Terminals
+from tests.plugins.terminal.watched import alive, held, running, watching
+from tests.support.waiting import PATIENCE, status_of, until
+
+FED = Target(scheme="pty", name="vivid-shoal")
+
+
+def record(name="job", data=b"", exit_status=0):
+    recorder = Recorder.claim(terminals(), name, new_about(["make"]))
+    recorder.write(data)
+    if exit_status is not None:
+        recorder.end(exit_status)
+        recorder.close()
+    return recorder
+
+
+def test_the_sensor_plays_both_parts():
+    assert isinstance(Terminals(), Sensor)
+    assert isinstance(Terminals(), Feed)
+
+
+async def test_what_a_running_command_prints_is_seen_at_once():
+    with running("cat", stdin=subprocess.PIPE) as process:
+        until(lambda: Recording(terminals(), "job").running(), "it runs")
+        async with watching("job") as watcher:
+            for line in ("one", "two", "three"):
+                process.stdin.write(f"{line}\n".encode())
+                process.stdin.flush()
+                frame = await watcher.until_seen(line)
+                assert frame.gone is None
+                assert frame.changed_at is not None
+            process.stdin.close()
+            frame = await watcher.until_gone()
+        assert frame.gone == "The command ended with status 0."
+        assert frame.exit_status == 0
+        assert frame.tail == "one\ntwo\nthree"
+
+
+async def test_all_output_counts_of_a_command_that_ended_before_anybody_waited():
+    record(data=b"early\r\nlate\r\n", exit_status=3)
+    async with watching("job") as watcher:
+        frame = await watcher.look()
+    assert frame.text == "early\nlate\n"
+    assert (frame.gone, frame.exit_status) == ("The command ended with status 3.", 3)
+
+
+async def test_a_command_that_a_signal_ended_says_so():
+    record(exit_status=-9)
+    async with watching("job") as watcher:
+        frame = await watcher.look()
+    assert frame.gone == "The command was ended by SIGKILL."
+    assert frame.exit_status == -9
+
+
+async def test_the_end_is_told_only_after_everything_was_shown():
+    record(data=b"".join(b"line %d\r\n" % n for n in range(60_000)))
+    async with watching("job") as watcher:
+        frame = await watcher.until_gone()
+    assert not frame.more
+    assert "line 59999" in watcher.seen
+    assert "line 0\n" in watcher.seen
+
+
+async def test_here_shows_what_is_there_and_begins_at_the_beginning():
+    recorder = record(data=b"one\r\ntwo", exit_status=None)
+    async with watching("job") as watcher:
+        here = await watcher.watch.here()
+        assert here.tail == "one\ntwo"
+        assert here.place == watcher.start
+        assert (await watcher.look()).text == "one\ntwo"
+    recorder.close()
+
+
+async def test_a_place_means_the_same_to_the_next_daemon():
+    recorder = record(data=b"1\r\n2\r\n3\r\n4\r\n5\r\n", exit_status=None)
+    async with watching("job") as watcher:
+        await watcher.look()
+        place, start = watcher.place, watcher.start
+    recorder.write(b"6\r\n")
+    async with watching("job", place=place, start=start) as watcher:
+        frame = await watcher.look()
+    assert frame.text == "3\n4\n5\n6\n"
+    assert frame.tail == "1\n2\n3\n4\n5\n6"
+    recorder.close()
+
+
+async def test_a_killed_recorder_is_noticed_at_once():
+    with running("sh", "-c", "echo up; exec sleep 60") as process:
+        assert process.stdout.readline() == b"up\n"
+        async with watching("job") as watcher:
+            await watcher.until_seen("up")
+            pid = Recording(terminals(), "job").about().pid
+            watcher.watch._news.clear()
+            process.kill()
+            status_of(process)
+            async with asyncio.timeout(PATIENCE):
+                await watcher.watch.changed()
+            frame = await watcher.look()
+        assert frame.exit_status is None
+        assert "its recorder was killed" in frame.gone
+        until(lambda: not alive(pid), "its command is hung up on")
+
+
+async def test_a_recorder_and_a_command_that_are_killed_together_are_noticed():
+    with running("sh", "-c", "echo up; exec sleep 60") as process:
+        assert process.stdout.readline() == b"up\n"
+        pid = until(lambda: Recording(terminals(), "job").about().pid, "it runs")
+        async with watching("job") as watcher:
+            await watcher.until_seen("up")
+            process.kill()
+            os.kill(pid, signal.SIGKILL)
+            status_of(process)
+            assert (await watcher.until_gone()).gone
+
+
+async def test_a_new_run_of_the_name_ends_the_wait_on_the_old_one():
+    first = record(data=b"old", exit_status=None)
+    async with watching("job") as watcher:
+        await watcher.look()
+        first.close()
+        record(data=b"new", exit_status=None).close()
+        frame = await watcher.look()
+    assert "was replaced by a new run" in frame.gone
+    assert frame.text == ""
+    assert frame.exit_status is None
+
+
+async def test_a_removed_recording_is_gone():
+    recorder = record(exit_status=None)
+    async with watching("job") as watcher:
+        shutil.rmtree(terminals() / "job")
+        assert (await watcher.look()).gone == "The recording pty:job was removed."
+    recorder.close()
+
+
+async def test_who_is_behind_is_told_how_much_was_lost():
+    recorder = record(data=b"x" * 100 + b"\n", exit_status=None)
+    async with watching("job") as watcher:
+        await watcher.look()
+        for _ in range(18):
+            recorder.write(b"y" * (1 << 20))
+        frame = await watcher.look()
+    assert frame.text.startswith("[taskmem: 3,145,627 bytes were lost here]\n")
+    recorder.close()
+
+
+async def test_an_unknown_name_names_those_that_are_there():
+    record("old")
+    runs = record("runs", exit_status=None)
+    with pytest.raises(TargetNotFound) as refused:
+        await Terminals().watch(Target(scheme="pty", name="job"))
+    assert str(refused.value) == (
+        "Nothing is recorded as pty:job; there are pty:runs, pty:old (ended)."
+    )
+    runs.close()
+
+
+async def test_where_nothing_is_recorded_the_sentence_says_how_to():
+    with pytest.raises(TargetNotFound) as refused:
+        await Terminals().watch(Target(scheme="pty", name="job"))
+    assert "taskmem run --name job -- CMD" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "screen:x", "a b"])
+async def test_a_name_that_no_terminal_can_have_is_refused(name):
+    with pytest.raises(InvalidArguments, match="names no terminal"):
+        await Terminals().watch(Target(scheme="pty", name=name))
+
+
+async def test_no_handle_is_left_open():
+    sensor = Terminals()
+    recorder = record(exit_status=None)
+    before = None
+    for _ in range(5):
+        async with watching("job", sensor) as watcher:
+            await watcher.look()
+        count = len(held())
+        assert before is None or count == before
+        before = count
+    recorder.close()
+
+
+# --- what is pushed -----------------------------------------------------------
+
+
+async def test_what_is_pushed_is_watched_like_any_terminal():
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"one\r\n\x1b[3"))
+    async with watching(FED.name, sensor) as watcher:
+        assert (await watcher.look()).text == "one\n"
+        await sensor.feed(FED, Output(data=b"1mtwo\r\n"))
+        await watcher.until_seen("two")
+        await sensor.feed(FED, Output(data=b"three", exit_status=4))
+        frame = await watcher.until_gone()
+    assert frame.tail == "one\ntwo\nthree"
+    assert (frame.gone, frame.exit_status) == ("The command ended with status 4.", 4)
+
+
+async def test_what_was_pushed_goes_on_after_a_restart():
+    await Terminals().feed(FED, Output(data=b"one\r\n"))
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"two\r\n"))
+    async with watching(FED.name, sensor) as watcher:
+        frame = await watcher.look()
+    assert frame.text == "one\ntwo\n"
+    assert frame.gone is None
+
+
+async def test_the_end_may_be_pushed_twice_and_a_new_command_begins_anew():
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"one", exit_status=0))
+    await sensor.feed(FED, Output(data=b"", exit_status=0))
+    async with watching(FED.name, sensor) as watcher:
+        assert (await watcher.look()).text == "one"
+    await sensor.feed(FED, Output(data=b"two"))
+    async with watching(FED.name, sensor) as watcher:
+        frame = await watcher.look()
+    assert (frame.text, frame.gone) == ("two", None)
+
+
+async def test_pieces_that_are_pushed_at_once_stay_in_order():
+    sensor = Terminals()
+    pieces = [sensor.feed(FED, Output(data=b"%d\r\n" % n)) for n in range(50)]
+    await asyncio.gather(*pieces)
+    async with watching(FED.name, sensor) as watcher:
+        frame = await watcher.look()
+    assert frame.text == "".join(f"{n}\n" for n in range(50))
+
+
+async def test_the_end_waits_for_the_pieces_before_it(monkeypatch):
+    sensor = Terminals()
+    written, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def sync(_):
+        loop.call_soon_threadsafe(written.set)
+        assert go.wait(PATIENCE)
+
+    monkeypatch.setattr(Recorder, "sync", sync)
+    first = asyncio.create_task(sensor.feed(FED, Output(data=b"one")))
+    await written.wait()
+    last = asyncio.create_task(sensor.feed(FED, Output(data=b"two", exit_status=0)))
+    await asyncio.sleep(0)
+    kept = Segments(terminals() / FED.name)
+    assert kept.read(0, 9) == b"one"
+    go.set()
+    await asyncio.gather(first, last)
+    assert Recording(terminals(), FED.name).about().exit_status == 0
+
+
+async def test_nothing_is_pushed_into_a_command_that_taskmem_records():
+    recorder = record(FED.name, exit_status=None)
+    with pytest.raises(InvalidArguments, match="that taskmem run records"):
+        await Terminals().feed(FED, Output(data=b"x"))
+    recorder.close()
+
+
+# --- the doorbell -------------------------------------------------------------
+
+
+async def test_the_doorbell_tells_who_listens_and_nobody_else():
+    bell = Doorbell(terminals())
+    heard = asyncio.Event()
+    bell.listen("job", heard.set)
+    bell.listen("other", lambda: pytest.fail("it rang for somebody else"))
+    ring(terminals(), "nobody")
+    ring(terminals(), "job")
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+    # At its end, for the last who rang has gone, it would keep the loop awake.
+    assert select.select([bell._bell], [], [], 0)[0] == []
+    bell.close()
+
+
+async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
+    bell = Doorbell(terminals())
+    heard = asyncio.Event()
+    bell.listen("job", heard.set)
+    for _ in range(20_000):  # more than a FIFO holds
+        ring(terminals(), "job")
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+    bell.close()

@@ -1,0 +1,185 @@
+import json
+import os
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmem_terminal import recording
+from taskmem_terminal.recording import (
+    NameTaken,
+    Recorder,
+    Recording,
+    Segments,
+    is_name,
+    new_about,
+    prune,
+    recordings,
+    resume,
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "terminals"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(recording, "SEGMENT_BYTES", 10)
+    monkeypatch.setattr(recording, "KEPT_SEGMENTS", 3)
+
+
+def record(root, name="job", *, ended=True, data=b""):
+    recorder = Recorder.claim(root, name, new_about(["make"]))
+    recorder.write(data)
+    if ended:
+        recorder.end(0)
+        recorder.close()
+    return recorder
+
+
+@given(st.lists(st.binary(max_size=35), max_size=12), st.integers(0, 400))
+def test_what_is_read_is_what_was_written_as_far_as_it_is_kept(
+    tmp_path_factory, pieces, at
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "SEGMENT_BYTES", 10)
+        patch.setattr(recording, "KEPT_SEGMENTS", 3)
+        root = tmp_path_factory.mktemp("terminals")
+        recorder = Recorder.claim(root, "job", new_about(["make"]))
+        for piece in pieces:
+            recorder.write(piece)
+        recorder.close()
+        whole = b"".join(pieces)
+        kept = Segments(root / "job")
+        assert kept.end == len(whole)
+        assert kept.end - kept.begin <= 30
+        assert kept.begin == max(0, -(-len(whole) // 10) * 10 - 30)
+        at = max(at % (len(whole) + 1), kept.begin)
+        assert kept.read(at, 1000) == whole[at:]
+        assert kept.read(at, 7) == whole[at : at + 7]
+
+
+def test_a_reader_sees_the_recording_as_it_stood(root, small):
+    recorder = record(root, ended=False, data=b"0123456789ab")
+    kept = Segments(root / "job")
+    recorder.write(b"cdef")
+    assert kept.read(8, 100) == b"89ab"
+    recorder.close()
+
+
+def test_nobody_else_can_read_a_recording(root):
+    record(root, data=b"secret")
+    assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
+    files = list((root / "job").iterdir())
+    assert {"about.json", "lock", f"output.{0:020d}"} == {file.name for file in files}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_a_name_that_runs_is_taken_and_one_that_ended_is_replaced(root):
+    first = record(root, ended=False, data=b"old")
+    with pytest.raises(NameTaken):
+        record(root)
+    assert Segments(root / "job").read(0, 9) == b"old"
+    first.close()
+    record(root, data=b"new")
+    assert Segments(root / "job").read(0, 9) == b"new"
+    assert [name for name, _ in recordings(root)] == ["job"]
+
+
+def test_a_recorder_that_was_killed_is_noticed(root):
+    recorder = record(root, ended=False)
+    there = Recording(root, "job")
+    assert there.running()
+    recorder.close()  # which is what the system does when a process dies
+    assert not there.running()
+    assert there.about().ended_at is None
+
+
+def test_asking_whether_one_runs_never_stands_in_the_way_of_a_new_one(root):
+    record(root, ended=False).close()
+    asked = os.open(root / "job" / "lock", os.O_RDONLY)
+    recording.fcntl.flock(asked, recording.fcntl.LOCK_SH)
+    record(root, data=b"new")
+    os.close(asked)
+
+
+def test_a_fed_recording_goes_on_without_a_recorder_until_it_ends(root):
+    recorder = Recorder.claim(root, "fed", new_about([], fed=True))
+    recorder.write(b"one")
+    recorder.close()
+    assert Recording(root, "fed").running()
+    again = resume(root, "fed")
+    again.write(b"two")
+    again.end(3)
+    again.close()
+    assert not Recording(root, "fed").running()
+    assert Segments(root / "fed").read(0, 9) == b"onetwo"
+
+
+def test_running_recordings_are_named_first(root):
+    for name in ("a", "b"):
+        record(root, name)
+    runs = record(root, "c", ended=False)
+    record(root, "d")
+    names = [name for name, _ in recordings(root)]
+    assert names[0] == "c"
+    assert set(names) == {"a", "b", "c", "d"}
+    runs.close()
+
+
+def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
+    root, monkeypatch
+):
+    monkeypatch.setattr(recording, "KEPT_ENDED", 2)
+    runs = record(root, "runs", ended=False, data=b"x")
+    for n in range(4):
+        record(root, f"ended{n}", data=b"x")
+        os.utime(root / f"ended{n}", (n + 1e9, n + 1e9))
+    for left in (".new-x", ".old-y"):
+        (root / left).mkdir()
+    record(root, "ended3", data=b"x")
+    os.utime(root / "ended3", (4e9, 4e9))
+    names = {name for name, _ in recordings(root)}
+    assert names == {"runs", "ended2", "ended3"}
+    assert not [*root.glob(".new-*"), *root.glob(".old-*")]
+    monkeypatch.setattr(recording, "KEPT_FOR", timedelta(seconds=-5))
+    prune(root)
+    assert {name for name, _ in recordings(root)} == {"runs"}
+    runs.close()
+
+
+def test_about_survives_fields_of_a_later_version_and_damage_is_told(root):
+    record(root)
+    about = root / "job" / "about.json"
+    said = json.loads(about.read_text())
+    about.write_text(json.dumps({**said, "colour": "red"}))
+    assert Recording(root, "job").about().id == said["id"]
+    about.write_text("{")
+    with pytest.raises(ValueError, match="Expecting"):
+        Recording(root, "job").about()
+    assert not Recording(root, "job").running()
+
+
+def test_no_trace_of_the_environment_is_kept(root, monkeypatch):
+    monkeypatch.setenv("MY_API_TOKEN", "hunter2")
+    record(root)
+    said = b"".join(p.read_bytes() for p in Path(root).rglob("*") if p.is_file())
+    assert b"MY_API_TOKEN" not in said
+    assert b"hunter2" not in said
+
+
+@pytest.mark.parametrize("name", ["a", "build-1.2_x", "A" * 64, "-x"])
+def test_a_name_can_be(name):
+    assert is_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".doorbell", "a/b", "tmux:a", "A" * 65, "a b", "ä", "a\n"]
+)
+def test_a_name_cannot_be(name):
+    assert not is_name(name)

@@ -1,0 +1,111 @@
+"""Somebody who watches a target, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from taskmem_hookspecs import Target
+from taskmem_terminal.sensor import Terminals
+from tests.support.waiting import PATIENCE
+
+RUN = "from taskmem_terminal.run import command; command()"
+
+
+class Watcher:
+    """Looks whenever something changed, from where the last look ended."""
+
+    def __init__(self, watch, place, start):
+        self.watch = watch
+        self.place = place
+        self.start = start
+        self.seen = ""
+        self.frame = None
+
+    async def look(self):
+        self.frame = await self.watch.look(self.place, self.start)
+        self.place = self.frame.place
+        self.seen += self.frame.text or ""
+        return self.frame
+
+    async def until(self, condition, what="it holds"):
+        """Look until a condition holds of a frame, and return that frame."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not condition(await self.look()):
+                    if not self.frame.more:
+                        assert not self.frame.gone, (what, self.frame)
+                        await self.watch.changed()
+        except TimeoutError:
+            raise AssertionError(f"waited in vain until {what}: {self.frame}") from None
+        return self.frame
+
+    async def until_seen(self, text):
+        return await self.until(lambda frame: text in frame.text, f"{text} is seen")
+
+    async def until_gone(self):
+        return await self.until(lambda frame: frame.gone, "it is gone")
+
+
+@asynccontextmanager
+async def watching(name, sensor=None, place=None, start=None):
+    """Watch `pty:NAME`, from here or from an older place."""
+    watch = await (sensor or Terminals()).watch(Target(scheme="pty", name=name))
+    try:
+        here = None if start else (await watch.here()).place
+        yield Watcher(watch, place or start or here, start or here)
+    finally:
+        await watch.close()
+
+
+@contextmanager
+def running(*command, name="job", python=RUN, **options):
+    """A command that `taskmem run` runs; it and what it runs end with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", python, "--name", name, "--", *command],
+        **{
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **options,
+        },
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGHUP)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(PATIENCE)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not stat_of(pid).startswith("Z")
+
+
+def stat_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "gone"
+
+
+def held():
+    """What this process has open."""
+    there = Path("/proc/self/fd").iterdir()
+    return [str(handle.readlink()) for handle in there if handle.is_symlink()]
