@@ -1,0 +1,1 @@
+"""Reads conditions, and decides on them by rules for text."""
