@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from conditions import judge_conditions
 from figures import Figure, header, row
 from homes import disk
 from idle import idle_daemon
@@ -17,6 +18,7 @@ from sdk_client import update_by_sdk_client
 from starts import start_commands, start_daemon, start_mcp, start_uncached
 from stuck import find_stuck
 from updates import update_crowd, update_over_mcp
+from waits import wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
     bench.__name__: bench
@@ -31,6 +33,12 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         start_daemon,
         idle_daemon,
         resume_packet,
+        wait_latency,
+        wait_timeouts,
+        wait_idle,
+        wait_many,
+        wait_restart,
+        judge_conditions,
     )
 }
 ONLY_WHEN_ASKED = (start_uncached.__name__,)
