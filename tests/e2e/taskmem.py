@@ -74,6 +74,10 @@ class Taskmem:
         wanted = [row for row in rows if task_id in (None, row["task_id"])]
         return sorted(wanted, key=lambda row: row["created_at"])
 
+    def waits(self) -> list[dict[str, Any]]:
+        """What is waited for."""
+        return json.loads(self.run("waits", "--json"))
+
     @property
     def running(self) -> bool:
         """Whether the daemon runs."""
