@@ -56,8 +56,18 @@ class Loops:
         apart: Apart,
         *,
         longest: float,
+        sole: bool = False,
     ) -> None:
-        """Take what the loops work with; `longest` rest in seconds."""
+        """Take what the loops work with.
+
+        Args:
+            shell: What is outside.
+            transport: What carries the wakes.
+            apart: Runs calls off the event loop.
+            longest: The longest rest, in seconds.
+            sole: Whether no other daemon can have the same database.
+        """
+        self._sole = sole
         self._shell = shell
         self._transport = transport
         self._apart = apart
@@ -98,6 +108,8 @@ class Loops:
     async def _rescheduled(self) -> bool:
         try:
             await self._apart(recover.reschedule, self._shell)
+            if self._sole:
+                await self._apart(recover.take_back, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False

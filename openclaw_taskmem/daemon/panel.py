@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.lanes import Lanes, TriedToEnd
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
 from openclaw_taskmem.seams import parts
+from openclaw_taskmem.seams.manager import words
 from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Ruling
 
 SOONEST: Final = 0.05
@@ -127,10 +128,10 @@ class _Seat:
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
             self.trouble = f"no answer within {seconds:g} s"
-        elif isinstance(error, JudgeUnavailable):
+        elif isinstance(error, (JudgeUnavailable, TriedToEnd)):
             self.trouble = str(error)
         else:
-            self.trouble = f"{type(error).__name__}: {error}"
+            self.trouble = words(error)
 
     def heard(self, frame: Frame, now: float) -> Heard:
         """Return what it says of a frame that it has answered."""

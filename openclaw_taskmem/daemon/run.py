@@ -44,6 +44,7 @@ def main(environ: MutableMapping[str, str]) -> int:
     handler.setFormatter(_Scrubbing("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
     try:
         settings = load(environ)
         settings.home.prepare()
@@ -129,6 +130,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         Courier(transport),
         desk.apart,
         longest=max(settings.stuck_interval_seconds, 0.1),
+        sole=not settings.database_url,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

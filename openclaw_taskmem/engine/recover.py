@@ -46,6 +46,18 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     return seen
 
 
+def take_back(shell: Shell) -> None:
+    """Make every owed wake due now: nobody is on the way with any.
+
+    For a daemon that has its database to itself: what was claimed by the one that
+    was killed would otherwise rest until its lease ends.
+    """
+    now = shell.clock.now()
+    for wake in shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES):
+        if wake.due_at is not None and wake.due_at > now:
+            shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
+
+
 def _ahead(shell: Shell) -> bool:
     """Whether anything was written by a clock that was ahead of this one."""
     now = shell.clock.now()

@@ -18,6 +18,8 @@ from openclaw_taskmem.home import HomeRefused, find_home
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one document.")
 ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Ended ones too.")
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
 NOT_RUNNING = 3
 """The exit status of `taskmem status` when no daemon runs."""
 
@@ -54,6 +56,8 @@ class _Sentences(click.Group):
             _fail(f"{error.strerror}: {error.filename}; see whose file that is.")
         except RecursionError:
             _fail("That is nested without end; flatten it and call again.")
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
 
 
 @click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
@@ -285,7 +289,7 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     if follows:
         from openclaw_taskmem.faces.follow import Changes, follow
 
-        changes = Changes(_say_line, as_json=as_json)
+        changes = Changes(_say, as_json=as_json)
         with reach(find_home(os.environ), os.environ) as link:
             for found in follow(link, limit=limit):
                 changes.tell(found)
@@ -306,8 +310,9 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     _rows(rows) if rows else click.echo("No waits.")
 
 
-def _say_line(text: str) -> None:
-    click.echo(_line(text, 2000))
+def _say(text: str) -> None:
+    """Print a line that cannot steer a terminal, whole."""
+    click.echo(text.translate(CONTROLS))
 
 
 _listing(

@@ -51,11 +51,17 @@ def _state(wait: Row) -> tuple[object, ...]:
 
 
 def _line(wait: Row) -> str:
-    seen = wait["last_observation"] or "nothing was seen yet"
+    seen = _plain(wait["last_observation"] or "nothing was seen yet")
     left = ""
     if wait["status"] == OPEN:
         left = f" ({_left(wait['deadline_at'])} left)"
-    return f"{wait['wait_id']}  {wait['status']}{left}  {wait['target']}: {seen}"
+    return (
+        f"{wait['wait_id']}  {wait['status']}{left}  {_plain(wait['target'])}: {seen}"
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _left(deadline: str) -> str:

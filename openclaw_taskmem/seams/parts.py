@@ -6,6 +6,8 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import TypeGuard, TypeVar
 
+from pydantic import ValidationError
+
 from taskmem_hookspecs import (
     EvidenceVerifier,
     Frame,
@@ -17,11 +19,13 @@ from taskmem_hookspecs import (
     Ruling,
     Sensor,
     TaskStore,
+    Value,
     WakeTransport,
     Watch,
 )
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 
 
 def settled(answer: T) -> T:
@@ -101,8 +105,8 @@ def _is_text(answer: object) -> TypeGuard[str]:
 
 
 def frame(answer: object) -> Frame:
-    """Return what a watch answers, if it is a frame; refuse all else."""
-    return playing(answer, _is_frame)
+    """Return what a watch answers, if it is a frame through and through."""
+    return _sound(playing(answer, _is_frame))
 
 
 def _is_frame(answer: object) -> TypeGuard[Frame]:
@@ -110,12 +114,22 @@ def _is_frame(answer: object) -> TypeGuard[Frame]:
 
 
 def ruling(answer: object) -> Ruling:
-    """Return what a judge answers, if it is a ruling; refuse all else."""
-    return playing(answer, _is_ruling)
+    """Return what a judge answers, if it is a ruling through and through."""
+    return _sound(playing(answer, _is_ruling))
 
 
 def _is_ruling(answer: object) -> TypeGuard[Ruling]:
     return isinstance(answer, Ruling)
+
+
+def _sound(value: V) -> V:
+    """Return a value whose fields are sound: it can be made unchecked."""
+    try:
+        return type(value).model_validate(dict(value))
+    except ValidationError as error:
+        fields = ", ".join(sorted({str(item["loc"][0]) for item in error.errors()}))
+        kind = type(value).__name__
+        raise TypeError(f"answered a {kind} with nonsense as {fields}") from None
 
 
 def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:

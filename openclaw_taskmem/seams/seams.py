@@ -237,6 +237,11 @@ class Seams:
             except ConditionUnclear as unclear:
                 advice.append(str(unclear))
         if not found:
+            advice += [
+                f"The plug-in {plugin.name} failed: {plugin.last_error}."
+                for plugin in self._in_order(hook)
+                if plugin.last_error
+            ]
             said = " ".join(advice) or f"No plug-in judges {target.scheme}."
             raise ConditionUnclear(f"Nothing here can tell when that holds. {said}")
         return found

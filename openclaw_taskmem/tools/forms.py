@@ -249,20 +249,26 @@ def _sentence(item: ErrorDetails) -> str:
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
         "too_short": "must not be empty",
-        "greater_than_equal": f"must be at least {limits.get('ge')}",
-        "less_than_equal": f"must be at most {limits.get('le')}",
-        "greater_than": f"must be more than {limits.get('gt')}",
+        "greater_than_equal": f"must be at least {_number(limits.get('ge'))}",
+        "less_than_equal": f"must be at most {_number(limits.get('le'))}",
+        "greater_than": f"must be more than {_number(limits.get('gt'))}",
         "finite_number": "must be a finite number",
     }.get(kind)
     if kind in ("too_long", "string_too_long"):
         unit = "characters" if isinstance(given, str) else "entries"
         most = limits.get("max_length")
         said = f"is too long; it has {len(given):,} {unit}, and at most {most} are kept"
+    elif kind == "float_type" and isinstance(given, int):
+        said = "is larger than any number that counts here"
     elif kind in _WANTED:
         said = f"must be {_WANTED[kind]}, and is {_GIVEN[type(given)]}"
     if said is None:
         said = str(item["msg"]).removeprefix("Value error, ")
     return f"{_place(item)} {said}".strip()
+
+
+def _number(limit: object) -> str:
+    return f"{limit:,.10g}" if isinstance(limit, float) else str(limit)
 
 
 def _place(item: ErrorDetails) -> str:

@@ -123,7 +123,7 @@ class SqlStore:
         for row in self._read(statements.WAIT, wait_id=wait_id):
             return Wait(**row)
         raise WaitNotFound(
-            f"There is no wait {wait_id}; list the waits to find the right id."
+            f"There is no wait {wait_id}; smart_wait and the wake name it."
         )
 
     def list_waits(

@@ -16,6 +16,8 @@ KIB = 1024
 LONG = "x" * (64 * KIB + 1)
 HUGE = "x" * (3 * KIB * KIB)
 NAN = float("nan")
+DAY = 86_400
+READY = '"READY" appears'
 
 
 def nested(levels):
@@ -40,6 +42,18 @@ def revise(**given):
 
 def recall(**given):
     return "memory_recall", {"query": "how was it done", **given}
+
+
+def wait(**given):
+    return "smart_wait", {"target": "LOG", "wake_when": READY, **given}
+
+
+def rearm(**given):
+    return "wait_update", {"wait_id": "WAIT", **given}
+
+
+def cancel(**given):
+    return "wait_cancel", {"wait_id": "WAIT", **given}
 
 
 REFUSED = {
@@ -176,6 +190,102 @@ REFUSED = {
     "recall: bias above 1": recall(recency_bias=1.1),
     "recall: bias a boolean": recall(recency_bias=True),
     "recall: bias a text": recall(recency_bias="0.5"),
+    # smart_wait
+    "wait: nothing": ("smart_wait", {}),
+    "wait: no target": ("smart_wait", {"wake_when": READY}),
+    "wait: no condition": ("smart_wait", {"target": "LOG"}),
+    "wait: blank target": wait(target=" "),
+    "wait: target a number": wait(target=5),
+    "wait: target null": wait(target=None),
+    "wait: target a list": wait(target=["screen"]),
+    "wait: target without a kind": wait(target="build"),
+    "wait: target without a name": wait(target="pty:"),
+    "wait: window without a title": wait(target="window: "),
+    "wait: screen with a name": wait(target="screen:1"),
+    "wait: target of an unknown kind": wait(target="browser:tab"),
+    "wait: NUL in the target": wait(target="pty:bu\x00ild"),
+    "wait: two lines as target": wait(target="pty:build\npty:test"),
+    "wait: target too long": wait(target=f"pty:{'x' * 4097}"),
+    "wait: target much too long": wait(target=f"pty:{HUGE}"),
+    "wait: target with a path as name": wait(target="pty:../build"),
+    "wait: target not absolute": wait(target="pty:file:build.log"),
+    "wait: target a folder": wait(target="pty:file:/etc"),
+    "wait: file that is not there": wait(target="pty:file:/nonexistent/build.log"),
+    "wait: command that is not there": wait(target="pty:nobody"),
+    "wait: empty condition": wait(wake_when=""),
+    "wait: blank condition": wait(wake_when=" \n"),
+    "wait: condition a number": wait(wake_when=1),
+    "wait: condition null": wait(wake_when=None),
+    "wait: condition too long": wait(wake_when=f'"{"x" * 2000}" appears'),
+    "wait: condition huge": wait(wake_when=HUGE),
+    "wait: NUL in the condition": wait(wake_when='"REA\x00DY" appears'),
+    "wait: condition that text cannot settle": wait(wake_when="the button turns green"),
+    "wait: timeout 0": wait(timeout=0),
+    "wait: timeout below 0": wait(timeout=-5),
+    "wait: timeout NaN": wait(timeout=NAN),
+    "wait: timeout infinite": wait(timeout=float("inf")),
+    "wait: timeout infinite, below 0": wait(timeout=float("-inf")),
+    "wait: timeout of more than 30 days": wait(timeout=30 * DAY + 1),
+    "wait: timeout absurd": wait(timeout=1e12),
+    "wait: timeout a boolean": wait(timeout=True),
+    "wait: timeout a text": wait(timeout="60"),
+    "wait: timeout a word": wait(timeout="soon"),
+    "wait: timeout null": wait(timeout=None),
+    "wait: timeout a list": wait(timeout=[60]),
+    "wait: interval 0": wait(poll_interval=0),
+    "wait: interval below 0": wait(poll_interval=-1),
+    "wait: interval NaN": wait(poll_interval=NAN),
+    "wait: interval infinite": wait(poll_interval=float("inf")),
+    "wait: interval of more than 30 days": wait(poll_interval=30 * DAY + 1),
+    "wait: interval a boolean": wait(poll_interval=False),
+    "wait: interval a text": wait(poll_interval="2"),
+    "wait: unknown task": wait(task_id="task_nobody"),
+    "wait: an ended task": wait(task_id="ENDED"),
+    "wait: blank task": wait(task_id=" "),
+    "wait: task a number": wait(task_id=1),
+    "wait: blank session": wait(session_key=""),
+    "wait: an unknown argument": wait(wake_on=READY),
+    "wait: many faults": wait(target="", wake_when="", timeout=0, poll_interval=0),
+    # wait_update
+    "rearm: nothing": ("wait_update", {}),
+    "rearm: no id": ("wait_update", {"timeout": 60}),
+    "rearm: blank id": rearm(wait_id=" "),
+    "rearm: unknown id": rearm(wait_id="wait_nobody"),
+    "rearm: id of a task": rearm(wait_id="OPEN"),
+    "rearm: id a number": rearm(wait_id=1),
+    "rearm: id too long": rearm(wait_id="x" * 201),
+    "rearm: NUL in the id": rearm(wait_id="wait\x00"),
+    "rearm: blank condition": rearm(wake_when=" "),
+    "rearm: condition too long": rearm(wake_when="x" * 2001),
+    "rearm: condition a list": rearm(wake_when=[READY]),
+    "rearm: condition that text cannot settle": rearm(wake_when="it looks better"),
+    "rearm: timeout 0": rearm(timeout=0),
+    "rearm: timeout below 0": rearm(timeout=-0.5),
+    "rearm: timeout NaN": rearm(timeout=NAN),
+    "rearm: timeout infinite": rearm(timeout=float("inf")),
+    "rearm: timeout absurd": rearm(timeout=1e12),
+    "rearm: timeout a boolean": rearm(timeout=True),
+    "rearm: timeout a text": rearm(timeout="60"),
+    "rearm: bad timeout, good condition": rearm(timeout=0, wake_when=READY),
+    "rearm: blank message": rearm(message=""),
+    "rearm: message too long": rearm(message=LONG),
+    "rearm: message a number": rearm(message=1),
+    "rearm: NUL in the message": rearm(message="\x00"),
+    "rearm: a wait of an ended task": rearm(wait_id="LATE"),
+    "rearm: another target": rearm(target="screen"),
+    # wait_cancel
+    "cancel: nothing": ("wait_cancel", {}),
+    "cancel: blank id": cancel(wait_id=""),
+    "cancel: unknown id": cancel(wait_id="wait_nobody"),
+    "cancel: id of a task": cancel(wait_id="OPEN"),
+    "cancel: id null": cancel(wait_id=None),
+    "cancel: id too long": cancel(wait_id="x" * 201),
+    "cancel: NUL in the id": cancel(wait_id="wait\x00"),
+    "cancel: blank reason": cancel(reason=" "),
+    "cancel: reason too long": cancel(reason=LONG),
+    "cancel: reason a boolean": cancel(reason=True),
+    "cancel: NUL in the reason": cancel(reason="\x00"),
+    "cancel: an unknown argument": cancel(why="No longer needed."),
 }
 
 
@@ -183,7 +293,7 @@ REFUSED = {
 def daemon():
     """One for all refusals: none of them may leave a trace."""
     with short_home() as home:
-        daemon = Daemon(home)
+        daemon = Daemon(home, GEMINI_API_KEY="", GOOGLE_API_KEY="")
         try:
             daemon.wait_until_it_serves()
             yield daemon
@@ -193,8 +303,17 @@ def daemon():
 
 @pytest.fixture(scope="module")
 def tasks(daemon):
-    """An open task and one that has ended."""
-    known = {"OPEN": daemon.register(), "ENDED": daemon.register("Long gone")}
+    """An open task and one that has ended, with a wait each, and what they watch."""
+    log = daemon.home.folder.parent / "build.log"
+    log.touch()
+    known = {
+        "LOG": f"pty:file:{log}",
+        "OPEN": daemon.register(),
+        "ENDED": daemon.register("Long gone"),
+    }
+    for wait_id, task_id in (("WAIT", "OPEN"), ("LATE", "ENDED")):
+        tool, given = wait(task_id=task_id, timeout=DAY)
+        known[wait_id] = daemon.call(tool, **named(given, known))["wait_id"]
     daemon.call("task_update", task_id=known["ENDED"], status="completed")
     return known
 
@@ -212,9 +331,11 @@ def lines(daemon, tasks):
 
 
 def named(arguments, tasks):
-    """The arguments, with the ids of real tasks."""
-    task_id = arguments.get("task_id")
-    return arguments | ({"task_id": tasks[task_id]} if task_id in tasks else {})
+    """The arguments, with the ids of real tasks and waits."""
+    return {
+        name: tasks.get(value, value) if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
 
 
 def anonymous(refusal, tasks):

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
-from openclaw_taskmem.daemon.courier import Courier, TriedToEnd
+from openclaw_taskmem.daemon.courier import Courier
+from openclaw_taskmem.daemon.lanes import TriedToEnd
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.engine.shell import Due
 from taskmem_hookspecs import (

@@ -346,6 +346,60 @@ async def test_a_judge_that_hangs_delays_neither_timeouts_nor_others(
         assert (await room.ended(made["wait_id"])).status is WaitStatus.TIMEOUT
 
 
+async def test_a_look_that_has_begun_when_time_is_up_may_still_settle_it(
+    stage: Stage,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def slowly(_: str, frame: Frame) -> Ruling:
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 30)
+        met = Met.YES if "READY" in (frame.text or "") else Met.NO
+        return Ruling(met=met, observation="seen at last")
+
+    stage.rules["SLOW"] = slowly
+    async with watched(("stage", stage.plugin())) as room:
+        stage.scene("build").whole = True
+        stage.scene("build").show("READY\n")
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="SLOW", timeout=8
+        )
+        await room.until(begun.is_set)
+        await room.clock.advance(8)
+        go_on.set()
+        assert (await room.ended(made["wait_id"])).status is WaitStatus.RESOLVED
+        assert stage.asked["SLOW"] == 1
+
+
+async def test_a_judge_that_was_given_up_is_not_asked_twice_at_once(
+    stage: Stage,
+) -> None:
+    stage.rules["HANG"] = hang
+    async with watched(("stage", stage.plugin())) as room:
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="HANG", timeout=8
+        )
+        await room.until(lambda: stage.asked["HANG"] == 1)
+        await room.clock.advance(8)
+        await room.ended(made["wait_id"])
+        assert stage.asked["HANG"] == 1
+
+
+async def test_a_judge_that_rests_is_left_alone_whatever_comes(stage: Stage) -> None:
+    async def down(_: str, __: Frame) -> Ruling:
+        raise JudgeUnavailable("down", 60)
+
+    stage.rules["X"] = down
+    async with watched(("stage", stage.plugin())) as room:
+        await room.wait(wake_when="X")
+        looks = stage.scene("build").looks
+        for _ in range(5):
+            stage.scene("build").show("more\n")
+            await room.settle()
+        assert stage.asked["X"] == 1
+        assert stage.scene("build").looks - looks <= 1
+
+
 async def test_a_judge_that_blocks_its_thread_delays_no_timeout(stage: Stage) -> None:
     over = threading.Event()
 

@@ -51,7 +51,7 @@ def _nobody_serves(home: Home) -> bool:
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
     """Return the environment of a daemon: nobody's settings but these."""
-    foreign = ("TASKMEM_", "OPENCLAW_")
+    foreign = ("TASKMEM_", "OPENCLAW_", "GEMINI_", "GOOGLE_")
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -60,7 +60,9 @@ class MemoryStore:
         """Return one wait."""
         with self._lock:
             if wait_id not in self._waits:
-                raise WaitNotFound(f"There is no wait {wait_id}; list the waits.")
+                raise WaitNotFound(
+                    f"There is no wait {wait_id}; see the answer of smart_wait."
+                )
             return self._waits[wait_id]
 
     def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:

@@ -1,0 +1,349 @@
+"""The daemon is killed at random points, and whatever is waited for ends once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import sqlite3
+import threading
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import pytest
+
+from openclaw_taskmem.faces.link import LinkError, connect
+from tests.support.daemons import Daemon, short_home
+from tests.support.waiting import PATIENCE, until
+
+KILLS = 40
+WRITERS = 3
+MOST_ANSWERS = 16
+"""Answers within which a kill comes."""
+LOGS = 3
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def seed():
+    """What all chance here comes from; TASKMEM_CRASH_SEED repeats a run."""
+    found = os.environ.get("TASKMEM_CRASH_SEED") or str(secrets.randbits(32))
+    print(f"TASKMEM_CRASH_SEED={found}")  # noqa: T201 - pytest shows it with a failure
+    return found
+
+
+@dataclass
+class Asked:
+    """What was asked of one wait, and what was answered."""
+
+    log: int
+    tokens: list[str]
+    """Each text that it may be waiting for; the last is the newest."""
+    wait_id: str | None = None
+    """None: opening it was never answered."""
+    unsure: bool = False
+    """Whether an update was never answered: it may wait for either text."""
+    cancel: str | None = None
+    """`asked`, or `done` when the answer says so; None: nobody wanted it cancelled."""
+
+
+@dataclass
+class Load:
+    """Writers that open waits, and write, cancel and change what is waited for."""
+
+    home: object
+    seed: str
+    tasks: list[str]
+    waits: list[Asked] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)
+    answers: int = 0
+    life: int = 0
+    failures: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self):
+        self._news = threading.Condition()
+        folder = self.home.folder.parent
+        self._logs = [folder / f"log{number}" for number in range(LOGS)]
+        for log in self._logs:
+            log.touch()
+
+    def run(self, number, kill):
+        """Write until the daemon is killed, which happens after some answers."""
+        self.life += 1
+        threads = [
+            threading.Thread(target=self._work, args=(writer,))
+            for writer in range(WRITERS)
+        ]
+        due = self.answers + number
+        for thread in threads:
+            thread.start()
+        with self._news:
+            self._news.wait_for(lambda: self.answers >= due or self.failures, PATIENCE)
+        kill()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert not any(thread.is_alive() for thread in threads)
+        assert not self.failures
+        assert self.answers >= due, "the daemon answers too slowly, or not at all"
+
+    def write(self, asked):
+        """Write what a wait waits for."""
+        for token in asked.tokens:
+            self.written.add(token)
+            with self._logs[asked.log].open("a") as log:
+                log.write(f"{token}\n")
+
+    def _work(self, writer):
+        try:
+            with connect(self.home) as link:
+                self._write_until_it_dies(writer, link)
+        except LinkError as error:
+            if error.name != "daemon_unavailable":
+                self._failed(error)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self._failed(error)
+
+    def _failed(self, error):
+        with self._news:
+            self.failures.append(error)
+            self._news.notify_all()
+
+    def _write_until_it_dies(self, writer, link):
+        chance = random.Random(f"{self.seed}/{self.life}/{writer}")  # noqa: S311
+        mine = []
+        number = 0
+        while True:
+            number += 1
+            token = f"token-{self.life}-{writer}-{number}."
+            deed = chance.choices(("open", "write", "cancel", "update"), (6, 4, 2, 2))
+            asked = chance.choice(mine) if mine else None
+            if asked is None or deed == ["open"]:
+                asked = Asked(chance.randrange(LOGS), [token])
+                self.waits.append(asked)
+                self._open(link, asked, chance.choice((*self.tasks, None)))
+                mine.append(asked)
+            elif deed == ["write"]:
+                self.write(asked)
+            elif deed == ["cancel"]:
+                asked.cancel = asked.cancel or "asked"
+                answer = self._call(link, "wait_cancel", wait_id=asked.wait_id)
+                if answer["message"].startswith("Wait cancelled"):
+                    asked.cancel = "done"
+                mine.remove(asked)
+            else:
+                asked.tokens.append(token)
+                asked.unsure = True
+                self._call(
+                    link,
+                    "wait_update",
+                    wait_id=asked.wait_id,
+                    wake_when=f'"{token}" appears',
+                )
+                asked.unsure = False
+
+    def _open(self, link, asked, task_id):
+        answer = self._call(
+            link,
+            "smart_wait",
+            target=f"pty:file:{self._logs[asked.log]}",
+            wake_when=f'"{asked.tokens[0]}" appears',
+            timeout=3600,
+            **({"task_id": task_id} if task_id else {}),
+        )
+        asked.wait_id = answer["wait_id"]
+
+    def _call(self, link, tool, **arguments):
+        answer = link.call("call", {"tool": tool, "arguments": arguments}, PATIENCE)
+        with self._news:
+            self.answers += 1
+            self._news.notify_all()
+        return answer
+
+
+def waits_in(database):
+    """Status and condition of every wait."""
+    found = database.execute("SELECT wait_id, status, wake_when FROM waits")
+    return {wait_id: (status, wake_when) for wait_id, status, wake_when in found}
+
+
+def assert_linkage_is_true(database):
+    """Each task says of its waits what their rows say."""
+    open_ = defaultdict(list)
+    for task_id, wait_id in database.execute(
+        "SELECT task_id, wait_id FROM waits WHERE status = 'watching' "
+        "ORDER BY created_at, wait_id"
+    ):
+        open_[task_id].append(wait_id)
+    for task_id, metadata in database.execute("SELECT task_id, metadata FROM tasks"):
+        assert json.loads(metadata)["active_wait_ids"] == open_[task_id], (
+            "a task does not tell of its open waits"
+        )
+
+
+def assert_every_ending_is_told_once(database):
+    """One wake for each round that ended otherwise than cancelled, one line for all."""
+    rounds = defaultdict(lambda: 1)
+    ended, messages = set(), defaultdict(int)
+    for wait_id, kind, data, task_id in database.execute(
+        "SELECT wait_id, kind, data, task_id FROM events "
+        "WHERE kind IN ('wait_updated', 'wait_ended') ORDER BY id"
+    ):
+        if kind == "wait_updated":
+            rounds[wait_id] += 1
+            continue
+        status = json.loads(data)["status"]
+        key = f"wait:{wait_id}:{rounds[wait_id]}"
+        assert (key, status) not in ended, "a round ended twice"
+        assert status in {"resolved", "cancelled"}
+        ended.add((key, status))
+        messages[task_id, wait_id, status] += 1
+    owed = [key for key, status in ended if status != "cancelled"]
+    wakes = [key for (key,) in database.execute("SELECT key FROM wakes")]
+    assert sorted(wakes) == sorted(owed), "endings and wakes came apart"
+    assert len({key for key, _ in ended}) == len(ended), "a round ended in two ways"
+
+    told = defaultdict(int)
+    for task_id, msg_type, content in database.execute(
+        "SELECT task_id, msg_type, content FROM task_messages"
+    ):
+        assert msg_type == "wait"
+        status, wait_id = content.removeprefix("smart_wait ").split(":")[0].split()
+        told[task_id, wait_id.strip("()"), status] += 1
+    linked = {key: count for key, count in messages.items() if key[0]}
+    assert told == linked, "endings and messages came apart"
+    for wait_id, number in database.execute("SELECT wait_id, round FROM waits"):
+        assert number == rounds[wait_id], "a wait has another round than its history"
+
+
+def assert_sound(database):
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert (
+        database.execute(
+            "SELECT task_id FROM tasks AS t WHERE message_count != "
+            "(SELECT count(*) FROM task_messages AS m WHERE m.task_id = t.task_id)"
+        ).fetchall()
+        == []
+    )
+    assert_linkage_is_true(database)
+    assert_every_ending_is_told_once(database)
+
+
+def copied(home, folder):
+    """The database as a kill left it, on a copy: the daemon mends its own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in ("taskmem.db", "taskmem.db-wal"):
+        if (home.folder / name).exists():
+            shutil.copy(home.folder / name, folder / name)
+    return sqlite3.connect(folder / "taskmem.db")
+
+
+def read(home):
+    with closing(sqlite3.connect(home.database)) as database:
+        return waits_in(database)
+
+
+def assert_every_wait_ended_as_it_must(home, load):
+    """What was written resolves, what was cancelled is; what was not asked is not."""
+    known = read(home)
+    by_token = {wake_when.split('"')[1]: w for w, (_, wake_when) in known.items()}
+    meant = set()
+    for asked in load.waits:
+        found = {by_token[token] for token in asked.tokens if token in by_token}
+        if asked.wait_id is None:
+            meant |= found
+            continue
+        assert asked.wait_id in known, "a wait was answered, and is lost"
+        assert (
+            asked.unsure or known[asked.wait_id][1] == f'"{asked.tokens[-1]}" appears'
+        )
+        meant.add(asked.wait_id)
+    assert meant == set(known), "something is there that nobody asked for"
+
+    def watching(waits):
+        now = read(home)
+        return [a for a in waits if now.get(a.wait_id, ("",))[0] == "watching"]
+
+    due = [a for a in load.waits if not a.unsure and a.tokens[-1] in load.written]
+    until(lambda: not watching(due), "all that was written is found")
+    with closing(sqlite3.connect(home.database)) as database:
+        assert_linkage_is_true(database)
+    for asked in load.waits:
+        load.write(asked)
+    until(
+        lambda: all(status != "watching" for status, _ in read(home).values()),
+        "all that is written now is found",
+    )
+    for asked in load.waits:
+        if asked.wait_id is not None:
+            status, _ = read(home)[asked.wait_id]
+            allowed = {
+                None: {"resolved"},
+                "asked": {"resolved", "cancelled"},
+                "done": {"cancelled"},
+            }[asked.cancel]
+            assert status in allowed
+
+
+def test_every_wait_ends_once_though_its_daemon_is_killed_again_and_again(
+    seed, tmp_path
+):
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    with short_home() as home, closing(Daemon(home)) as daemon:
+        daemon.wait_until_it_serves()
+        load = Load(home, seed, [daemon.register(f"Task {n}") for n in range(3)])
+        for _ in range(KILLS):
+            pause = chance.expovariate(1 / 0.02)
+
+            def kill(pause=pause):
+                threading.Event().wait(pause)
+                assert daemon.kill() == -signal.SIGKILL
+
+            load.run(chance.randrange(1, MOST_ANSWERS), kill)
+            with closing(copied(home, tmp_path / "copy")) as database:
+                assert_sound(database)
+            daemon.restart()
+        assert_every_wait_ended_as_it_must(home, load)
+        assert daemon.stop() == 0
+        with closing(sqlite3.connect(home.database)) as database:
+            assert_sound(database)
+            status = [status for status, _ in waits_in(database).values()]
+    assert status.count("resolved") > KILLS
+    assert status.count("cancelled") > 0
+
+
+HARMS = {
+    "DELETE FROM wakes WHERE rowid = (SELECT min(rowid) FROM wakes)": "and wakes came",
+    "UPDATE task_messages SET content = 'smart_wait error (wait_1): Gone.'": "messages",
+    "UPDATE waits SET round = round + 1": "round",
+    "UPDATE waits SET status = 'watching' WHERE task_id IS NOT NULL": "open",
+    "INSERT INTO events SELECT NULL, at, kind, task_id, wait_id, run_id, "
+    "data FROM events WHERE kind = 'wait_ended'": "ended twice",
+}
+"""What takes one thing away or adds one, and what is said of it then."""
+
+
+def test_a_wake_that_is_lost_would_be_noticed(tmp_path):
+    """The comparison itself fails when one row is taken away, or one is too many."""
+    with short_home() as home, closing(Daemon(home)) as daemon:
+        daemon.wait_until_it_serves()
+        load = Load(home, "self-test", [daemon.register()])
+        load.run(30, daemon.kill)
+        daemon.restart()
+        assert_every_wait_ended_as_it_must(home, load)
+        daemon.stop()
+        with closing(copied(home, tmp_path / "copy")) as database:
+            database.isolation_level = None
+            assert_sound(database)
+            for harm, said in HARMS.items():
+                database.execute("BEGIN")
+                database.execute(harm)
+                with pytest.raises(AssertionError, match=said):
+                    assert_sound(database)
+                database.execute("ROLLBACK")

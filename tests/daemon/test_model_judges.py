@@ -1,0 +1,80 @@
+"""What rules cannot settle is asked of a model, when there is a key: on a real daemon,
+with a model that is played over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.faces.link import LinkError
+from tests.plugins.vision.fake_gemini import FakeGemini, shows
+from tests.support.waiting import until
+
+VAGUE = "the report looks complete"
+KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "report.log"
+    path.touch()
+    return path
+
+
+def waiting(daemon, log, **given):
+    asked = {"target": f"pty:file:{log}", "wake_when": VAGUE, "timeout": 60, **given}
+    return daemon.call("smart_wait", **asked)["wait_id"]
+
+
+def row(daemon, wait_id):
+    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait_id]
+    return found
+
+
+def test_without_a_key_it_is_refused_with_what_would_help(start, log):
+    daemon = start(**KEYS)
+
+    with pytest.raises(LinkError, match=r"GEMINI_API_KEY") as refused:
+        waiting(daemon, log)
+
+    assert refused.value.name == "condition_unclear"
+    assert daemon.ask("waits", all=True) == []
+
+
+def test_with_a_key_a_model_settles_it(start, log):
+    with FakeGemini(shows("Page 12 of 12")) as model:
+        daemon = start(**KEYS | model.environ)
+        wait = waiting(daemon, log)
+        with log.open("a") as file:
+            file.write("Page 12 of 12\n")
+
+        until(lambda: row(daemon, wait)["status"] == "resolved", "it resolves")
+
+        sent = str(model.requests[-1])
+        assert VAGUE in sent
+        assert "Page 12 of 12" in sent
+
+
+def test_a_model_that_is_down_is_told_and_never_resolves(start, log):
+    with FakeGemini(shows("never")) as model:
+        model.script.extend([{"status": 500}] * 50)
+        daemon = start(**KEYS | model.environ)
+        wait = waiting(daemon, log, timeout=4)
+
+        until(lambda: row(daemon, wait)["status"] != "watching", "it ends")
+
+        ended = row(daemon, wait)
+        assert ended["status"] == "timeout"
+        assert "gemini" in ended["last_observation"]
+        assert "is in trouble" in ended["last_observation"]
+
+
+def test_what_rules_settle_is_never_sent_to_a_model(start, log):
+    with FakeGemini(shows("never")) as model:
+        daemon = start(**KEYS | model.environ)
+        wait = waiting(daemon, log, wake_when='"Build finished" appears')
+        with log.open("a") as file:
+            file.write("Build finished\n")
+
+        until(lambda: row(daemon, wait)["status"] == "resolved", "it resolves")
+
+        assert model.requests == []
