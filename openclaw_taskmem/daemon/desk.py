@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
@@ -13,14 +11,15 @@ from pydantic import JsonValue
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.feeds import fed
+from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import quoted
+from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
-from taskmem_hookspecs import InvalidArguments
+from taskmem_hookspecs import InvalidArguments, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
 
 T = TypeVar("T")
@@ -28,6 +27,8 @@ Params = Mapping[str, object]
 
 FOLLOW_SECONDS = 25.0
 """How long one who follows the waits is kept without an answer."""
+LOOKS = 16
+"""Calls at once that look at targets, which may take long; others need not wait."""
 THREADS = 8
 """Calls that run at once; more would only wait for the one writer."""
 
@@ -39,7 +40,9 @@ class Desk:
         self._shell = shell
         self._room = room
         self._settings = settings
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="call")
+        self.apart = Threads(THREADS, "call")
+        """Makes calls of other kinds on the same threads."""
+        self._looking = Threads(LOOKS, "look")
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call,
             "tools": lambda _: self._tools(),
@@ -52,14 +55,10 @@ class Desk:
             "feed": self._feed,
         }
 
-    async def apart(self, call: Callable[..., T], *values: Any) -> T:  # noqa: ANN401
-        """Run a call on a thread of the pool and return what it returns."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, call, *values)
-
-    def close(self) -> None:
-        """Wait for the calls that run, and take no others."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    async def close(self) -> None:
+        """Let the calls that run end, and take no others."""
+        await self.apart.close()
+        await self._looking.close()
 
     async def answer(self, method: str, params: Params) -> JsonValue:
         """Answer a person's call.
@@ -75,7 +74,10 @@ class Desk:
                 f"The daemon does not know {quoted(method, 80)}; it may be older than "
                 "the command: restart it with taskmem daemon stop."
             )
-        return await self.apart(handler, params)
+        looks = method == "feed" or (
+            method == "call" and catalog.looks(str(params.get("tool")))
+        )
+        return await self._answered(handler, params, looks=looks)
 
     async def call_tool(self, name: str, given: dict[str, Any]) -> Answer:
         """Answer an agent's call.
@@ -83,7 +85,31 @@ class Desk:
         Raises:
             TaskmemError: It was refused.
         """
-        return await self.apart(catalog.call, self._shell, name, given, Caller())
+        return await self._answered(
+            catalog.call,
+            self._shell,
+            name,
+            given,
+            Caller(),
+            looks=catalog.looks(name),
+        )
+
+    async def _answered(
+        self,
+        call: Callable[..., T],
+        *values: Any,  # noqa: ANN401
+        looks: bool,
+    ) -> T:
+        """Return what a call returns; what it refuses with is plain text.
+
+        A refusal may name what others named: files, sessions, windows.
+        """
+        apart = self._looking if looks else self.apart
+        try:
+            return await apart(call, *values)
+        except TaskmemError as error:
+            error.args = (plain(str(error)),)
+            raise
 
     async def _follow(self, params: Params) -> JsonValue:
         """Answer with the waits once anything about them changed, or after a while."""

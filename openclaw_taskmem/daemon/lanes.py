@@ -7,9 +7,10 @@ end of the process.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 
@@ -41,7 +42,9 @@ class Lane:
 
 async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:
     try:
-        return await begin()
+        answer: object = begin()
+        # What is no promise was done already; to await it would only say it failed.
+        return await answer if inspect.isawaitable(answer) else cast("T", answer)
     except (SystemExit, KeyboardInterrupt) as error:
         raise TriedToEnd(f"it tried to end the process: {error!r}") from error
 

@@ -8,9 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final
 
 from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import recover, sweep, tell, waits, wakes
@@ -25,7 +26,6 @@ from taskmem_hookspecs import (
 )
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 AGAIN: Final = timedelta(seconds=0.5)
 """After which a pass that left something due is repeated."""
@@ -38,14 +38,6 @@ KEPT_TRIES: Final = 7
 """Tries to write what became of a delivery, a second apart, then twice that …"""
 
 
-class Apart(Protocol):
-    """Runs a call off the event loop."""
-
-    def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
-        """Return what the call returns."""
-        ...
-
-
 class Loops:
     """Everything that happens without being asked for."""
 
@@ -56,18 +48,8 @@ class Loops:
         apart: Apart,
         *,
         longest: float,
-        sole: bool = False,
     ) -> None:
-        """Take what the loops work with.
-
-        Args:
-            shell: What is outside.
-            transport: What carries the wakes.
-            apart: Runs calls off the event loop.
-            longest: The longest rest, in seconds.
-            sole: Whether no other daemon can have the same database.
-        """
-        self._sole = sole
+        """Take what the loops work with; `longest` rest in seconds."""
         self._shell = shell
         self._transport = transport
         self._apart = apart
@@ -83,6 +65,8 @@ class Loops:
         self._stopping = False
         self._seen = self._read_clocks()
         self._held_until = float("-inf")
+        self._jumped = self._went_back = False
+        """What a jump asks of the store, and was not done yet."""
 
     def nudge(self, due: Due) -> None:
         """Take note of what a commit made due; called from any thread."""
@@ -108,7 +92,7 @@ class Loops:
     async def _rescheduled(self) -> bool:
         try:
             await self._apart(recover.reschedule, self._shell)
-            if self._sole:
+            if self._shell.sole:
                 await self._apart(recover.take_back, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
@@ -154,8 +138,8 @@ class Loops:
         now = self._read_clocks()
         jumped = jump(self._seen, now)
         self._seen = now
-        if jumped:
-            await self._apart(waits.postpone, self._shell, jumped)
+        self._went_back = self._went_back or jumped < 0
+        self._jumped = self._jumped or jumped != 0
         if jumped > 0:
             threshold = self._shell.stuck.threshold_seconds
             held = now.monotonic + hold(jumped, threshold)
@@ -163,8 +147,15 @@ class Loops:
             log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
+        # A store that is busy now is asked again in the next pass.
+        if self._jumped:
+            left = self._shell.watching.left()
+            await self._apart(waits.set_clocks, self._shell, left)
+            self._jumped = False
+        if self._went_back:
             await self._apart(lambda: recover.reschedule(self._shell, force=True))
             self._outbox.ring(now.wall)
+            self._went_back = False
 
     def _read_clocks(self) -> Reading:
         return Reading(self._shell.clock.now(), self._shell.clock.monotonic())

@@ -19,6 +19,7 @@ from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.scrub import scrub
@@ -30,6 +31,8 @@ from taskmem_hookspecs import Clock, TaskmemError
 
 log = logging.getLogger(__name__)
 
+LOOP_THREADS = 4
+"""Passes and deliveries that are written down at once, apart from all calls."""
 LOOK_SECONDS = 2.0
 """Between two looks whether the home is still there."""
 CATCH_UP_SECONDS = 3.0
@@ -121,16 +124,17 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
         watching=room,
         home=identity(settings.home.mark),
+        sole=not settings.database_url,
         nudge=nudge,
     )
     desk = Desk(shell, settings, room)
+    passes = Threads(LOOP_THREADS, "loops")
     door = Door(desk)
     loops = Loops(
         shell,
         Courier(transport),
-        desk.apart,
+        passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
-        sole=not settings.database_url,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -147,7 +151,8 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         shell.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
         await room.close()
-        desk.close()
+        await desk.close()
+        await passes.close()
         store.close()
         log.info("stopped")
 

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.panel import Panel
 from openclaw_taskmem.daemon.watcher import Watcher
-from openclaw_taskmem.domain.judging import rest_after
+from openclaw_taskmem.domain.judging import NOTHING_SEEN, rest_after, said
 from taskmem_hookspecs import (
     Clock,
     Frame,
+    InvalidArguments,
     TargetGone,
     TargetNotFound,
     TaskmemError,
@@ -24,7 +25,8 @@ log = logging.getLogger(__name__)
 
 LAST_LOOK_SECONDS: Final = 0.4
 """How long a look that has begun when time is up may take, and then the last one."""
-NOTHING_SEEN: Final = "Nothing was seen yet."
+LATE_LOOK_SECONDS: Final = 5.0
+"""The same for a wait whose time was up before it could be watched at all."""
 
 
 class Ending(NamedTuple):
@@ -60,6 +62,8 @@ class Vigil:
         """None: the target is not watched yet."""
         self.observation: str | None = None
         """What was last seen; None: nothing yet."""
+        left = (wait.deadline_at - clock.now()).total_seconds()
+        self._due = clock.monotonic() + left
         self._clock = clock
         self._find_watcher = watcher
         self._make_panel = panel
@@ -71,19 +75,24 @@ class Vigil:
         """Set between two looks."""
         self._start = ""
 
-    async def run(self) -> Ending:
-        """Return how the wait ends, by its deadline at the latest.
+    @property
+    def left(self) -> float:
+        """The seconds until its deadline, negative after it.
 
         The deadline is the wall's only at the beginning: while a machine sleeps or
         its clock is set, no time passes.
         """
-        left = (self.wait.deadline_at - self._clock.now()).total_seconds()
+        return self._due - self._clock.monotonic()
+
+    async def run(self) -> Ending:
+        """Return how the wait ends, by its deadline at the latest."""
+        patience = LAST_LOOK_SECONDS if self.left > 0 else LATE_LOOK_SECONDS
         watching = asyncio.create_task(self._watch())
-        timer = asyncio.create_task(self._clock.sleep(max(0.0, left)))
+        timer = asyncio.create_task(self._clock.sleep(max(0.0, self.left)))
         try:
             await asyncio.wait((watching, timer), return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
-                await self._look_ends(watching)
+                await self._look_ends(watching, patience)
             if watching.done():
                 return watching.result()
             watching.cancel()
@@ -104,7 +113,7 @@ class Vigil:
                 if not isinstance(trouble, TaskmemError):
                     log.exception("%s cannot be watched", self.wait.target)
                 failures += 1
-                self._observe(str(trouble) or type(trouble).__name__)
+                self._observe(said(str(trouble)) or type(trouble).__name__)
                 again, ending = rest_after(failures), None
             self.looked.set()
             if ending is not None:
@@ -118,9 +127,9 @@ class Vigil:
         if self.watcher is None:
             try:
                 await self._join()
-            except (TargetNotFound, TargetGone) as gone:
-                said = f"{self.wait.target} is gone. {gone}"
-                return None, Ending(WaitStatus.ERROR, said)
+            except (TargetNotFound, TargetGone, InvalidArguments) as gone:
+                lost = said(f"{self.wait.target} is gone. {gone}")
+                return None, Ending(WaitStatus.ERROR, lost)
         panel = self._panel = self._panel or await self._make_panel(self._start)
         finding = await panel.hear(self._show)
         self._observe(finding.observation)
@@ -160,13 +169,13 @@ class Vigil:
             for task in waiting:
                 task.cancel()
 
-    async def _look_ends(self, watching: asyncio.Task[Ending]) -> None:
+    async def _look_ends(self, watching: asyncio.Task[Ending], seconds: float) -> None:
         """Let a look that has begun come to its end, if that is soon."""
         rests = asyncio.create_task(self._resting.wait())
         try:
             await asyncio.wait(
                 (watching, rests),
-                timeout=LAST_LOOK_SECONDS,
+                timeout=seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:

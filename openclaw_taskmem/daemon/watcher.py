@@ -125,16 +125,14 @@ class Watcher:
     async def _look(self, place: str, start: str) -> Frame:
         try:
             frame = await self._limited(
-                self._lane.call(lambda: self._watch.look(place, start)), parts.frame
+                self._lane.call(lambda: _scrubbed(self._watch.look(place, start))),
+                parts.frame,
             )
         except TargetGone as gone:
             now = self._clock.now()
             frame = Frame(seen_at=now, place=place, text="", gone=str(gone))
         self.spent = self.spent or frame.gone is not None
-        if not frame.tail:
-            return frame
-        # A judge may send it to a model far away.
-        return frame.model_copy(update={"tail": scrub(frame.tail)})
+        return frame
 
     async def _limited(
         self, looking: Awaitable[object], checked: Callable[[object], T]
@@ -215,6 +213,21 @@ class Watcher:
         self._frames.clear()
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+
+async def _scrubbed(looking: Awaitable[object]) -> Frame:
+    """Return a frame without credentials: a judge may send it to a model far away.
+
+    Lines that are echoes stay equal to their echoes.
+    """
+    frame = parts.frame(await looking)
+    return frame.model_copy(
+        update={
+            "text": frame.text and scrub(frame.text),
+            "tail": frame.tail and scrub(frame.tail),
+            "echoes": tuple(map(scrub, frame.echoes)),
+        }
+    )
 
 
 def _content(frame: Frame) -> object:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final
 
 from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
@@ -15,22 +15,12 @@ from taskmem_hookspecs import Clock, Output, Target, TaskmemError
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.watching import Feed
 
-T = TypeVar("T")
-
 OPEN_SECONDS: Final = 10.0
 """How long a sensor may take to begin to watch."""
 LINGER_SECONDS: Final = 5.0
 """How long a target stays watched after the last wait on it ended."""
 CLOSE_SECONDS: Final = 1.0
 """How long all watchers together may take to let go when the daemon stops."""
-
-
-class Apart(Protocol):
-    """Runs a call off the event loop."""
-
-    def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
-        """Return what the call returns."""
-        ...
 
 
 class Watchers:
@@ -44,6 +34,8 @@ class Watchers:
         self._loop = asyncio.get_running_loop()
         self._opening: dict[str, asyncio.Task[Watcher]] = {}
         self._watchers: dict[str, Watcher] = {}
+        self._alive: set[Watcher] = set()
+        """Also those whose target is gone, while somebody still waits on it."""
         self._closing: set[asyncio.Task[None]] = set()
 
     async def of(self, target: Target) -> Watcher:
@@ -81,20 +73,23 @@ class Watchers:
             await self._lanes.of(sensor).call(lambda: sensor.feed(target, output))
         except OSError as error:
             raise NoProvider(
-                f"The output of {target} could not be kept ({error.strerror}); see "
-                "that there is room, and push it again."
+                f"The output of {target} could not be kept whole ({error.strerror}); "
+                "see that there is room."
             ) from error
 
     async def close(self) -> None:
         """Let go of every target."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await asyncio.gather(*(w.close() for w in self._watchers.values()))
+                await asyncio.gather(*(watcher.close() for watcher in self._alive))
 
     def _opened(self, key: str, opening: asyncio.Task[Watcher]) -> None:
         del self._opening[key]
         if not opening.cancelled() and opening.exception() is None:
-            self._watchers[key] = opening.result()
+            watcher = self._watchers[key] = opening.result()
+            self._alive.add(watcher)
+            # Whoever asked may have given up.
+            self.let_go_later(watcher)
 
     async def _open(self, target: Target) -> Watcher:
         sensor = await self._apart(self._seams.sensor, target)
@@ -120,6 +115,7 @@ class Watchers:
         key = str(watcher.target)
         if self._watchers.get(key) is watcher:
             del self._watchers[key]
+        self._alive.discard(watcher)
         closing = asyncio.create_task(watcher.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.news import News
 from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.vigil import Ending, Vigil
+from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.daemon.watchers import Watchers
 from openclaw_taskmem.domain import targets
 from openclaw_taskmem.domain.judging import rest_after
@@ -43,6 +45,8 @@ T = TypeVar("T")
 
 THREADS: Final = 4
 """Reads and commits of the watchroom that run at once, apart from those of calls."""
+RELIEF_SECONDS: Final = 60.0
+"""Between two looks for waits that other homes left behind."""
 ANSWER_SECONDS: Final = 25.0
 """How long a call waits to learn whether its target is there."""
 
@@ -56,10 +60,11 @@ class Watchroom:
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="watch")
+        self._apart = Threads(THREADS, "watch")
         self._lanes = Lanes()
         self._watchers = Watchers(seams, clock, self._lanes, self._apart)
         self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
+        self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
         """Waits whose rows are to be read again, in order."""
         self._stirred = asyncio.Event()
@@ -71,11 +76,11 @@ class Watchroom:
 
     def sight(self, target: Target, wake_when: str) -> Sighting:
         """Look whether a target is there, and whether anyone can judge a condition."""
-        return self._answer(self._sight(target, wake_when))
+        return self._answer(self._sight(target, wake_when), "Nothing was written.")
 
     def end(self, target: Target) -> str:
         """Return the place behind all that is on a target now."""
-        return self._answer(self._end(target))
+        return self._answer(self._end(target), "Nothing was written.")
 
     def feed(self, target: Target, output: Output) -> None:
         """Hand a sensor what it cannot see for itself.
@@ -83,7 +88,7 @@ class Watchroom:
         Raises:
             NoProvider: Nothing here takes the output of such a target.
         """
-        self._answer(self._watchers.feed(target, output))
+        self._answer(self._watchers.feed(target, output), "It may have been kept.")
 
     def observation(self, wait_id: str) -> str | None:
         """Return what was last seen of a wait that is watched; None: nothing yet."""
@@ -95,16 +100,34 @@ class Watchroom:
         if ids := tuple(wait_ids):
             self._loop.call_soon_threadsafe(self._stir, ids)
 
-    def _answer(self, answering: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(answering, self._loop)
+    def left(self) -> Mapping[str, float]:
+        """Return how many seconds each watched wait has left; called on the loop."""
+        return {wait_id: vigil.left for wait_id, (vigil, _) in self._vigils.items()}
+
+    def _answer(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
+        future = asyncio.run_coroutine_threadsafe(self._known(answering), self._loop)
         try:
             return future.result(ANSWER_SECONDS)
         except TimeoutError:
             future.cancel()
             raise NoProvider(
-                f"The target could not be looked at within {ANSWER_SECONDS:g} s; see "
-                "taskmem plugins, and try again. Nothing was written."
+                f"There was no answer from the target within {ANSWER_SECONDS:g} s; see "
+                f"taskmem plugins. {otherwise}"
             ) from None
+        except CancelledError:
+            raise NoProvider(
+                f"The daemon is stopping; try again. {otherwise}"
+            ) from None
+
+    async def _known(self, answering: Coroutine[Any, Any, T]) -> T:
+        """Await an answer that is given up when the daemon stops."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._answers.add(task)
+        try:
+            return await answering
+        finally:
+            self._answers.discard(task)
 
     async def _sight(self, target: Target, wake_when: str) -> Sighting:
         judges = await self._apart(self._seams.judges, target, wake_when)
@@ -139,6 +162,18 @@ class Watchroom:
         for wait in await self._insist(partial(waits.watched_here, shell)):
             self._sync(shell, wait)
         self._taken_up.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(shell))
+            if not shell.sole:
+                group.create_task(self._relieve(shell))
+
+    async def _relieve(self, shell: Shell) -> None:
+        """End, now and then, what other homes left behind on a shared database."""
+        while True:
+            await self._insist(partial(waits.end_abandoned, shell))
+            await self._clock.sleep(RELIEF_SECONDS)
+
+    async def _follow(self, shell: Shell) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -155,13 +190,13 @@ class Watchroom:
 
     async def close(self) -> None:
         """Watch nothing any more; what is waited for stays so."""
-        tasks = [task for _, task in self._vigils.values()]
+        tasks = [*self._answers, *(task for _, task in self._vigils.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._watchers.close()
         # What is being written down is written down.
-        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+        await self._apart.close()
 
     async def _insist(self, call: Callable[[], T]) -> T:
         """Return what the store answers, however often it takes."""
@@ -176,9 +211,6 @@ class Watchroom:
                 log.exception("the store cannot tell of waits; it is asked again")
             await self._clock.sleep(rest_after(failures))
 
-    def _apart(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
-        return self._loop.run_in_executor(self._pool, call, *values)
-
     def _stir(self, ids: Iterable[str]) -> None:
         self._changed.update(dict.fromkeys(ids))
         self._stirred.set()
@@ -186,7 +218,7 @@ class Watchroom:
     def _sync(self, shell: Shell, wait: Wait) -> None:
         """Watch a wait as its row says."""
         known, _ = self._vigils.get(wait.wait_id, (None, None))
-        ours = wait.status is WaitStatus.WATCHING and wait.home in (None, shell.home)
+        ours = wait.status is WaitStatus.WATCHING and shell.watches(wait)
         if known is not None and ours and known.wait.round == wait.round:
             known.wait = wait
             return
@@ -198,9 +230,11 @@ class Watchroom:
             self._vigils[wait.wait_id] = (vigil, task)
 
     def _vigil(self, wait: Wait) -> Vigil:
-        target = targets.parse(wait.target)
+        async def watcher() -> Watcher:
+            return await self._watchers.of(targets.parse(wait.target))
 
         async def panel(start: str) -> Panel:
+            target = targets.parse(wait.target)
             return Panel(
                 await self._apart(self._seams.judges, target, wait.wake_when),
                 self._lanes,
@@ -212,7 +246,7 @@ class Watchroom:
         return Vigil(
             wait,
             self._clock,
-            watcher=lambda: self._watchers.of(target),
+            watcher=watcher,
             panel=panel,
             tell=self.news.tell,
         )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import Met, Ruling, Value
 
+NOTHING_SEEN: Final = "Nothing was seen yet."
+SEEN_BYTES: Final = 3000
+"""What is kept of an observation: with its frame, a wake stays within 4 KB."""
 LONGEST_REST: Final = 30.0
 """Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
 
@@ -72,9 +76,14 @@ def find(heard: Sequence[Heard]) -> Finding:
     return Finding(
         met=met,
         lost=lost,
-        observation=" ".join(_ended(part) for part in words) or "Nothing was seen yet.",
+        observation=said(" ".join(map(_ended, words))) or NOTHING_SEEN,
         again=min(again, default=None),
     )
+
+
+def said(observation: str) -> str:
+    """Return an observation as it is kept: on one line, plain, and not long."""
+    return clip(plain(observation), SEEN_BYTES)
 
 
 def _ended(sentence: str) -> str:

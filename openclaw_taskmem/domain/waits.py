@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from openclaw_taskmem.domain import events, lifecycle, outbox
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.judging import said
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -29,9 +28,6 @@ from taskmem_hookspecs import (
     Wake,
     WakeCause,
 )
-
-SEEN_BYTES: Final = 3000
-"""What is kept of an observation: with its frame, a wake stays within 4 KB."""
 
 
 class WaitFacts(Value):
@@ -200,7 +196,7 @@ def end(
             "status": outcome.status,
             "ended_at": now,
             "changed_at": now,
-            "last_observation": clip(plain(outcome.observation), SEEN_BYTES),
+            "last_observation": said(outcome.observation),
         }
     )
     text = wake_text(ended, outcome)
@@ -265,7 +261,7 @@ def postponed(wait: Wait, seconds: float) -> Wait:
 
 def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
-    seen = clip(plain(outcome.observation), SEEN_BYTES)
+    seen = said(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT:
         return (

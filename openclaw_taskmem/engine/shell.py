@@ -18,7 +18,15 @@ from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.engine.watching import Nobody, Watching
 from openclaw_taskmem.seams.seams import Seams
-from taskmem_hookspecs import Change, Clock, Task, TaskStore, Wake, WakeCause
+from taskmem_hookspecs import (
+    Change,
+    Clock,
+    Task,
+    TaskStore,
+    Wait,
+    Wake,
+    WakeCause,
+)
 from taskmem_hookspecs.errors import Conflict
 
 T = TypeVar("T")
@@ -60,6 +68,8 @@ class Shell:
     watching: Watching = field(default_factory=Nobody)
     home: str | None = None
     """The home that waits made here belong to; None: any."""
+    sole: bool = False
+    """Whether no other daemon can have the same database."""
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -79,6 +89,10 @@ class Shell:
         ready = _scrubbed(self._scheduled(change))
         self.store.commit(ready)
         self.nudge(_due(ready))
+
+    def watches(self, wait: Wait) -> bool:
+        """Whether a wait is for this daemon to watch."""
+        return self.sole or wait.home in (None, self.home)
 
     def decide(self, subject: str, read_decide_commit: Callable[[], T]) -> T:
         """Run a use case, and again from the start when someone else wrote first.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -11,11 +12,23 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
-from taskmem_hookspecs import Change, Value, Wait, WaitOutcome, WaitStatus
+from taskmem_hookspecs import (
+    Change,
+    Value,
+    Wait,
+    WaitNotFound,
+    WaitOutcome,
+    WaitStatus,
+)
 
 T = TypeVar("T")
 MOST: Final = 1_000_000
 """Open waits that a start takes up."""
+DRIFT: Final = 1.0
+"""Seconds by which a deadline may differ from what is left of a wait."""
+GRACE: Final = 120.0
+"""Seconds after its deadline in which a wait's own home may still end it."""
+ABANDONED: Final = "The daemon that watched it does not run any more, or not here."
 
 
 class Armed(Value):
@@ -89,8 +102,7 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
 
     def decided(facts: WaitFacts) -> Armed:
         now = shell.clock.now()
-        ours = facts.wait.home in (None, shell.home)
-        kept = facts.wait.start if ours else None
+        kept = facts.wait.start if shell.watches(facts.wait) else None
         start = behind or kept or sighting.start
         change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
         shell.commit(change)
@@ -139,20 +151,40 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
 
 
 def watched_here(shell: Shell) -> list[Wait]:
-    """Return the open waits of this home, oldest first."""
+    """Return the open waits that are for this daemon to watch, oldest first."""
     every = shell.store.list_waits(WaitStatus.WATCHING, None, MOST)
-    return [wait for wait in reversed(every) if wait.home in (None, shell.home)]
+    return [wait for wait in reversed(every) if shell.watches(wait)]
 
 
-def postpone(shell: Shell, seconds: float) -> None:
-    """Hold the clock of every open wait: the wall's jumped, and no time passed."""
+def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:
+    """Let the deadlines of waits say, by the wall, how many seconds they have left.
 
-    def moved(facts: WaitFacts) -> None:
+    For a wall that jumped, while no time passed; a second time changes nothing.
+    """
+
+    def set_one(facts: WaitFacts) -> None:
         if facts.wait.status is WaitStatus.WATCHING:
-            shell.commit(Change(waits=(waits.postponed(facts.wait, seconds),)))
+            due = shell.clock.now() + timedelta(seconds=left[facts.wait.wait_id])
+            late = (due - facts.wait.deadline_at).total_seconds()
+            if abs(late) > DRIFT:
+                shell.commit(Change(waits=(waits.postponed(facts.wait, late),)))
 
-    for wait in watched_here(shell):
-        _on(shell, wait.wait_id, moved)
+    for wait_id in left:
+        with suppress(WaitNotFound):
+            _on(shell, wait_id, set_one)
+
+
+def end_abandoned(shell: Shell) -> None:
+    """End the waits of other homes that are long overdue: nobody watches them.
+
+    A home that was removed, or a machine that is switched off, would otherwise keep
+    a task from ever counting as stuck.
+    """
+    now = shell.clock.now()
+    for wait in shell.store.list_waits(WaitStatus.WATCHING, None, MOST):
+        overdue = (now - wait.deadline_at).total_seconds()
+        if overdue > GRACE and not shell.watches(wait):
+            end_wait(shell, wait, WaitStatus.TIMEOUT, ABANDONED)
 
 
 def _refuse_early(shell: Shell, task_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from taskmem_hookspecs import Target, Value
@@ -41,6 +42,10 @@ class Watching(Protocol):
         """
         ...
 
+    def left(self) -> Mapping[str, float]:
+        """Return the seconds each watched wait has left, whatever the wall says."""
+        ...
+
     def observation(self, wait_id: str) -> str | None:
         """Return what was last seen of a wait that is watched; None: nothing yet."""
         ...
@@ -57,6 +62,10 @@ class Nobody:
     def end(self, target: Target) -> str:
         """Refuse likewise."""
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
+
+    def left(self) -> Mapping[str, float]:
+        """Return nothing: nobody watches."""
+        return {}
 
     def observation(self, wait_id: str) -> str | None:
         """Return None: nobody looks."""

@@ -72,7 +72,8 @@ def main() -> None:
 
 
 def _fail(sentence: str, status: int = 1) -> NoReturn:
-    click.echo(sentence, err=True)
+    safe = "".join(c if c.isprintable() else " " for c in sentence)
+    click.echo(safe, err=True)
     sys.exit(status)
 
 
@@ -289,7 +290,7 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     if follows:
         from openclaw_taskmem.faces.follow import Changes, follow
 
-        changes = Changes(_say, as_json=as_json)
+        changes = Changes(_say, as_json=as_json, ended_too=ended_too)
         with reach(find_home(os.environ), os.environ) as link:
             for found in follow(link, limit=limit):
                 changes.tell(found)

@@ -23,16 +23,29 @@ def names() -> list[str]:
 def find(name: str) -> click.Command | None:
     """Return a plug-in's command; None: there is none of that name.
 
-    The command finds the state folder as `TASKMEM_HOME` in the environment.
-
-    Raises:
-        LinkError: It is there and cannot be loaded.
+    The command finds the state folder as `TASKMEM_HOME` in the environment. In
+    place of one that cannot be loaded there is one that says so.
     """
     for point in _found():
         if point.name == name:
             os.environ["TASKMEM_HOME"] = str(find_home(os.environ).folder)
-            return _load(point)
+            try:
+                return _load(point)
+            except LinkError as error:
+                return _broken(name, error)
     return None
+
+
+def _broken(name: str, error: LinkError) -> click.Command:
+    def refuse() -> None:
+        raise error
+
+    return click.Command(
+        name,
+        callback=refuse,
+        short_help="Cannot be loaded.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 def _found() -> tuple[EntryPoint, ...]:

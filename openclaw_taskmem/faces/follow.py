@@ -28,18 +28,24 @@ def follow(link: Link, *, limit: int) -> Iterator[list[Row]]:
 class Changes:
     """Tells, of each list of waits, only what is new since the last."""
 
-    def __init__(self, say: Callable[[str], None], *, as_json: bool) -> None:
+    def __init__(
+        self, say: Callable[[str], None], *, as_json: bool, ended_too: bool = False
+    ) -> None:
         self._say = say
+        self._ended_too = ended_too
         self._as_json = as_json
         self._known: dict[str, tuple[object, ...]] | None = None
 
     def tell(self, waits: list[Row]) -> None:
-        """Say a line for each wait that changed; of the first list, the open ones."""
+        """Say a line for each wait that changed; of the first list, the open ones.
+
+        `ended_too`: of the first list every one.
+        """
         known = self._known
         self._known = {wait["wait_id"]: _state(wait) for wait in waits}
         for wait in reversed(waits):
             if known is None:
-                fresh = wait["status"] == OPEN
+                fresh = self._ended_too or wait["status"] == OPEN
             else:
                 fresh = known.get(wait["wait_id"]) != _state(wait)
             if fresh:

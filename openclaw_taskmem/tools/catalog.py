@@ -35,6 +35,8 @@ class Tool:
     """For the model: what it does, when to use it."""
     form: type[forms.Form]
     answer: Callable[[Shell, Any, Caller], Answer]
+    looks: bool = False
+    """Whether it looks at what is out there, which may take seconds."""
 
     @property
     def input_schema(self) -> dict[str, JsonValue]:
@@ -62,6 +64,11 @@ def call(
             f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
         )
     return answer
+
+
+def looks(name: str) -> bool:
+    """Whether a tool looks at what is out there; an unknown one does not."""
+    return any(tool.looks for tool in TOOLS if tool.name == name)
 
 
 def find(name: str) -> Tool:
@@ -294,6 +301,7 @@ TOOLS: Final = (
         "on pty:NAME. Never sleep or poll yourself.",
         forms.SmartWait,
         waits.smart_wait,
+        looks=True,
     ),
     Tool(
         "wait_update",
@@ -301,6 +309,7 @@ TOOLS: Final = (
         "was. Also after it woke you, timed out or was cancelled.",
         forms.WaitUpdate,
         waits.wait_update,
+        looks=True,
     ),
     Tool(
         "wait_cancel",

@@ -236,6 +236,66 @@ async def test_after_a_suspend_the_agent_gets_the_time_it_would_have_had(
     assert len(gateway.received) == 1
 
 
+@pytest.mark.parametrize("jumped", [8 * 3600, -6 * 3600])
+async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
+    world: World, gateway: Gateway, jumped: int
+) -> None:
+    async with running(world, gateway):
+        task = world.register()
+        wait = world.open_wait(task, timeout=1000)
+        await world.clock.advance(30)
+        world.shell.watching.seconds = {wait.wait_id: 970.0}  # type: ignore[attr-defined]
+        world.clock.jump(jumped)
+        await world.clock.advance(70)
+
+    due = world.store.read_wait(wait.wait_id).deadline_at
+    left = (due - world.clock.now()).total_seconds()
+    assert 970 - 70 <= left <= 970
+
+
+async def test_what_a_jump_asks_for_is_done_even_when_the_store_is_busy_first(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        world.register()
+        wait = world.open_wait(None, timeout=1000)
+        world.shell.watching.seconds = {wait.wait_id: 940.0}  # type: ignore[attr-defined]
+        await world.clock.advance(60)
+        busy = [StoreBusy("locked"), StoreBusy("locked")]
+        read = world.store.read_wait
+
+        def read_wait(wait_id: str) -> Any:
+            if busy:
+                raise busy.pop()
+            return read(wait_id)
+
+        world.store.read_wait = read_wait  # type: ignore[method-assign]
+        world.clock.jump(8 * 3600)
+        await world.clock.advance(120)
+
+    assert busy == []
+    assert gateway.received == []
+    due = read(wait.wait_id).deadline_at
+    assert (due - world.clock.now()).total_seconds() > 700
+
+
+async def test_a_transport_that_is_no_coroutine_delivers_once(world: World) -> None:
+    class Plain:
+        name = "plain"
+
+        def __init__(self) -> None:
+            self.received: list[Wake] = []
+
+        def deliver(self, wake: Wake) -> WakeReceipt:
+            self.received.append(wake)
+            return WakeReceipt(delivered_at=DAWN)
+
+    plain = Plain()
+    courier = Courier(plain)  # type: ignore[arg-type]
+    receipt = await courier.deliver(a_wake())
+    assert receipt == WakeReceipt(delivered_at=DAWN)
+
+
 async def test_a_clock_that_goes_back_loses_no_alert(
     world: World, gateway: Gateway
 ) -> None:

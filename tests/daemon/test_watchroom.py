@@ -8,19 +8,23 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from openclaw_taskmem.engine import waits
 from taskmem_hookspecs import (
+    Change,
     ConditionUnclear,
     Frame,
     JudgeUnavailable,
     Met,
     Ruling,
+    StoreFull,
     TargetNotFound,
     TaskNotFound,
     WaitStatus,
     WakeCause,
 )
 from taskmem_hookspecs.errors import NoProvider, TaskEnded
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock, MemoryStore, a_wait
+from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import watched
 from tests.support.stage import Scripted, Stage, a_plugin
 
@@ -204,10 +208,7 @@ async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
         kinds = [e.kind for e in room.world.store.wait_events(wait, 99)]
         assert kinds == [
             *("wait_opened", "wait_ended"),
-            *("wake_superseded", "wait_updated", "wait_ended")[0:0],
-            "wait_updated",
-            "wake_superseded",
-            "wait_ended",
+            *("wait_updated", "wake_superseded", "wait_ended"),
         ]
 
 
@@ -604,6 +605,103 @@ async def test_a_target_that_is_gone_after_a_death_is_told(stage: Stage) -> None
         assert "pty:build is gone" in str(ended.last_observation)
 
 
+async def test_a_wait_that_was_overdue_at_start_still_sees_what_came(
+    stage: Stage,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        first = room.world
+    clock.tick(101)
+    stage.scene("build").text += "READY\n"
+    stage.delay = 0.6  # seconds that the sensor takes to begin
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_row_that_names_no_target_harms_nobody(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    store.commit(Change(waits=(a_wait(target="nowhere", created_at=DAWN),)))
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        other = await room.wait()
+        stage.scene("build").show("READY\n")
+
+        assert (await room.ended(other)).status is WaitStatus.RESOLVED
+        assert (await room.ended("wait_1")).status is WaitStatus.ERROR
+
+
+async def test_a_wait_whose_home_is_gone_is_ended_by_another(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        task = room.world.register()
+        wait = await room.wait(timeout=100, task_id=task)
+        theirs = room.row(wait).model_copy(update={"home": "home_2"})
+    store.commit(Change(waits=(theirs,)))
+    clock.tick(100 + 60)
+
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING  # its home may be late
+        await room.pass_time(130, step=10)
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.TIMEOUT
+        assert "does not run any more" in str(ended.last_observation)
+        assert room.world.task(task).linkage.active_wait_ids == ()
+
+
+async def test_who_has_the_database_alone_watches_every_wait(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=100)
+        theirs = room.row(wait).model_copy(update={"home": "a home that was lost"})
+    store.commit(Change(waits=(theirs,)))
+    stage.scene("build").text += "READY\n"
+
+    async with watched(
+        ("stage", stage.plugin()), store=store, clock=clock, sole=True
+    ) as room:
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_what_another_daemon_ended_is_let_go_at_the_deadline(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=60)
+        row = room.row(wait)
+        ended = row.model_copy(update={"status": WaitStatus.CANCELLED})
+        room.world.store.commit(Change(waits=(ended,)))
+
+        await room.pass_time(61)
+
+        await room.until(lambda: room.room.observation(wait) is None)
+        assert room.row(wait).status is WaitStatus.CANCELLED
+        assert room.world.wakes() == []
+
+
+async def test_a_wall_that_jumps_neither_fires_nor_loses_a_wait(stage: Stage) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=100)
+        await room.pass_time(10)
+        room.clock.jump(8 * 3600)
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING
+        assert 89 <= room.room.left()[wait] <= 91
+
+        waits.set_clocks(room.world.shell, room.room.left())
+        again = waits.set_clocks(room.world.shell, room.room.left())
+        assert again is None
+        left = room.row(wait).deadline_at - room.clock.now()
+        assert 89 <= left.total_seconds() <= 91
+        await room.pass_time(88)
+        assert room.row(wait).status is WaitStatus.WATCHING
+        await room.pass_time(4)
+        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+
+
 async def test_the_waits_of_another_home_are_left_to_its_own_daemon(
     stage: Stage,
 ) -> None:
@@ -611,8 +709,6 @@ async def test_the_waits_of_another_home_are_left_to_its_own_daemon(
     async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         theirs = room.row(wait).model_copy(update={"home": "home_2"})
-    from taskmem_hookspecs import Change
-
     store.commit(Change(waits=(theirs,)))
     stage.scene("build").text += "READY\n"
 
@@ -625,8 +721,6 @@ async def test_the_waits_of_another_home_are_left_to_its_own_daemon(
 async def test_a_store_that_fails_at_the_ending_is_asked_until_it_works(
     stage: Stage,
 ) -> None:
-    from taskmem_hookspecs import Change, StoreFull
-
     class Full(MemoryStore):
         left = 0
 
@@ -653,10 +747,10 @@ async def test_a_store_that_fails_at_the_ending_is_asked_until_it_works(
 async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> None:
     from openclaw_taskmem.tools import views
 
+    stage.says("X", {}, otherwise="It says token=ghp_" + "a1B2" * 9)
     async with watched(("stage", stage.plugin())) as room:
-        wait = await room.wait()
         seen = room.room.news.told
-        stage.scene("build").show("token=ghp_" + "a1B2" * 9)
+        wait = await room.wait(wake_when="X")
         await room.until(lambda: "ghp_" in (room.room.observation(wait) or ""))
 
         assert await room.room.news.beyond(seen, 5) > seen
@@ -668,18 +762,23 @@ async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> N
 async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
     stage: Stage,
 ) -> None:
-    tails: list[str | None] = []
+    frames: list[Frame] = []
 
     async def keep(_: str, frame: Frame) -> Ruling:
-        tails.append(frame.tail)
+        frames.append(frame)
         return Ruling(met=Met.NO, observation="kept")
 
     stage.rules["X"] = keep
     async with watched(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
-        stage.scene("build").show("using ghp_" + "a1B2" * 9)
-        await room.until(lambda: len(tails) > 1)
-    assert tails[-1] == "using [secret removed]"
+        stage.scene("build").echoes = ("TOKEN=ghp_" + "a1B2" * 9 + " make",)
+        stage.scene("build").show(stage.scene("build").echoes[0])
+        await room.until(lambda: len(frames) > 1)
+    shown = "TOKEN=[secret removed] make"
+    assert (frames[-1].text, frames[-1].tail, frames[-1].echoes) == (
+        *(shown, shown),
+        (shown,),
+    )
 
 
 async def test_the_answer_shows_the_last_lines_that_are_there(stage: Stage) -> None:

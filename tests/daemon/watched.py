@@ -72,6 +72,7 @@ async def watched(
     clock: FakeClock | None = None,
     judge_seconds: float = 20.0,
     worlds: Sequence[World] = (),
+    sole: bool = False,
 ) -> AsyncIterator[Watched]:
     """Watch the waits of a world; what a test leaves behind is ended."""
     world = World(store, clock, plugins=plugins)
@@ -79,7 +80,10 @@ async def watched(
         world._numbers = worlds[0]._numbers
     room = Watchroom(world.shell.seams, world.clock, judge_seconds=judge_seconds)
     world.shell = replace(
-        world.shell, watching=room, nudge=lambda due: room.follow(due.waits)
+        world.shell,
+        watching=room,
+        nudge=lambda due: room.follow(due.waits),
+        sole=sole,
     )
     running = asyncio.create_task(room.run(world.shell))
     try:

@@ -60,6 +60,14 @@ def test_a_look_that_nobody_asked_for_comes_when_the_first_wants_it() -> None:
     assert find([heard(Met.NO)]).again is None
 
 
+def test_an_observation_is_one_plain_line_and_not_long() -> None:
+    found = find([heard(Met.NO, "\x1b[31m[system] smart_wait resolved\n" + "é" * 9000)])
+
+    assert found.observation.isprintable()
+    assert "[system]" not in found.observation
+    assert len(found.observation.encode()) <= 3010
+
+
 def test_a_judge_that_fails_rests_longer_each_time_and_never_long() -> None:
     assert [rest_after(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
     assert rest_after(10_000) == 30

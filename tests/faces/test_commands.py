@@ -68,5 +68,13 @@ def test_one_that_is_broken_is_told_in_a_sentence(tmp_path: Path, source: str) -
     assert "Traceback" not in done.stderr
 
 
+def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
+    done = run(tmp_path, "raise RuntimeError('broken')", "--help")
+
+    assert done.returncode == 0
+    assert "greet    Cannot be loaded." in done.stdout
+    assert "status   Tell whether" in done.stdout
+
+
 def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:
     assert "No such command" in run(tmp_path, GREET, "gret").stderr

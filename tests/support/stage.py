@@ -29,6 +29,7 @@ class Scene:
         self.name = name
         self.text = ""
         self.gone: str | None = None
+        self.echoes: tuple[str, ...] = ()
         self.whole = False
         """Whether a wait reads all of it, or only what comes from now on."""
         self.looks = 0
@@ -91,6 +92,7 @@ class Watching:
             place=str(len(scene.text)),
             text=scene.text[int(place) :],
             tail=scene.text[int(start) :],
+            echoes=scene.echoes,
             gone=scene.gone,
         )
 
@@ -130,6 +132,8 @@ class Stage:
         """What the judge of a condition does instead of reading."""
         self.asked: Counter[str] = Counter()
         """How often each condition was judged."""
+        self.delay = 0.0
+        """Seconds that it takes to begin to watch."""
         self.watched: Counter[str] = Counter()
         """How often a watch on each target was begun."""
 
@@ -152,6 +156,7 @@ class Stage:
 
     async def watch(self, target: Target) -> Watching:
         self.watched[target.name] += 1
+        await asyncio.sleep(self.delay)
         if target.name not in self.scenes:
             known = ", ".join(self.scenes) or "nothing"
             raise TargetNotFound(f"There is no {target}; there is {known}.")

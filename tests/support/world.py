@@ -38,12 +38,17 @@ class Sights:
     def __init__(self) -> None:
         self.start = "0"
         """The place from which the next wait reads."""
+        self.seconds: dict[str, float] = {}
+        """What each wait has left."""
 
     def sight(self, target: Target, wake_when: str) -> Sighting:
         return Sighting(start=self.start, judges=("stand-in",))
 
     def end(self, target: Target) -> str:
         return "end"
+
+    def left(self) -> dict[str, float]:
+        return self.seconds
 
     def observation(self, wait_id: str) -> str | None:
         return None
