@@ -258,7 +258,7 @@ def _sentence(item: ErrorDetails) -> str:
         unit = "characters" if isinstance(given, str) else "entries"
         most = limits.get("max_length")
         said = f"is too long; it has {len(given):,} {unit}, and at most {most} are kept"
-    elif kind == "float_type" and isinstance(given, int):
+    elif kind == "float_type" and type(given) is int:
         said = "is larger than any number that counts here"
     elif kind in _WANTED:
         said = f"must be {_WANTED[kind]}, and is {_GIVEN[type(given)]}"

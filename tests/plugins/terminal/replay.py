@@ -98,7 +98,8 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
             printed += piece
             frame = await watch.look(place, start)
             place = frame.place
-            shown = len(_shown(printed))
+            # A sequence that is cut shows more than it will when it is whole.
+            shown = min(len(_shown(printed)), len(whole) + 1)
             found.append(Step(frame, whole[: (whole + "\n").index("\n", shown - 1)]))
         if exit_status is not None:
             await sensor.feed(target, Output(data=b"", exit_status=exit_status))
