@@ -17,15 +17,25 @@ from tests.support.daemons import command
 from tests.support.waiting import until
 
 
+def remove(home):
+    """Remove a home under a daemon that may be writing into it just then."""
+
+    def removed():
+        shutil.rmtree(home.folder, ignore_errors=True)
+        return not home.folder.exists()
+
+    until(removed, "the home is gone")
+
+
 def test_a_daemon_whose_home_was_removed_ends_by_itself(daemon):
     daemon.register()
-    shutil.rmtree(daemon.home.folder)
+    remove(daemon.home)
 
     assert daemon.wait() == 0
 
 
 def test_it_leaves_the_socket_of_its_successor_alone(daemon, start):
-    shutil.rmtree(daemon.home.folder)
+    remove(daemon.home)
     successor = start()
 
     assert daemon.wait() == 0
