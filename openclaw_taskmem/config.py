@@ -18,7 +18,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
 PREFIX: Final = "TASKMEM_"
 LONGEST: Final = 1e9
 """Seconds, some thirty years: what every clock and calendar can still add."""
-_FOREIGN: Final = frozenset({"openclaw_bin", "gemini_model", "display"})
+_FOREIGN: Final = frozenset({"openclaw_bin", "gemini_model", "display", "tmux_socket"})
 """Settings of the built-in plug-ins, which read them from the environment."""
 
 

@@ -19,6 +19,8 @@ from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Ruling
 
 SOONEST: Final = 0.05
 """Seconds; a judge that wants to be asked again sooner waits so long."""
+Blame = Callable[[object, str, BaseException], None]
+"""Takes a part, what it was doing, and what went wrong."""
 Look = Callable[[str], Awaitable[Frame]]
 """Shows what there is since a place."""
 
@@ -34,8 +36,19 @@ class Panel:
         *,
         start: str,
         seconds: float,
+        blame: Blame,
     ) -> None:
-        """Take the judges; `seconds` is how long each may take for a ruling."""
+        """Take the judges.
+
+        Args:
+            judges: In the order in which they are asked.
+            lanes: Where they are asked.
+            clock: What their rests are told by.
+            start: Where they begin to read.
+            seconds: How long each may take for a ruling.
+            blame: Told of a judge that fails, and how.
+        """
+        self._blame = blame
         self._seats = [_Seat(judge, start) for judge in judges]
         self._lanes = lanes
         self._clock = clock
@@ -70,6 +83,8 @@ class Panel:
             ruling = await self._ruling(seat.judge, frame)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             seat.fail(error, self._seconds, self._clock.monotonic())
+            if not isinstance(error, JudgeUnavailable):
+                self._blame(seat.judge, "wait_judge", error)
             return Heard(
                 judge=seat.judge.name, trouble=seat.trouble, again=seat.last_rest
             )

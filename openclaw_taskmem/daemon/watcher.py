@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from openclaw_taskmem.daemon.lanes import Lane
+from openclaw_taskmem.daemon.panel import Blame
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.seams import parts
 from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
@@ -38,7 +39,11 @@ class LookFailed(TaskmemError):
 class Watcher:
     """Looks at one target; what it shows is shared."""
 
-    def __init__(self, target: Target, watch: Watch, lane: Lane, clock: Clock) -> None:
+    def __init__(
+        self, target: Target, watch: Watch, lane: Lane, clock: Clock, blame: Blame
+    ) -> None:
+        """Take a watch, and who is told when it fails."""
+        self._blame = blame
         self.target: Final = target
         self._watch = watch
         self._lane = lane
@@ -147,6 +152,7 @@ class Watcher:
             self.spent = True
             raise
         except Exception as error:
+            self._blame(self._watch, "wait_sensor", error)
             said = f"{type(error).__name__}: {error}"
             raise LookFailed(f"{self.target} could not be seen: {said}") from error
 
@@ -191,8 +197,9 @@ class Watcher:
             await self._lane.call(self._watch.changed)
         except TargetGone:
             return
-        except Exception:
-            log.exception("%s is only polled from now on", self.target)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            self._blame(self._watch, "wait_sensor", error)
+            log.warning("%s is only polled from now on", self.target)
             await asyncio.Event().wait()
 
     async def _poll(self) -> bool:

@@ -105,9 +105,10 @@ class Watchers:
         except TaskmemError:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {error}" if str(error) else "no answer"
+            self._seams.blame(sensor, "wait_sensor", error)
+            said = str(error) or "no answer"
             raise NoProvider(f"{target} cannot be watched now ({said}).") from error
-        return Watcher(target, watch, lane, self._clock)
+        return Watcher(target, watch, lane, self._clock, self._seams.blame)
 
     def _let_go(self, watcher: Watcher) -> None:
         if not watcher.idle:

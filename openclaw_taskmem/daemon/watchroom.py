@@ -241,6 +241,7 @@ class Watchroom:
                 self._clock,
                 start=start,
                 seconds=self._judge_seconds,
+                blame=self._seams.blame,
             )
 
         return Vigil(

@@ -127,9 +127,10 @@ def _too_slow(say: Say) -> int:
 @contextmanager
 def _building(environ: dict[str, str]) -> Generator[None]:
     """Run a command in a terminal that can be watched; it is through in seconds."""
-    ours = [sys.executable, "-m", "openclaw_taskmem", "run", "--name", "build", "--"]
+    # Not from the folder that one happens to stand in.
+    ours = [sys.executable, "-P", "-m", "openclaw_taskmem", "run", "--name", "build"]
     build = subprocess.Popen(  # noqa: S603 - our own command
-        [*ours, sys.executable, "-u", "-c", BUILD],
+        [*ours, "--", sys.executable, "-u", "-c", BUILD],
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

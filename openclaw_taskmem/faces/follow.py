@@ -11,6 +11,8 @@ from openclaw_taskmem.faces.link import Link
 
 Row = dict[str, Any]
 OPEN: Final = "watching"
+WANTED: Final = 40
+"""Characters of a condition that a line shows."""
 PATIENCE_SECONDS: Final = 60.0
 """How long the daemon may keep a follower without an answer."""
 
@@ -61,9 +63,10 @@ def _line(wait: Row) -> str:
     left = ""
     if wait["status"] == OPEN:
         left = f" ({_left(wait['deadline_at'])} left)"
-    return (
-        f"{wait['wait_id']}  {wait['status']}{left}  {_plain(wait['target'])}: {seen}"
-    )
+    wanted = _plain(wait["wake_when"])
+    wanted = wanted if len(wanted) <= WANTED else wanted[: WANTED - 1] + "…"
+    place = f"{_plain(wait['target'])}  {wanted}"
+    return f"{wait['wait_id']}  {wait['status']}{left}  {place}  → {seen}"
 
 
 def _plain(text: str) -> str:

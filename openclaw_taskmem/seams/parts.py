@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from typing import TypeGuard, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 from pydantic import ValidationError
 
@@ -26,6 +26,8 @@ from taskmem_hookspecs import (
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
+WATCH: Final = ("here", "end", "look", "changed", "close")
+"""What a `Watch` does."""
 
 
 def settled(answer: T) -> T:
@@ -88,6 +90,12 @@ def is_judge(answer: object) -> TypeGuard[Judge]:
 
 def watch(answer: object) -> Watch:
     """Return what a sensor answers, if it plays `Watch`; refuse all else."""
+    lacks = [verb for verb in WATCH if not callable(getattr(answer, verb, None))]
+    if lacks and len(lacks) < len(WATCH):
+        raise TypeError(
+            f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has "
+            f"{', '.join(WATCH)}"
+        )
     return playing(answer, _is_watch)
 
 

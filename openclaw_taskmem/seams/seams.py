@@ -242,9 +242,23 @@ class Seams:
                 for plugin in self._in_order(hook)
                 if plugin.last_error
             ]
-            said = " ".join(advice) or f"No plug-in judges {target.scheme}."
+            said = " ".join(advice) or (
+                f"No plug-in judges what a {target.scheme} shows: install one and "
+                "restart the daemon with taskmem daemon stop, or wait on a terminal, "
+                "pty:NAME."
+            )
             raise ConditionUnclear(f"Nothing here can tell when that holds. {said}")
         return found
+
+    def blame(self, part: object, doing: str, error: BaseException) -> None:
+        """Note what went wrong with a part at the plug-in that it came from."""
+        package = type(part).__module__.partition(".")[0]
+        for plugin in self._plugins:
+            name = getattr(plugin.module, "__name__", "")
+            if name.partition(".")[0] == package:
+                plugin.note(doing, error)
+                return
+        log.warning("%s failed; %s: %s", package, doing, plugin_manager.words(error))
 
     def verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all that can verify a kind of claim."""

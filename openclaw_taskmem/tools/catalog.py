@@ -178,7 +178,11 @@ def _said(updated: Updated, wish: Wish) -> str:
             'set status "active" to go on with it.'
         )
         return " ".join(told)
-    told.append(answers.next_step(task))
+    if task.status.terminal and task.linkage.active_wait_ids:
+        waiting = ", ".join(task.linkage.active_wait_ids)
+        told.append(f"Still waited for: {waiting}; wait_cancel ends that.")
+    else:
+        told.append(answers.next_step(task))
     return " ".join(told)
 
 

@@ -56,7 +56,8 @@ def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
         "target": wait.target,
         "message": (
             f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
-            f"New timeout: {wait.timeout_seconds:.10g}s. {_seen(armed)}"
+            f"New timeout: {wait.timeout_seconds:.10g}s. End your turn now. "
+            f"{_seen(armed)}"
         ).strip(),
     }
 

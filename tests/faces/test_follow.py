@@ -43,7 +43,7 @@ def test_then_only_what_is_new() -> None:
     after = {**moved, "last_observation": "at 90%"}
 
     assert told([moved, still], [after, still])[2:] == [
-        "wait_2  watching (0:05:29 left)  pty:build: at 90%".replace("0:05:29", "5:29")
+        "wait_2  watching (5:29 left)  pty:build  it ends  → at 90%"
     ]
 
 
@@ -51,7 +51,7 @@ def test_an_ending_is_told_once() -> None:
     ended = wait(status="resolved", last_observation="Done.")
 
     assert told([wait()], [ended], [ended])[1:] == [
-        "wait_1  resolved  pty:build: Done."
+        "wait_1  resolved  pty:build  it ends  → Done."
     ]
 
 

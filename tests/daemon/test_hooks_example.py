@@ -1,0 +1,58 @@
+"""The example of docs/hooks.md works as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from taskmem_hookspecs import TargetNotFound, WaitStatus
+from taskmem_hookspecs.testing import check_plugin
+from tests.daemon.watched import watched
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> ModuleType:
+    text = DOCUMENT.read_text(encoding="utf-8").partition("## A sensor and a judge")[2]
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    module = ModuleType("taskmem_titles")
+    exec(found[1], vars(module))  # noqa: S102 - it is ours, and what is tried here
+    module.FOLDER = tmp_path  # type: ignore[attr-defined]
+    return module
+
+
+def test_its_hooks_fit(example: ModuleType) -> None:
+    check_plugin(example)
+
+
+async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> None:
+    window = tmp_path / "Firefox"
+    window.write_text("Downloads - 40 %")
+    async with watched(("titles", example)) as room:
+        wait = await room.wait("window:Firefox", wake_when="100 %")
+        window.write_text("Downloads - 100 %")
+        await room.pass_time(3)
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.RESOLVED
+        assert ended.last_observation == "The title is 'Downloads - 100 %'."
+
+
+async def test_a_window_that_closes_is_told(
+    example: ModuleType, tmp_path: Path
+) -> None:
+    window = tmp_path / "Firefox"
+    window.write_text("Downloads")
+    async with watched(("titles", example)) as room:
+        wait = await room.wait("window:Firefox", wake_when="100 %")
+        window.unlink()
+        await room.pass_time(3)
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.ERROR
+        assert "The window was closed." in str(ended.last_observation)
+        with pytest.raises(TargetNotFound, match="open it first"):
+            await room.wait("window:Firefox")
