@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from typing import Final
 
 from openclaw_taskmem.domain import targets
 from taskmem_hookspecs import InvalidArguments, Output, Target
+
+LARGEST_STATUS: Final = 65_535
+"""No system has larger ones."""
 
 
 def fed(params: Mapping[str, object]) -> tuple[Target, Output]:
@@ -24,8 +28,15 @@ def fed(params: Mapping[str, object]) -> tuple[Target, Output]:
     )
     if not isinstance(target, str):
         raise InvalidArguments("feed takes a target, such as pty:crisp-ridge.")
-    if status is not None and (isinstance(status, bool) or not isinstance(status, int)):
-        raise InvalidArguments("exit_status must be a whole number, or left out.")
+    if status is not None and (
+        isinstance(status, bool)
+        or not isinstance(status, int)
+        or abs(status) > LARGEST_STATUS
+    ):
+        raise InvalidArguments(
+            "exit_status must be a status, such as 0 or 1, minus the number of a "
+            "signal, or left out."
+        )
     return targets.parse(target), Output(data=_bytes(text, data), exit_status=status)
 
 

@@ -10,9 +10,11 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
+CLOSE_SECONDS: Final = 0.5
+"""How long a lane may take to end."""
 
 
 class TriedToEnd(Exception):
@@ -25,11 +27,27 @@ class Lane:
     def __init__(self, name: str) -> None:
         """Start it; `name` names the thread."""
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def close(self) -> None:
+        """Cancel what runs there and end it; what blocks is left behind."""
+
+        def end() -> None:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            # The cancelled have one turn to clean up.
+            self._loop.call_soon(self._loop.call_soon, self._loop.stop)
+
+        self._loop.call_soon_threadsafe(end)
+        self._thread.join(CLOSE_SECONDS)
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
         """Return what the awaitable that is begun there returns, or raise likewise.
@@ -61,3 +79,8 @@ class Lanes:
         if package not in self._lanes:
             self._lanes[package] = Lane(package)
         return self._lanes[package]
+
+    def close(self) -> None:
+        """End every lane."""
+        for lane in self._lanes.values():
+            lane.close()

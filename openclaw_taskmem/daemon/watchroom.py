@@ -195,6 +195,7 @@ class Watchroom:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._watchers.close()
+        await asyncio.to_thread(self._lanes.close)
         # What is being written down is written down.
         await self._apart.close()
 

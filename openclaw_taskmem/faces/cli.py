@@ -292,8 +292,13 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
 
         changes = Changes(_say, as_json=as_json, ended_too=ended_too)
         with reach(find_home(os.environ), os.environ) as link:
-            for found in follow(link, limit=limit):
-                changes.tell(found)
+            try:
+                for found in follow(link, limit=limit):
+                    changes.tell(found)
+            except LinkError as error:
+                if error.name != "daemon_unavailable":
+                    raise
+                _fail("The daemon has ended; call again to start one and follow it.")
     found = cast("list[Any]", _ask("waits", all=ended_too, limit=limit))
     if as_json:
         _print(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.scrub import MASK, scrub
 from openclaw_taskmem.domain.texts import clip, one_line, plain
 from openclaw_taskmem.domain.waits import Refinement
 from openclaw_taskmem.engine import waits
@@ -13,7 +13,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.waits import Armed
 from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.answer import Answer
-from taskmem_hookspecs import Wait, WaitStatus
+from taskmem_hookspecs import InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows."""
@@ -22,6 +22,7 @@ _LINE_BYTES: Final = 200
 
 def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
     """Start a wait and say what is watched."""
+    _refuse_secrets(form.wake_when)
     armed = waits.open_wait(
         shell,
         target=form.target,
@@ -45,6 +46,7 @@ def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
 
 def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
     """Arm a wait again and say how it stood."""
+    _refuse_secrets(form.wake_when)
     wish = Refinement(
         wake_when=form.wake_when, timeout_seconds=form.timeout, note=form.message
     )
@@ -80,6 +82,15 @@ def wait_cancel(shell: Shell, form: forms.WaitCancel, caller: Caller) -> Answer:
         "status": WaitStatus.CANCELLED,
         "message": f"Wait cancelled.{reason}",
     }
+
+
+def _refuse_secrets(wake_when: str | None) -> None:
+    """Refuse what would be met by any secret, since all of them are removed."""
+    if wake_when and MASK in wake_when:
+        raise InvalidArguments(
+            "wake_when holds a secret, and secrets are removed before anything is "
+            "stored or looked at; wait for the words around it. Nothing was written."
+        )
 
 
 def _condition(wait: Wait) -> str:

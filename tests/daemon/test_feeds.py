@@ -31,6 +31,7 @@ def test_an_end_may_come_without_a_piece() -> None:
         {"target": "pty:a", "text": 5},
         {"target": "pty:a", "text": "a", "exit_status": True},
         {"target": "pty:a", "text": "a", "exit_status": "0"},
+        {"target": "pty:a", "text": "a", "exit_status": 10**20},
     ],
 )
 def test_anything_else_is_refused(given: dict[str, Any]) -> None:

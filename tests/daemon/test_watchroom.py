@@ -13,6 +13,7 @@ from taskmem_hookspecs import (
     Change,
     ConditionUnclear,
     Frame,
+    InvalidArguments,
     JudgeUnavailable,
     Met,
     Ruling,
@@ -169,6 +170,17 @@ async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
         with pytest.raises(ConditionUnclear, match="Quote the text instead of 'blue'"):
             await room.wait(wake_when="blue")
         assert room.world.store.list_waits(None, None, 9) == []
+
+
+async def test_a_condition_that_any_secret_would_meet_is_refused(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        with pytest.raises(InvalidArguments, match="words around it"):
+            await room.wait(wake_when="ghp_" + "a1B2" * 9 + " appears")
+        wait = await room.wait()
+        with pytest.raises(InvalidArguments, match="words around it"):
+            await room.call("wait_update", wait_id=wait, wake_when="ghp_" + "a1B2" * 9)
 
 
 async def test_a_task_that_is_unknown_or_ended_takes_no_wait(stage: Stage) -> None:
