@@ -3,6 +3,13 @@
 It reads only: it has no size, so no window is resized for it, and it sends no keys.
 Answers and output come in one stream, in the order in which they happened; so what an
 answer says is true between the output before it and the output behind it.
+
+    %begin 1795319814 274 1     an answer holds what a program printed, as it is: also
+    …                           lines that look as if the answer ended and another
+    %end 1795319814 274 1       pane printed something
+    %begin 1795319814 275 1
+    d1f0…                       so it ends before a word that only tmux was told
+    %end 1795319814 275 1
 """
 
 from __future__ import annotations
@@ -11,10 +18,10 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
 from asyncio.subprocess import PIPE, Process
-from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _GULP_BYTES: Final = 65_536
 _ANSWER_SECONDS: Final = 5.0
@@ -39,7 +46,6 @@ class TmuxSaid(Exception):
 
 class _Question(NamedTuple):
     parts: int
-    blocks: Answer
     answer: asyncio.Future[Answer]
     then: Then | None
 
@@ -51,7 +57,8 @@ def environment() -> list[str]:
     goes by TMUX and TMUX_TMPDIR.
     """
     socket = os.environ.get("TASKMEM_TMUX_SOCKET")
-    return ["tmux", *(["-S", socket] if socket else [])]
+    # -u: without a locale, as services run, tmux tells no tabs and only ASCII.
+    return ["tmux", "-u", *(["-S", socket] if socket else [])]
 
 
 async def ask_once(*arguments: str) -> str:
@@ -87,13 +94,15 @@ class Client:
         """Its id, such as `$1`."""
         self._process = process
         self._hearer = hearer
-        self._questions: deque[_Question] = deque()
-        self._lines: list[bytes] | None = None
-        self._number = b""
-        self._attached: asyncio.Future[Answer] = (
+        self._questions: dict[bytes, _Question] = {}
+        """By the words behind their answers."""
+        self._answering: list[bytes] | None = None
+        """What came since an answer began."""
+        self._skipping: list[bytes] | None = None
+        """The number of a block that answers nothing, and what it holds."""
+        self._attached: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future()
         )
-        self._questions.append(_Question(1, [], self._attached, None))
         self._yielding: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._hear())
 
@@ -120,6 +129,9 @@ class Client:
         except (TimeoutError, TmuxSaid):
             await client.leave()
             raise TmuxSaid(f"cannot attach to {session}") from None
+        except BaseException:
+            await client.leave()
+            raise
         return client
 
     @property
@@ -130,15 +142,19 @@ class Client:
     async def ask(self, *commands: str, then: Then | None = None) -> Answer:
         """Return the lines that tmux commands print, between which nothing happens.
 
+        Only the last one may print what a program said.
+
         Raises:
             TmuxSaid: It failed, or the client is gone.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self.alive or self._process.stdin is None:
             raise TmuxSaid("the client is gone")
-        self._questions.append(_Question(len(commands), [], answer, then))
+        word = secrets.token_hex(16)
+        self._questions[word.encode()] = _Question(len(commands), answer, then)
+        lines = [" ; ".join(commands), f"display-message -p {word}", ""]
         try:
-            self._process.stdin.write(" ; ".join(commands).encode() + b"\n")
+            self._process.stdin.write("\n".join(lines).encode())
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except (TimeoutError, ConnectionError, RuntimeError) as error:
@@ -155,7 +171,7 @@ class Client:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
-        await self._task
+        await asyncio.wait([self._task])
 
     async def _hear(self) -> None:
         out = self._process.stdout
@@ -168,32 +184,40 @@ class Client:
                 # tmux writes without end when a pane does: others want the loop too.
                 await asyncio.sleep(0)
         finally:
-            for question in self._questions:
-                if not question.answer.done():
-                    question.answer.set_exception(TmuxSaid("the client is gone"))
-                    question.answer.exception()
+            _fail(self._attached, TmuxSaid("the client is gone"))
+            for question in self._questions.values():
+                _fail(question.answer, TmuxSaid("the client is gone"))
             self._questions.clear()
+            self._end_process()
             if self._yielding is not None:
                 self._yielding.cancel()
             self._hearer.ended(self)
 
     def _take(self, line: bytes) -> None:
-        if self._lines is not None:
-            word, _, rest = line.partition(b" ")
-            ends = word in (b"%end", b"%error") and rest.split(b" ")[1:2] == [
-                self._number
-            ]
-            if ends:
-                self._answer(self._lines, failed=word == b"%error")
-                self._lines = None
+        if self._answering is not None:
+            if line in self._questions:
+                held, self._answering = self._answering, None
+                self._answer(line, held)
             else:
-                self._lines.append(line)
-            return
+                self._answering.append(line)
+        elif self._skipping is not None:
+            if _ends(line, self._skipping[0]):
+                self._skipped(self._skipping[1:], failed=line.startswith(b"%error"))
+                self._skipping = None
+            else:
+                self._skipping.append(line)
+        elif line.startswith(b"%begin "):
+            # What hooks of the user say, and attaching itself, answers no question.
+            if self._questions and _begins_answer(line):
+                self._answering = [line]
+            else:
+                self._skipping = [_number(line)]
+        else:
+            self._notice(line)
+
+    def _notice(self, line: bytes) -> None:
         word, _, rest = line.partition(b" ")
-        if word == b"%begin":
-            self._number = rest.split(b" ")[1]
-            self._lines = []
-        elif word == b"%output":
+        if word == b"%output":
             pane, _, data = rest.partition(b" ")
             self._hearer.printed(pane.decode(), data)
         elif word == b"%exit":
@@ -208,24 +232,49 @@ class Client:
                 self._yielding = asyncio.create_task(self._yield_session())
             self._hearer.changed(self)
 
-    def _answer(self, lines: list[bytes], *, failed: bool) -> None:
-        if not self._questions:
-            return
-        question = self._questions[0]
-        question.blocks.append(lines)
-        if not failed and len(question.blocks) < question.parts:
-            return
-        self._questions.popleft()
-        if not failed and question.then is not None:
-            question.then(question.blocks)
-        if question.answer.done():
-            return
+    def _skipped(self, lines: list[bytes], *, failed: bool) -> None:
         if failed:
-            said = b" ".join(lines).decode(errors="replace")
-            question.answer.set_exception(TmuxSaid(said))
-            question.answer.exception()
+            _fail(self._attached, TmuxSaid(_joined(lines)))
+        elif not self._attached.done():
+            self._attached.set_result(None)
+
+    def _answer(self, word: bytes, held: list[bytes]) -> None:
+        """Take everything from an answer's beginning to the word behind it."""
+        while (asked := next(iter(self._questions))) != word:
+            _fail(self._questions.pop(asked).answer, TmuxSaid("no answer"))
+        question = self._questions.pop(word)
+        blocks: Answer = []
+        failed = False
+        at, last = 0, len(held) - 1  # the word's own block begins there
+        while at < last and not failed and len(blocks) < question.parts:
+            if self._skipping is not None or not _begins_answer(held[at]):
+                self._take(held[at])
+                at += 1
+                continue
+            number = _number(held[at])
+            ends = [n for n in range(at + 1, last) if _ends(held[n], number)] or [last]
+            end = ends[-1 if len(blocks) == question.parts - 1 else 0]
+            blocks.append(held[at + 1 : end])
+            failed = held[end].startswith(b"%error")
+            at = end + 1
+        if failed or len(blocks) < question.parts:
+            said = _joined(blocks[-1]) if failed else "no answer"
+            _fail(question.answer, TmuxSaid(said))
+        elif not question.answer.done():
+            self._tell(question, blocks)
+        for line in held[at:last]:
+            self._take(line)
+
+    def _tell(self, question: _Question, blocks: Answer) -> None:
+        try:
+            if question.then is not None:
+                question.then(blocks)
+        except Exception as error:  # noqa: BLE001 - it is whoever asked who is told
+            trouble = TmuxSaid("an answer that cannot be read")
+            trouble.__cause__ = error
+            _fail(question.answer, trouble)
         else:
-            question.answer.set_result(question.blocks)
+            question.answer.set_result(blocks)
 
     async def _yield_session(self) -> None:
         """Leave a session that would be gone by now, were it not for this client."""
@@ -240,6 +289,30 @@ class Client:
     def _end_process(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
+
+
+def _begins_answer(line: bytes) -> bool:
+    return line.startswith(b"%begin ") and line.endswith(b" 1")
+
+
+def _number(line: bytes) -> bytes:
+    """Return which command a line says that it begins or ends; empty: none."""
+    return b"".join(line.split(b" ")[2:3])
+
+
+def _ends(line: bytes, number: bytes) -> bool:
+    return line.startswith((b"%end ", b"%error ")) and _number(line) == number
+
+
+def _joined(lines: list[bytes]) -> str:
+    return b" ".join(lines).decode(errors="replace")
+
+
+def _fail(answer: asyncio.Future[Any], trouble: TmuxSaid) -> None:
+    if not answer.done():
+        answer.set_exception(trouble)
+        # Nobody may be left to hear of it.
+        answer.exception()
 
 
 class Hearer:

@@ -27,6 +27,18 @@ ASKERS: Final = frozenset(
 )
 """Programs behind which there may be a shell, of which nothing is known here."""
 
+
+def can_be_typed_at(command: list[str]) -> bool:
+    """Return whether somebody can be typing where a command runs; empty: unknown."""
+    if not command:
+        return True
+    program = command[0].rpartition("/")[2]
+    if program in ASKERS:
+        return True
+    rest = [word for word in command[1:] if not word.startswith("-")]
+    return program in SHELLS and not rest and "-c" not in command
+
+
 _MARK: Final = re.compile(rb"\x1b\]133;([A-D])[^\x07\x1b\n]*(?:\x07|\x1b\\)")
 _EDITS: Final = b"\x1b[?2004h"
 """A line editor begins to read: it asks for pasted text in brackets."""
@@ -37,15 +49,17 @@ _PROMPT: Final = re.compile(
     r"(?:\[?[\w.-]{1,64}@[\w.-]{1,64}(?:[ :][^$#%❯»>]{0,200}?)?\]? ?[$#%❯»>]"
     r"|(?:bash|sh|zsh|ksh|dash)-[\d.]+[$#%]"
     r"|[~/][^\s$#%]{0,200} ?[$%❯λ]|[A-Za-z][\w.-]{0,63}[$%❯λ]"
-    r"|[$❯➜λ»]"
-    r"|>>>|\.\.\.|In \[\d+\]:|\(Pdb\)|\(gdb\)"
-    r"|PS [A-Z]:\\[^>]{0,200}>"
+    r"|In \[\d+\]:|PS [A-Z]:\\[^>]{0,200}>"
     r") +\S"
 )
+_SIGN: Final = re.compile(
+    r"(?:\([^()\s][^()]{0,60}\) ?)*(?:[$❯➜λ»]|>>>|\.\.\.|\(Pdb\)|\(gdb\)) +\S"
+)
+"""A prompt that names nothing: it stands where a line begins, or it is output."""
 _WEAK: Final = re.compile(
     r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S"
 )
-_CONTINUED: Final = re.compile(r"(?:>|\.\.\.|(?:[a-z]+ ?){1,4}>) ?")
+_CONTINUED: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
 """What shells put before the further lines of one command."""
 _TRACE: Final = re.compile(r"\++ \S")
 """`set -x` shows a command before it runs."""
@@ -111,10 +125,11 @@ class Typist:
         return typed or (Mood.INPUT in self.mood and _visible(raw[end:]))
 
     def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
-        line = line.lstrip("╰─└╭┌│├> ") if line[:1] in "╰└╭┌│├" else line.lstrip()
-        if not line:
-            return False
-        if _PROMPT.match(line) or _TRACE.match(line) or _SAYS.search(line):
+        if line[:1] in "╰└╭┌│├":
+            line = line.lstrip("╰─└╭┌│├> ")
+        if _PROMPT.match(line.lstrip()) or _SAYS.search(line):
+            return True
+        if _SIGN.match(line) or _TRACE.match(line):
             return True
         if continues and _CONTINUED.match(line):
             return True

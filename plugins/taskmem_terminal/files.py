@@ -123,7 +123,7 @@ class GrowingFile:
         """
         file = self._now()
         if file is None:
-            raise TargetGone(f"{self._path} was removed.")
+            raise TargetGone(f"{_shown(self._path)} was removed.")
         seen = _Snapshot.of(file)
         tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
         return Frame(
@@ -254,7 +254,7 @@ class GrowingFile:
         # The clock of call_later may be a little early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return f"{self._path} was removed."
+        return f"{_shown(self._path)} was removed."
 
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -281,21 +281,32 @@ def _checked(name: str) -> Path:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{path} is {kind}; only a file that grows can be watched."
+            f"{_shown(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
 def _not_there(path: Path, error: OSError) -> str:
+    shown = _shown(path)
     if not isinstance(error, FileNotFoundError):
         return (
-            f"{path} cannot be read ({error.strerror}); see that its rights allow it."
+            f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
         )
     there: list[tuple[float, str]] = []
     with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
         files = (entry for entry in entries if entry.is_file())
         there = [(entry.stat().st_mtime, entry.name) for entry in files]
     if not there:
-        return f"{path} is not there; start what writes it, then wait."
-    newest = [name for _, name in sorted(there, reverse=True)[:_NAMED]]
-    return f"{path} is not there; in {path.parent} there are {', '.join(newest)}."
+        return f"{shown} is not there; start what writes it, then wait."
+    newest = ", ".join(_shown(name) for _, name in sorted(there, reverse=True)[:_NAMED])
+    return f"{shown} is not there; in {_shown(path.parent)} there are {newest}."
+
+
+def _shown(name: str | Path) -> str:
+    """Return a name as it can stand in a sentence: it may hold any characters."""
+    return "".join(
+        letter
+        if letter.isprintable()
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(name)
+    )

@@ -11,21 +11,25 @@ import codecs
 import importlib
 import re
 from typing import Any, Final
+from unicodedata import combining
 
-from taskmem_terminal.render import open_string
+from taskmem_terminal.render import STRING_BYTES, open_string
 
 FED_BYTES: Final = 65_536
 """What is fed for one look; what came before it is skipped."""
 _SLICE_BYTES: Final = 4096
 """What is fed before others may have the event loop: some 20 ms."""
 _LARGEST: Final = 500
+_MARKS: Final = 8
+"""Accents that one letter may have."""
 
 _ALTERNATE: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
-_KEPT: Final = re.compile(rb"\x1b\[[0-9;]*[ABCDEFGHJKLMPX@`adefr]\Z")
+_KEPT: Final = re.compile(rb"\x1b\[[0-9;]{0,64}[ABCDEFGHJKLMPX@`adefr]\Z")
 _SEQUENCE: Final = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)"
     rb"|[P_^X][^\x1b]*\x1b\\|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])|[\x00\x0e\x0f\x7f]"
 )
+_UNENDED: Final = re.compile(rb"\x1b(?:\[[0-?]*)?[ -/]*\Z")
 
 
 class Painting:
@@ -73,6 +77,7 @@ class Painting:
     def _blank(self) -> tuple[Any, Any]:
         pyte: Any = importlib.import_module("pyte")
         screen = pyte.Screen(*(max(1, min(side, _LARGEST)) for side in self.size))
+        screen.erase_in_display = _Eraser(screen)
         return screen, pyte.Stream(screen)
 
     def _switch(self, *, on: bool) -> None:
@@ -88,15 +93,41 @@ class Painting:
         data = self._cut + data
         # A sequence that has not ended waits for its rest.
         cut = open_string(data)
-        last = data.rfind(b"\x1b", max(0, cut - 64), cut)
-        if last >= 0 and not _SEQUENCE.match(data, last):
+        last = data.rfind(b"\x1b", max(0, cut - STRING_BYTES), cut)
+        if last >= 0 and _UNENDED.match(data, last, cut):
             cut = last
         data, self._cut = data[:cut], data[cut:]
         data = _SEQUENCE.sub(_what_moves, data)
+        text = self._text.decode(data)
         try:
-            self._stream.feed(self._text.decode(data))
+            self._stream.feed(text)
+            if not text.isascii() and any(map(combining, text)):
+                self._trim()
         except Exception:  # noqa: BLE001 - whatever pyte stumbles over, others go on
             self._screen, self._stream = self._blank()
+
+    def _trim(self) -> None:
+        """Take excess accents away: pyte takes longer for each that is there."""
+        for line in self._screen.buffer.values():
+            for at, cell in line.items():
+                if len(cell.data) > _MARKS:
+                    line[at] = cell._replace(data=cell.data[:_MARKS])
+
+
+class _Eraser:
+    """Erases at the cost of a line; pyte's own way costs that of a screen."""
+
+    def __init__(self, screen: Any) -> None:  # noqa: ANN401
+        self._screen = screen
+
+    def __call__(self, how: int = 0, *_: int, **_private: bool) -> None:
+        screen = self._screen
+        row = screen.cursor.y
+        rows = {0: range(row + 1, screen.lines), 1: range(row)}
+        if how in rows:
+            screen.erase_in_line(how)
+        for row in rows.get(how, range(screen.lines)):
+            screen.buffer.pop(row, None)
 
 
 def _what_moves(found: re.Match[bytes]) -> bytes:

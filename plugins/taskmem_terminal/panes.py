@@ -6,6 +6,7 @@ tmux itself matches the beginnings of names, so that a wait on `work` could end 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Final, NamedTuple
 
@@ -17,11 +18,17 @@ _NAMED: Final = 8
 _FIELDS: Final = (
     "pane_id", "session_id", "session_name", "window_id", "window_index",
     "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
-    "pane_pid", "pane_current_command", "history_size", "cursor_x", "cursor_y",
-    "alternate_on", "pane_width", "pane_height", "pid", "start_time",
-    "window_name", "pane_start_command",
+    "pane_pid", "history_size", "cursor_x", "cursor_y", "alternate_on",
+    "pane_width", "pane_height", "pid", "start_time",
 )  # fmt: skip
-FORMAT: Final = "\t".join(f"#{{{field}}}" for field in _FIELDS)
+_WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
+"""Fields in which programs and users may write whatever they like."""
+FORMAT: Final = "\t".join(
+    (
+        *(f"#{{{field}}}" for field in _FIELDS),
+        *(f"#{{s/[\x01-\x1f\x7f]/ /:{field}}}" for field in _WORDS),
+    )
+)
 """What tmux is asked for; `Pane.parse` reads it."""
 _SPECIAL: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
 
@@ -67,7 +74,8 @@ class Pane(NamedTuple):
         Raises:
             ValueError: It is none.
         """
-        said = dict(zip(_FIELDS, line.split("\t", len(_FIELDS) - 1), strict=True))
+        names = (*_FIELDS, *_WORDS)
+        said = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
         status = said["pane_dead_status"]
         return cls(
             id=said["pane_id"],
@@ -129,7 +137,12 @@ async def every_pane() -> list[Pane]:
             "tmux is not installed here; install it (apt-get install tmux, or brew "
             "install tmux), or run the command by taskmem run --name NAME -- CMD."
         ) from None
-    return [Pane.parse(line) for line in said.splitlines() if line]
+    panes: list[Pane] = []
+    for line in said.split("\n"):
+        # One pane that cannot be read must not hide the others.
+        with contextlib.suppress(ValueError):
+            panes.append(Pane.parse(line))
+    return panes
 
 
 async def find(name: str) -> Pane:

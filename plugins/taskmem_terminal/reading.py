@@ -132,12 +132,13 @@ class Reader:
             if missed:
                 lost = f"[taskmem: {missed:,} bytes were lost here]\n"
             spot = Spot(at, at)
-        masked = mask(stream.read(at, LOOK_BYTES))
+        data = stream.read(at, LOOK_BYTES)
+        masked = mask(data)
         reached = at + len(masked)
         if not masked:
             return Page(lost, (), Spot(at, stream.end), more=False)
         more = reached < stream.end
-        unended = open_string(masked)
+        unended = open_string(data)
         shown = masked[:unended] if len(masked) - unended < STRING_BYTES else masked
         back = _back(shown)
         lines = _Lines(shown.split(b"\n"), spot, manner, mark=back)

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from taskmem_hookspecs import Frame, TargetNotFound
-from taskmem_terminal.echoes import ASKERS, SHELLS
+from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.listening import Doorbell
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
 from taskmem_terminal.recording import About, Recording, Segments, recordings
@@ -53,10 +52,14 @@ class Recorded:
         self._recorder = _notice_end(about, self._recording, self._news)
 
     async def here(self) -> Frame:
-        """Return the beginning: all of a command's output counts."""
+        """Return the beginning: all of a command's output counts.
+
+        Raises:
+            TargetGone: It was removed, or replaced by a new run of its name.
+        """
         spot = Spot(0, 0)
-        about = self._recording.about()
         stream = Segments(self._recording.folder)
+        about = self._about()
         tail = await self._reader.tail(stream, spot, _manner(about))
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
@@ -69,9 +72,13 @@ class Recorded:
         )
 
     async def end(self) -> str:
-        """Return the place behind all that was recorded so far."""
+        """Return the place behind all that was recorded so far.
+
+        Raises:
+            TargetGone: It was removed, or replaced by a new run of its name.
+        """
         end = Segments(self._recording.folder).end
-        return f"{self._id}:{Spot(end, end)}"
+        return f"{self._about().id}:{Spot(end, end)}"
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what was recorded since a place."""
@@ -115,6 +122,13 @@ class Recorded:
             os.close(self._recorder)
             self._recorder = None
 
+    def _about(self) -> About:
+        """Return what is known of the command whose end this watch would notice."""
+        about, ending = self._state(self._id)
+        if about is None or about.id != self._id:
+            raise TargetGone(ending.sentence if ending else "")
+        return about
+
     def _state(self, id_: str) -> tuple[About | None, _Ending | None]:
         name = self._recording.name
         running = self._recording.running()
@@ -156,18 +170,7 @@ def _ended(status: int | None) -> str:
 def _manner(about: About) -> Manner:
     # How wide a terminal is of which only the output is pushed, nobody says.
     columns = None if about.fed else about.columns
-    return Manner(columns, about.rows, _interactive(about.command))
-
-
-def _interactive(command: list[str]) -> bool:
-    """Return whether somebody can be typing there."""
-    if not command:
-        return True
-    program = Path(command[0]).name
-    if program in ASKERS:
-        return True
-    rest = [word for word in command[1:] if not word.startswith("-")]
-    return program in SHELLS and not rest and "-c" not in command
+    return Manner(columns, about.rows, about.interactive)
 
 
 def _notice_end(about: About, recording: Recording, news: asyncio.Event) -> int | None:

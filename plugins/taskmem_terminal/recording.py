@@ -25,16 +25,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
+from taskmem_terminal.echoes import can_be_typed_at
+
 SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16
 KEPT_ENDED: Final = 50
 """Recordings of ended commands that are kept, the newest."""
 KEPT_FOR: Final = timedelta(days=7)
+FED_AFTER: Final = timedelta(days=1)
+"""How long nothing may be pushed into a recording that is kept as one that runs."""
 COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _OUTPUT = "output."
+_OFFSET = re.compile(r"[0-9]{1,20}")
 
 
 class NameTaken(Exception):
@@ -47,7 +52,10 @@ class About:
 
     id: str
     """Differs from that of every other recording, also of the same name."""
-    command: list[str]
+    program: str
+    """Its name, without a path; the rest of a command line may hold secrets too."""
+    interactive: bool
+    """Whether somebody can be typing there."""
     started_at: str
     """ISO 8601, UTC."""
     columns: int = COLUMNS
@@ -278,10 +286,11 @@ def segments(folder: Path) -> Generator[tuple[int, int]]:
     """Give begin and end of each segment, in no order."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(_OUTPUT):
-                begin = int(entry.name.removeprefix(_OUTPUT))
+            offset = entry.name.removeprefix(_OUTPUT)
+            # What else lies there is somebody else's.
+            if entry.name.startswith(_OUTPUT) and _OFFSET.fullmatch(offset):
                 with contextlib.suppress(OSError):
-                    yield begin, begin + entry.stat().st_size
+                    yield int(offset), int(offset) + entry.stat().st_size
 
 
 def recordings(root: Path) -> list[tuple[str, bool]]:
@@ -298,16 +307,19 @@ def recordings(root: Path) -> list[tuple[str, bool]]:
 def prune(root: Path) -> None:
     """Remove ended recordings that are too old or too many, and what a crash left."""
     now_ = datetime.now(UTC)  # noqa: TID251
-    oldest = (now_ - KEPT_FOR).timestamp()
-    kept = 0
+    ended: list[tuple[float, float, Path]] = []
     for name, running in recordings(root):
         folder = root / name
+        made = folder.stat().st_mtime
         touched = Recording(root, name).changed_at()
-        last = touched.timestamp() if touched else folder.stat().st_mtime
+        last = touched.timestamp() if touched else made
         # One that is fed may have lost who fed it: only its age tells.
-        pushed = running and not Recording(root, name).held()
-        kept += not running
-        if (pushed or not running) and (last < oldest or kept > KEPT_ENDED):
+        idle = last < (now_ - FED_AFTER).timestamp()
+        if not running or (idle and not Recording(root, name).held()):
+            ended.append((max(made, last), last, folder))
+    oldest = (now_ - KEPT_FOR).timestamp()
+    for n, (_, last, folder) in enumerate(sorted(ended, reverse=True)):
+        if n >= KEPT_ENDED or last < oldest:
             shutil.rmtree(folder, ignore_errors=True)
     for left in (*root.glob(".new-*"), *root.glob(".old-*")):
         shutil.rmtree(left, ignore_errors=True)
@@ -315,7 +327,13 @@ def prune(root: Path) -> None:
 
 def new_about(command: list[str], **more: Any) -> About:  # noqa: ANN401
     """Return what is known of a command that starts now."""
-    return About(id=secrets.token_hex(8), command=command, started_at=now(), **more)
+    return About(
+        id=secrets.token_hex(8),
+        program=command[0].rpartition("/")[2] if command else "",
+        interactive=can_be_typed_at(command),
+        started_at=now(),
+        **more,
+    )
 
 
 def resume(root: Path, name: str) -> Recorder:

@@ -12,7 +12,7 @@ things stand on a painted screen is for `painting` to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 from unicodedata import combining, east_asian_width
 
@@ -23,15 +23,16 @@ _WIDEST: Final = 256
 _FARTHEST: Final = 1 << 18
 """The column behind which nothing is sent: a line is never longer than a look."""
 _TAB: Final = 8
+_MARKS: Final = 8
+"""Accents that one letter may have."""
+_DIGITS: Final = 9
+"""Of a number that is more than any terminal's size."""
 
-_SEEN_MARKS: Final = rb"133;[A-D]"
-_STRING: Final = re.compile(
-    rb"\x1b\](?!" + _SEEN_MARKS + rb")[^\x07\x1b\n]*(?:\x07|\x1b\\)"
-    rb"|\x1b[P_^X](?:[^\x1b]|\x1b\x1b)*\x1b\\"
-)
-_OPEN_STRING: Final = re.compile(
-    rb"\x1b(?:\][^\x07\x1b\n]*\x1b?|[P_^X](?:[^\x1b]|\x1b\x1b)*\x1b?)\Z"
-)
+_BEGIN: Final = re.compile(rb"\x1b[]P_^X]")
+_TITLE: Final = re.compile(rb"[^\x07\x1b\n]*+(?:(\x07|\x1b\\)|\x1b?\Z)")
+_SEEN_MARK: Final = re.compile(rb"\x1b\]133;[A-D]")
+_LONE_ESCAPE: Final = re.compile(rb"(?<!\x1b)(?:\x1b\x1b)*\x1b(?!\x1b)")
+"""Two in a row stand for one within a string; one that is left over ends it."""
 _OPEN: Final = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*)"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
@@ -43,7 +44,7 @@ _UNSEEN: Final = re.compile(
     rb"|\x1b[ -/]+[0-~]|\x1b[=>]|\x1b\]133;[^\x07\x1b\n]*(?:\x07|\x1b\\)|[\x00\x0e\x0f]"
 )
 """What changes no line: colours, modes, character sets, questions to the terminal."""
-_RETURNS: Final = re.compile(rb"\r+\n")
+_RETURNS: Final = re.compile(rb"(?<!\r)\r+\n")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 _PAINTS: Final = re.compile(
     rb"\x1b(?:\[[0-9;]*[ABEFHfdSTLMru]|\[[23]J|\[\?(?:1049|1047|47)[hl]|[8McDE])"
@@ -60,21 +61,42 @@ def mask(data: bytes) -> bytes:
     """Blank out strings such as titles and pictures; as long as the data."""
     if b"\x1b" not in data:
         return data
-    return _STRING.sub(lambda found: bytes(len(found.group())), data)
+    masked = bytearray(data)
+    for begin, end in _strings(data):
+        if end and not _SEEN_MARK.match(data, begin):
+            masked[begin:end] = bytes(end - begin)
+    return bytes(masked)
 
 
-def open_string(masked: bytes) -> int:
+def open_string(data: bytes) -> int:
     """Return where a string begins that has not ended yet; the length: nowhere."""
-    near = max(0, len(masked) - STRING_BYTES)
-    begin = masked.rfind(b"\x1b", near)
-    # Its own end may have been cut, and doubled escapes may stand inside.
-    for _ in range(8):
-        if begin < 0:
-            break
-        if _OPEN_STRING.match(masked, begin):
-            return begin
-        begin = masked.rfind(b"\x1b", near, begin)
-    return len(masked)
+    near = len(data) - STRING_BYTES
+    unended = (begin for begin, end in _strings(data) if not end and begin >= near)
+    return next(unended, len(data))
+
+
+def _strings(data: bytes) -> Generator[tuple[int, int]]:
+    """Give begin and end of each string, in order; end 0: more has to come.
+
+    Each byte is looked at a bounded number of times, whatever stands there.
+    """
+    at = undone = 0
+    while found := _BEGIN.search(data, at):
+        begin, at = found.span()
+        if data[begin + 1 : at] == b"]":
+            if title := _TITLE.match(data, at):
+                at = title.end()
+                yield begin, at if title[1] else 0
+        elif begin >= undone:
+            # Whatever begins before that escape ends there or nowhere.
+            lone = _LONE_ESCAPE.search(data, at)
+            undone = lone.end() - 1 if lone else len(data)
+            if lone and data.startswith(b"\\", lone.end()):
+                at = lone.end() + 1
+                yield begin, at
+            elif undone >= len(data) - 1:
+                undone = len(data)
+                yield begin, 0
 
 
 def safe_cut(masked: bytes, at: int) -> int:
@@ -161,7 +183,7 @@ class _Pen:
         if numbers.startswith("?") and how in "hl":
             self._leave()
             return
-        first = numbers.partition(";")[0]
+        first = numbers.partition(";")[0].lstrip("0")[:_DIGITS]
         given = int(first) if first.isascii() and first.isdecimal() else 0
         n = min(max(given, 1), self._columns or _WIDEST)
         if how in "ABEFHfdSTLMru" or (how == "J" and given >= 2):  # noqa: PLR2004
@@ -177,7 +199,9 @@ class _Pen:
         if which == 0:
             del self._cells[self._at :]
         elif which == 1:
-            self._blank(row, min(self._at + 1, end))
+            self._blank(max(row, self._at - _WIDEST), min(self._at + 1, end))
+        elif self._columns is None:
+            self._cells.clear()
         else:
             self._blank(row, end)
 
@@ -195,18 +219,29 @@ class _Pen:
         self._at = self._row() + n - 1
 
     def _drop(self, n: int) -> None:
-        del self._cells[self._at : self._at + n]
+        end = self._shifted()
+        blanks = [" "] * n if end < len(self._cells) else []
+        self._cells[self._at : end] = self._cells[self._at + n : end] + blanks
 
     def _insert(self, n: int) -> None:
-        if self._at < len(self._cells):
-            self._cells[self._at : self._at] = " " * n
+        end = self._shifted()
+        if shifted := self._cells[self._at : end]:
+            self._cells[self._at : end] = ([" "] * n + shifted)[: end - self._at]
+
+    def _shifted(self) -> int:
+        """Return up to where the rest of the row moves."""
+        if self._columns is None:
+            return self._at + _WIDEST
+        return self._row() + self._columns
 
     def _wipe(self, n: int) -> None:
         self._blank(self._at, min(self._at + n, len(self._cells)))
 
     def _repeat(self, n: int) -> None:
-        if 0 < self._at <= min(len(self._cells), _FARTHEST):
-            self._put(self._cells[self._at - 1] * n)
+        letter = "".join(self._cells[self._at - 1 : self._at])[:1]
+        if letter and self._at <= _FARTHEST:
+            self._cells[self._at : self._at + n] = letter * n
+            self._at += n
 
     _ACTIONS: Final[dict[str, Callable[[_Pen, int], None]]] = {
         "K": _erase,
@@ -244,7 +279,8 @@ class _Pen:
         for letter in said:
             width = _width(letter)
             if width == 0 and self._at:
-                self._cells[self._at - 1] += letter
+                if len(self._cells[self._at - 1]) <= _MARKS:
+                    self._cells[self._at - 1] += letter
             else:
                 cells = [letter] + [""] * (width - 1)
                 self._cells[self._at : self._at + len(cells)] = cells

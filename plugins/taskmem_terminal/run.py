@@ -28,11 +28,6 @@ NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 """The statuses that shells give."""
 
-_SECRET = re.compile(
-    r"(?i)([a-z0-9_-]*(?:secret|token|password|passwd|api_?key|credential)[a-z0-9_-]*)"
-    r"=.+"
-)
-
 
 @click.command(
     "run",
@@ -98,7 +93,7 @@ class _Shadow:
         self._root: Path | None = None
         self._recorder: Recorder | None = None
         about = new_about(
-            [_SECRET.sub(r"\1=***", argument) for argument in arguments],
+            arguments,
             columns=session.columns,
             rows=session.rows,
             recorder=os.getpid(),
@@ -110,7 +105,7 @@ class _Shadow:
             raise click.ClickException(
                 f"pty:{name} still runs; choose another --name, or end it first."
             ) from None
-        except (OSError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - the command must not be harmed
             self._give_up(error)
 
     def started(self, pid: int) -> None:
@@ -125,7 +120,7 @@ class _Shadow:
         if self._recorder is not None:
             try:
                 self._recorder.tell(replace(self._recorder.about, **news))
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - likewise
                 self._give_up(error)
 
     def write(self, data: bytes) -> None:
@@ -133,7 +128,7 @@ class _Shadow:
         if self._recorder is not None:
             try:
                 self._recorder.write(data)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - likewise
                 self._give_up(error)
 
     def ring(self) -> None:
@@ -146,14 +141,17 @@ class _Shadow:
         if self._recorder is not None:
             try:
                 self._recorder.end(status)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - likewise
                 self._give_up(error)
             else:
                 self._recorder.close()
             self.ring()
 
     def _give_up(self, error: Exception) -> None:
-        reason = error.strerror if isinstance(error, OSError) else "no home is set"
+        if isinstance(error, KeyError):
+            reason = "no home is set"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
         self.trouble = (
             f"Recording pty:{self._name} stopped ({reason}); the command itself ran on."
         )

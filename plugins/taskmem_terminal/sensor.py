@@ -30,7 +30,6 @@ class Terminals:
         self._bell: Doorbell | None = None
         self._folders: Folders | None = None
         self._tmux: Tmux | None = None
-        self._fed: dict[str, Recorder] = {}
         self._turn = asyncio.Lock()
 
     async def watch(self, target: Target) -> Watch:
@@ -78,35 +77,27 @@ class Terminals:
                 if output.exit_status is not None:
                     recorder.end(output.exit_status)
             finally:
-                if output.exit_status is not None:
-                    self._fed.pop(target.name, None)
-                    recorder.close()
+                # Who pushes may never come again, and never says so.
+                recorder.close()
         if self._bell is not None:
             self._bell.tell(target.name)
 
     def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return who writes a target; None: it has ended, and this is its end again."""
         root = terminals()
-        known = self._fed.get(name)
         with contextlib.suppress(OSError, ValueError, TypeError):
             about = Recording(root, name).about()
-            if known is not None and known.about.id == about.id:
-                return known
             if about.fed and about.ended_at is None:
-                self._fed[name] = resume(root, name)
-                return self._fed[name]
+                return resume(root, name)
             if about.fed and ending:
                 return None
-        if known is not None:
-            known.close()
         try:
-            self._fed[name] = Recorder.claim(root, name, new_about([], fed=True))
+            return Recorder.claim(root, name, new_about([], fed=True))
         except NameTaken:
             raise InvalidArguments(
                 f"pty:{name} is a command that taskmem run records; push under "
                 "another name."
             ) from None
-        return self._fed[name]
 
     def _doorbell(self) -> Doorbell:
         from taskmem_terminal.listening import Doorbell

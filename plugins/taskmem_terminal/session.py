@@ -33,6 +33,8 @@ _RING_SECONDS: Final = 0.004
 """Rings that are closer together become one."""
 _DRAIN_SECONDS: Final = 0.2
 """How long the last output of a command that ended may take to arrive."""
+_DRAINED_SECONDS: Final = 1.0
+"""How long all of it may take."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD: Final = (
     *_PASSED_ON,
@@ -144,8 +146,10 @@ class Session:
                 self._pass_typed()
             if heard in ready:
                 status = self._obey(os.read(heard, 512), audience)
+        # What it left running may print for ever, and is not waited for.
+        due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
-            if not self._take(audience):
+            if not self._take(audience) or time.monotonic() > due:  # noqa: TID251
                 break
         self._show(b"", last=True)
         if self._unheard:

@@ -27,7 +27,11 @@ class Tmux(Hearer):
         """
         pane = await find(name)
         watched = WatchedPane(self, pane)
-        await watched.attach()
+        try:
+            await watched.attach()
+        except BaseException:
+            await watched.close()
+            raise
         return watched
 
     def tell(self, watched: WatchedPane) -> None:

@@ -48,6 +48,8 @@ def echoes(data, manner=SHELL, mood=Mood.NOTHING, start=0):
         'sleep 5 && echo "BUILD DONE"',
         "while true; do echo BUILD DONE; done",
         "PS C:\\src> Write-Output 'BUILD DONE'",
+        "  me@box:~/x$ grep 'BUILD DONE'",
+        "(venv) $ grep 'BUILD DONE'",
     ],
 )
 def test_a_line_that_was_typed_is_an_echo_wherever_it_stands(line):
@@ -76,6 +78,13 @@ def test_a_line_that_was_typed_is_an_echo_wherever_it_stands(line):
         "- BUILD DONE",
         "✓ BUILD DONE",
         "*** BUILD DONE ***",
+        "  ➜  Local:   http://localhost:5173/",
+        " --> src/main.rs:6:4",
+        "  # module.web must be replaced",
+        "      + triggers_replace = BUILD DONE",
+        "  > BUILD DONE",
+        "  $ BUILD DONE",
+        "    ... BUILD DONE",
     ],
 )
 @pytest.mark.parametrize("manner", [SHELL, OUTPUT], ids=["shell", "output"])
@@ -92,6 +101,10 @@ def test_what_is_a_prompt_or_a_heading_counts_where_somebody_can_type(line):
 def test_the_further_lines_of_a_command_are_echoes_too():
     data = b"$ cat <<EOF\r\n> BUILD DONE\r\n> EOF\r\nBUILD DONE\r\n> quoted\r\n"
     assert echoes(data, OUTPUT) == ("$ cat <<EOF", "> BUILD DONE", "> EOF")
+
+
+def test_an_indented_line_continues_no_command():
+    assert echoes(b"$ make\n  > BUILD DONE\n", OUTPUT) == ("$ make",)
 
 
 def test_a_command_continues_over_looks():

@@ -214,3 +214,15 @@ async def test_much_at_once_is_read_in_several_looks(log):
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert set(watcher.seen.split("\n")) >= {f"line {n}" for n in range(100_000)}
     assert after - before < 60_000
+
+
+async def test_names_of_files_are_shown_without_their_control_characters(tmp_path):
+    (tmp_path / "a\nb\x1b[2J").touch()
+    (tmp_path / os.fsdecode(b"\xff.log")).touch()
+    with pytest.raises(TargetNotFound) as refused:
+        await Terminals().watch(Target(scheme="pty", name=f"file:{tmp_path}/c\nd"))
+    said = str(refused.value)
+    assert said.isprintable()
+    assert "/c\\nd is not there" in said
+    assert "a\\nb\\x1b[2J" in said
+    assert "\\udcff.log" in said

@@ -14,6 +14,7 @@ from taskmem_hookspecs import (
     Output,
     Sensor,
     Target,
+    TargetGone,
     TargetNotFound,
 )
 from taskmem_terminal.doorbell import ring
@@ -152,6 +153,29 @@ async def test_a_new_run_of_the_name_ends_the_wait_on_the_old_one():
     assert frame.exit_status is None
 
 
+@pytest.mark.parametrize("asked", ["here", "end"])
+async def test_a_watch_of_the_old_run_is_not_asked_where_the_new_one_is(asked):
+    first = record(data=b"old", exit_status=None)
+    async with watching("job") as watcher:
+        first.close()
+        record(data=b"new output", exit_status=None).close()
+        with pytest.raises(TargetGone, match="was replaced by a new run"):
+            await getattr(watcher.watch, asked)()
+        assert (await watcher.look()).gone
+        shutil.rmtree(terminals() / "job")
+        with pytest.raises(TargetGone, match="was removed"):
+            await getattr(watcher.watch, asked)()
+
+
+async def test_the_end_is_behind_all_that_was_recorded():
+    recorder = record(data=b"old\n", exit_status=None)
+    async with watching("job") as watcher:
+        end = await watcher.watch.end()
+        recorder.write(b"new\n")
+        assert (await watcher.watch.look(end, end)).text == "new\n"
+    recorder.close()
+
+
 async def test_a_removed_recording_is_gone():
     recorder = record(exit_status=None)
     async with watching("job") as watcher:
@@ -273,6 +297,19 @@ async def test_the_end_waits_for_the_pieces_before_it(monkeypatch):
     go.set()
     await asyncio.gather(first, last)
     assert Recording(terminals(), FED.name).about().exit_status == 0
+
+
+async def test_no_handle_is_left_open_by_who_never_says_the_end():
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"x"))
+    before = held()
+    for n in range(20):
+        target = Target(scheme="pty", name=f"shoal-{n}")
+        await sensor.feed(target, Output(data=b"one\n"))
+        await sensor.feed(target, Output(data=b"two\n"))
+    assert sorted(held()) == sorted(before)
+    async with watching("shoal-7", sensor) as watcher:
+        assert (await watcher.look()).text == "one\ntwo\n"
 
 
 async def test_nothing_is_pushed_into_a_command_that_taskmem_records():

@@ -153,6 +153,24 @@ def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
     runs.close()
 
 
+def test_what_nobody_pushes_into_any_more_counts_as_ended_when_a_new_one_begins(
+    root, monkeypatch
+):
+    monkeypatch.setattr(recording, "KEPT_ENDED", 2)
+    day = recording.FED_AFTER.total_seconds()
+    for n in range(6):
+        recorder = Recorder.claim(root, f"fed{n}", new_about([], fed=True))
+        recorder.write(b"x")
+        recorder.close()
+        if n < 4:
+            written = (root / f"fed{n}" / f"output.{0:020d}").stat().st_mtime
+            for path in (root / f"fed{n}" / f"output.{0:020d}", root / f"fed{n}"):
+                os.utime(path, (written, written - 2 * day + n))
+    Recorder.claim(root, "new", new_about([], fed=True)).close()
+    names = {name for name, _ in recordings(root)}
+    assert names == {"fed2", "fed3", "fed4", "fed5", "new"}
+
+
 def test_about_survives_fields_of_a_later_version_and_damage_is_told(root):
     record(root)
     about = root / "job" / "about.json"

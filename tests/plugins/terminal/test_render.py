@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from taskmem_terminal.painting import Painting
 from taskmem_terminal.reading import LOOK_BYTES, Manner, Reader, Spot
-from taskmem_terminal.render import mask, rendered
+from taskmem_terminal.render import mask, open_string, rendered
 
 TERMINAL = Manner(columns=40, rows=10, interactive=True)
 
@@ -66,6 +66,12 @@ class Bytes:
         pytest.param(b"one\x1b[1A\rtwo", ["one", "two"], id="up is another line"),
         pytest.param(b"\x1b[2J\x1b[1;1HA B\x1b[9;9HC", ["A B", "C"], id="addressing"),
         pytest.param(b"a\x1b[?1049hvim\x1b[?1049lb", ["a", "vim", "b"], id="alternate"),
+        pytest.param(
+            b"a\x1bP\x1b\x1bP\x1b\x1b\\b\x1b\\c", ["ac"], id="doubled escapes"
+        ),
+        pytest.param(b"a\x1bP1\x1bP2\x1b\\b", ["a1b"], id="a string in a string"),
+        pytest.param(b"ab\x1b[" + b"0" * 5000 + b"1Dc", ["ac"], id="zeros before"),
+        pytest.param(b"a\x1b[" + b"9" * 5000 + b"C", ["a"], id="a number without end"),
     ],
 )
 def test_bytes_show_what_a_person_reads(data, lines):
@@ -77,6 +83,16 @@ def test_a_carriage_return_goes_to_the_start_of_the_row_not_of_the_wrapped_line(
     typed = b"$ make && e" + b" \rcho BUILD DONE"
     assert read(typed, columns=11) == ["$ make && echo BUILD DONE"]
     assert read(typed) == ["cho BUILD DONE"]
+
+
+def test_letters_are_put_in_and_taken_away_within_a_row():
+    assert read(b"abcdef\b\b\b\b\b\x1b[P", columns=3) == ["ac def"]
+    assert read(b"abcdef\b\b\b\b\b\x1b[@", columns=3) == ["a bdef"]
+
+
+def test_a_string_that_another_cut_off_hides_nothing_that_comes_behind():
+    page = Reader().page(Bytes(b"\x1bPcut\x1bPwhole\x1b\\seen"), Spot(0, 0), TERMINAL)
+    assert page.text == "cutseen"
 
 
 def test_what_may_be_cut_at_the_end_is_not_shown_yet():
@@ -206,6 +222,73 @@ def test_hostile_bytes_cost_a_bounded_time_and_are_passed(noise):
     assert time.process_time() - began < 3
     assert page.next.shown == min(len(noise), LOOK_BYTES)
     assert len(page.text) < 2 * LOOK_BYTES
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param(b"\x1b\x1bP" * (LOOK_BYTES // 3), id="strings of escapes"),
+        pytest.param(b"\x1b\x1b_\x1b\x1b]" * (LOOK_BYTES // 6), id="and titles"),
+        pytest.param(b"\x1b\x1bP" * 40_000 + b"\x1bx" * 60_000, id="and their end"),
+        pytest.param(b"\r" * LOOK_BYTES, id="returns"),
+        pytest.param(b"$ x\n" + b"a" * (LOOK_BYTES - 4), id="a word behind a command"),
+        pytest.param(b"$ x\n" + b"a " * (LOOK_BYTES // 2 - 2), id="and many words"),
+        pytest.param(b"(a) " * (LOOK_BYTES // 4), id="environments"),
+        pytest.param(b"\x1b[" + b"1" * (LOOK_BYTES - 3) + b"C", id="digits"),
+        pytest.param(b"ab" * 65_536 + b"\r" + b"\x1b[256@" * 21_000, id="insertions"),
+        pytest.param(b"ab" * 65_536 + b"\r" + b"\x1b[P" * 43_000, id="deletions"),
+        pytest.param(b"ab" * 65_536 + b"\x1b[1K" * 32_000, id="erased starts"),
+        pytest.param(b"ab" * 65_536 + b"\x1b[2K" * 32_000, id="erased lines"),
+        pytest.param(
+            b"a" + "\u0301".encode() * 30_000 + b"\x1b[256b\r\t" * 20_000,
+            id="repeated accents",
+        ),
+    ],
+)
+@pytest.mark.parametrize("manner", [Manner(), TERMINAL], ids=["output", "terminal"])
+@pytest.mark.timeout(10)  # what takes more than its length's time never ends
+def test_hostile_bytes_are_passed_however_many_there_are(noise, manner):
+    page = Reader().page(Bytes(noise), Spot(0, 0), manner)
+    assert page.next.shown == len(noise)
+    assert open_string(noise) <= len(noise)
+    assert not page.more
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param(b"a" + "\u0301".encode() * 200_000, id="accents"),
+        pytest.param(b"x" * 40_000 + b"\x1b[2J" * 100_000, id="erased screens"),
+        pytest.param(b"\x1b[9;9H\x1b[J\x1b[1J" * 30_000, id="erased halves"),
+        pytest.param(b"\x1b\x1bP" * 100_000, id="strings of escapes"),
+    ],
+)
+@pytest.mark.timeout(20)  # what takes more than its length's time never ends
+async def test_hostile_bytes_are_painted_however_many_there_are(noise):
+    painting = Painting(500, 500)
+    await painting.paint(noise, len(noise))
+    assert len("".join(painting.lines())) < 500 * 501
+
+
+async def test_a_number_without_end_leaves_the_screen_as_it_is():
+    data = b"\x1b[2;1Hkept\x1b[" + b"9" * 5000 + b"A"
+    assert "kept" in (await tail(data)).text
+
+
+@pytest.mark.parametrize(
+    ("erase", "left"),
+    [
+        (b"\x1b[J", ["aaaa", "bb"]),
+        (b"\x1b[1J", ["", "   b", "cccc"]),
+        (b"\x1b[2J", []),
+        (b"\x1b[7J", []),
+    ],
+)
+async def test_a_part_of_the_screen_is_erased(erase, left):
+    painting = Painting(10, 5)
+    data = b"aaaa\r\nbbbb\r\ncccc\x1b[2;3H" + erase
+    await painting.paint(data, len(data))
+    assert painting.lines() == left
 
 
 def test_plain_text_is_read_fast():

@@ -14,7 +14,7 @@ import termios
 
 import pytest
 
-from taskmem_terminal.recording import Recording, Segments, terminals
+from taskmem_terminal.recording import Recording, Segments, new_about, terminals
 from tests.plugins.terminal.watched import RUN, running
 from tests.support.waiting import PATIENCE, status_of, until
 
@@ -110,9 +110,37 @@ def test_a_name_that_cannot_be_is_refused(name):
     assert "is no name" in err
 
 
-def test_secrets_among_the_arguments_are_not_written_down():
-    run("env", "MY_API_KEY=hunter2", "true")
-    assert about().command == ["env", "MY_API_KEY=***", "true"]
+def test_of_a_command_line_only_the_programs_name_is_written_down():
+    program = "/usr/bin/env"
+    given = [
+        "MY_API_KEY=hunter2",
+        "true",
+        "--password",
+        "hunter2",
+        "https://u:hunter2@h",
+    ]
+    run(program, *given)
+    assert about().program == "env"
+    assert not about().interactive
+    said = (terminals() / "job" / "about.json").read_text()
+    assert "hunter2" not in said
+    assert "/usr/bin" not in said
+
+
+@pytest.mark.parametrize(
+    ("command", "interactive"),
+    [
+        ([], True),
+        (["bash"], True),
+        (["/bin/bash", "-i"], True),
+        (["ssh", "host"], True),
+        (["bash", "-c", "make"], False),
+        (["bash", "build.sh"], False),
+        (["make"], False),
+    ],
+)
+def test_whether_somebody_can_be_typing_is_written_down(command, interactive):
+    assert new_about(command).interactive is interactive
 
 
 def test_a_megabyte_passes_whole_and_only_the_last_is_kept():
@@ -330,3 +358,28 @@ def test_a_stopped_run_stops_its_command_and_both_go_on():
         until(lambda: stat_of(pid) in "SR", "the command goes on")
         out, _ = process.communicate(b"\n", PATIENCE)
     assert out == b"on\n"
+
+
+def test_a_command_has_ended_though_what_it_left_behind_goes_on_printing(tmp_path):
+    left = tmp_path / "left"
+    script = (
+        f"trap '' HUP; (while :; do echo here; sleep 0.05; done) & echo $! > {left}"
+    )
+    try:
+        status, _, _ = run("sh", "-c", f"{script}; exit 3", stdout=subprocess.PIPE)
+        assert status == 3
+        assert about().exit_status == 3
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
+
+
+def test_a_strange_file_among_the_recordings_harms_no_command():
+    stray = terminals() / "other"
+    stray.mkdir(parents=True)
+    (stray / "output.bak").touch()
+    (stray / "about.json").write_text("[1]")
+
+    assert run("sh", "-c", "exit 4")[0] == 4
+    (terminals() / "job" / "output.bak").touch()
+    assert run("sh", "-c", "echo again")[1] == b"again\n"
+    assert recorded() == b"again\r\n"
