@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Ruling
 from taskmem_terminal.judging import endings
 from taskmem_terminal.judging.reading import read
@@ -9,6 +11,20 @@ from taskmem_terminal.judging.rules import Case
 from taskmem_terminal.judging.seen import Seen, clip
 
 _STILL_SECONDS = 0.3
+_READ_CHARACTERS = 4096
+_VAGUE = re.compile(
+    r"(?:everything|all|it) (?:is|looks|seems|goes)(?: all)? "
+    r"(?:ok|okay|fine|well|good|right|alright|normal)\W*",
+    re.IGNORECASE,
+)
+_SHOWN = r"(?= (?:appears?|shows? up|is (?:shown|printed|logged|displayed|written))\b)"
+_LITERAL = re.compile(
+    r"\b(?:the )?(?:word|text|string|phrase|token) ([\w.:/-]{1,60})"
+    + _SHOWN
+    + r"|(?<![\"'`\w./-])([A-Za-z][\w.-]{0,60}[_\d][\w.-]{0,60})"
+    + _SHOWN
+)
+"""What can only be meant as it is written, though it stands in no quotes."""
 _HELP = (
     "Whether this holds cannot be read from text by rules: quote the text to wait for,"
     ' such as "Build finished", or wait for the command to end.'
@@ -27,10 +43,10 @@ class TextJudge:
     __slots__ = ("_case", "_last", "_unended")
 
     def __init__(self, wake_when: str) -> None:
-        condition = read(wake_when)
-        if condition.hopeless:
+        condition = read(_with_quotes(wake_when[:_READ_CHARACTERS]))
+        if condition.hopeless or _VAGUE.fullmatch(wake_when.strip()):
             raise ConditionUnclear(_HELP)
-        self._case = Case(condition)
+        self._case = Case(condition, wake_when[:_READ_CHARACTERS])
         self._last = ""
         self._unended = False
 
@@ -50,6 +66,10 @@ class TextJudge:
             observation=_sentence(finding.met, finding.because, seen),
             look_again_seconds=None if finding.met is Met.YES else again,
         )
+
+
+def _with_quotes(wake_when: str) -> str:
+    return _LITERAL.sub(lambda found: f'"{found[1] or found[2]}"', wake_when)
 
 
 def _sentence(met: Met, because: str, seen: Seen) -> str:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.listening import Doorbell
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
-from taskmem_terminal.recording import About, Recording, Segments, recordings
+from taskmem_terminal.recording import UNSEEN, About, Recording, Segments, recordings
 
 _NAMED: Final = 8
 
@@ -146,7 +146,7 @@ class Recorded:
         if running:
             return about, None
         return about, _Ending(
-            f"Nothing records pty:{name} any more, though nobody saw its command end; "
+            f"Nothing records pty:{name} any more, though {UNSEEN}; "
             "its recorder was killed, or had no room to write.",
             None,
         )

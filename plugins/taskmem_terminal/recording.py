@@ -38,6 +38,8 @@ COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+UNSEEN: Final = "nobody saw its command end"
+"""What is said of a command whose recorder is gone: it may go on."""
 _OUTPUT = "output."
 _OFFSET = re.compile(r"[0-9]{1,20}")
 

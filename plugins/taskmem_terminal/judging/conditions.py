@@ -61,6 +61,8 @@ class Ended:
     """Whether an end that is no success does not count, though none is asked for."""
     spotless: bool = False
     """Whether a warning is too much."""
+    process: bool = False
+    """Whether it is the process that ends, rather than its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Sign:
     """What sort of thing it is: `web`, `data` …"""
     numbers: tuple[str, ...] = ()
     """Ports and codes that the line has to hold."""
+    programs: tuple[str, ...] = ()
+    """Whose lines they have to be, as far as that can be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,7 @@ class Condition:
     def hopeless(self) -> bool:
         """Whether no text could ever settle any part of it."""
         return all(
-            any(isinstance(clause, Puzzling) and clause.hopeless for clause in side)
+            all(isinstance(clause, Puzzling) for clause in side)
+            or any(isinstance(clause, Puzzling) and clause.hopeless for clause in side)
             for side in self.alternatives
         )

@@ -59,6 +59,9 @@ _UNITS: Final = re.compile(
     r"|done|of|in"
     r"|bytes|xfr|to-chk|it|avg|speed|time|and|at)\b"
 )
+# Sizes and speeds are of something that is moved, not of something that is made.
+_MOVED: Final = re.compile(r"\d ?[kmgt]i?b/s|^\s*\d{1,3} +[\d.]+[kmg]? ", re.IGNORECASE)
+_MOVING: Final = frozenset({"download", "upload", "clone", "transfer", "image"})
 _GIT: Final = re.compile(
     r"\s*(?:remote:\s*)?(?:enumerating|counting|compressing|resolving|receiving"
     r"|writing)\b"
@@ -99,6 +102,26 @@ def reached(amount: Amount, line: str) -> bool | None:
     return True if _is_its(amount, line) else None
 
 
+def elsewhere(amount: Amount, line: str, about: frozenset[str]) -> bool:
+    """Whether a bar without a name may be of other work than was asked for.
+
+    Args:
+        amount: What is asked for.
+        line: The line with the bar.
+        about: What the text as a whole is known to be about.
+    """
+    if amount.unit != "%" or amount.about & domains(line):
+        return False
+    if _TOTAL.search(line):
+        return not amount.about & _ALL and bool(amount.words)
+    if not amount.about:
+        return bool(amount.words) and not any(stem(w) in line for w in amount.words)
+    if _MOVED.search(line):
+        about |= {"download"} if not about else frozenset()
+        return not amount.about & _MOVING or not amount.about & (about - {"install"})
+    return bool(about) and not amount.about & about
+
+
 def speaks(amount: Amount, line: str) -> bool:
     """Whether a line holds such a number of this very thing."""
     return any(True for _ in _values(amount, line)) and _is_its(amount, line)
@@ -122,6 +145,8 @@ def _is_its(amount: Amount, line: str) -> bool:
 
 
 def _is_its_bar(amount: Amount, line: str) -> bool:
+    if len(_PERCENT.findall(line)) > 1:
+        return False
     if amount.words:
         other = _OTHER_WORK.match(line)
         roots = [stem(word) for word in amount.words]
@@ -169,7 +194,7 @@ def _numbered(amount: Amount, line: str) -> Iterator[float]:
 
 def _measured(amount: Amount, line: str) -> Iterator[float]:
     word = re.escape(amount.words[0])
-    pattern = rf"(?<!\w){word}\s?[=:]\s{{0,4}}(-?\d{{1,12}}(?:\.\d{{1,8}})?)"
+    pattern = rf"(?<!\w){word}(?:\s?[=:]\s{{0,4}}|\s)(-?\d{{1,12}}(?:\.\d{{1,8}})?)"
     yield from (float(found[1]) for found in re.finditer(pattern, line.lower()))
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from taskmem_terminal.judging.conditions import Ended, Outcome
 from taskmem_terminal.judging.families import FAMILIES
 from taskmem_terminal.judging.findings import Finding, Memory
+from taskmem_terminal.judging.programs import is_program, spoken
 from taskmem_terminal.judging.seen import Seen
-from taskmem_terminal.judging.subjects import domains, stem
-from taskmem_terminal.judging.summaries import elsewhere, statements, summaries
+from taskmem_terminal.judging.subjects import VARIANTS, domains, stem
+from taskmem_terminal.judging.summaries import statements, summaries
 from taskmem_terminal.judging.trouble import perhaps, plainly
+from taskmem_terminal.recording import UNSEEN
 
 _SAID: Final = re.compile(
     r"\b(?:exit(?:ed|s)?|returned|terminated)\b[^\n]{0,30}?\b(?:code|status|with"
@@ -19,9 +22,17 @@ _SAID: Final = re.compile(
     r"(-?\d{1,3})\b",
     re.IGNORECASE,
 )
-# Work that a command without a word about it has hardly done.
-_RARE: Final = frozenset({"upload", "deploy", "migrate", "train", "image", "clone"})
 _SIGNALS: Final = 128
+# Work that a command without a word about it has hardly done.
+_RARE: Final = frozenset(
+    {"upload", "deploy", "migrate", "image", "clone", "check", "transfer"}
+)
+_TYPED: Final = re.compile(r"^\s{0,8}(?:usage:|\$ |>>> )")
+_SKIPPED: Final = re.compile(r"\bskipp(?:ed|ing)\b|\bnot run\b|\bdisabled\b")
+_STAGE: Final = re.compile(
+    r"^\s{0,4}\[?(?:stage|step|job|task) #?(\d{1,3})\b", re.MULTILINE
+)
+_KINDS: Final = frozenset({"unit", "whole", "suite", "docker", "image", "entire"})
 
 
 def ended(clause: Ended, seen: Seen, memory: Memory) -> Finding:
@@ -33,6 +44,9 @@ def ended(clause: Ended, seen: Seen, memory: Memory) -> Finding:
     told = None if _unheard(clause, seen) else _told(clause, memory)
     if told is not None and clause.status is None:
         return told
+    if UNSEEN in (seen.frame.gone or ""):
+        # It is lost from sight, and may well go on.
+        return Finding.no()
     if seen.frame.gone is not None or _back(seen, memory):
         return _unknown(clause, seen, memory)
     if clause.outcome is Outcome.FAILURE and (line := _trouble(seen, memory)):
@@ -65,6 +79,8 @@ def _listen(clause: Ended, seen: Seen, memory: Memory) -> None:
     found = summaries(seen.settled, clause.domains, clause.words)
     found += statements(seen.settled, seen.lower, clause.domains, clause.words)
     for summary in found:
+        if not _owned(clause, summary.line, seen):
+            continue
         if summary.good:
             memory.good, memory.bad = summary.line[:400], ""
         else:
@@ -104,9 +120,7 @@ def _fulfilled(clause: Ended, seen: Seen, memory: Memory, *, bad: bool) -> Findi
         return Finding.yes("It succeeded", good) if good else Finding.no(because)
     if clause.outcome is Outcome.SUCCESS and memory.bad:
         return Finding.unsure(f"{because}, but it said", memory.bad)
-    if _unrelated(clause, seen) or (
-        clause.domains and not memory.good and elsewhere(_all(seen), clause.domains)
-    ):
+    if not memory.good and not _fits(clause, seen):
         return Finding.unsure(f"{because}, but maybe that was something else", line)
     return Finding.yes(because, line)
 
@@ -117,10 +131,10 @@ def _failed(clause: Ended, seen: Seen, memory: Memory, *, bad: bool) -> Finding:
         return Finding.unsure(f"{because}, but it said", memory.good)
     if not bad and not memory.bad:
         return Finding.no(because)
-    if _unheard(clause, seen):
-        return Finding.unsure(f"{because}, but not in so many words", memory.bad)
     if memory.bad:
         return Finding.yes("It failed", memory.bad)
+    if not _fits(clause, seen) or not _named(clause, seen):
+        return Finding.unsure(f"{because}, but not in so many words", seen.last_said)
     small = because[0].lower() + because[1:]
     return Finding.yes(f"It failed; {small}", seen.last_said)
 
@@ -132,6 +146,8 @@ def _unknown(clause: Ended, seen: Seen, memory: Memory) -> Finding:
     if said := _SAID.search(line):
         return _exited(clause, seen, memory, int(said[1]))
     if clause.status is None and clause.outcome is Outcome.ANY and not clause.strict:
+        if seen.typed and not _fits(replace(clause, strict=True, process=False), seen):
+            return Finding.unsure(f"{because}, maybe after something else", line)
         return Finding.yes(because, line)
     failed = plainly(FAMILIES["error"], line)
     if failed and clause.outcome is Outcome.FAILURE and clause.status is None:
@@ -165,20 +181,96 @@ def _unheard(clause: Ended, seen: Seen) -> bool:
     """Whether what should have failed is named closely, and was never shown."""
     if clause.outcome is not Outcome.FAILURE or len(clause.words) <= 1:
         return False
-    shown = _all(seen).lower()
+    shown = seen.all_lower
     return not any(word.lower() in shown for word in clause.words)
 
 
-def _unrelated(clause: Ended, seen: Seen) -> bool:
-    """Whether something closely named should be done, of which nothing was shown."""
-    if clause.outcome is Outcome.ANY and not clause.strict:
+def _owned(clause: Ended, line: str, seen: Seen) -> bool:
+    """Whether what a program said of its end is about all that a clause names."""
+    lower = line.lower()
+    if _TYPED.search(lower) or _repeated(line, seen):
         return False
-    shown = _all(seen).lower()
-    if not seen.last_said or any(stem(word) in shown for word in clause.words):
-        return False
-    return len(clause.words) > 1 or bool(
-        clause.domains & _RARE and not clause.domains & domains(shown)
+    return all(
+        stem(word) in lower or word in _KINDS or _is_here(word, seen)
+        for word in _specific(clause)
     )
+
+
+def _is_here(word: str, seen: Seen) -> bool:
+    """Whether a word is a program's name, and nothing speaks against that program."""
+    names = seen.spoken.names
+    return is_program(word) and (not names or word in names or word in seen.all_lower)
+
+
+def _specific(clause: Ended) -> list[str]:
+    """Return the names of a clause that are no kinds of work."""
+    words = [word.lower() for word in clause.words]
+    return [
+        word
+        for word in words
+        if word in VARIANTS or is_program(word) or not domains(word)
+    ]
+
+
+def _repeated(line: str, seen: Seen) -> bool:
+    """Whether a line only repeats what somebody typed in quotes."""
+    said = line.strip().lower()
+    shown = seen.all_lower
+    return any(f"{quote}{said}{quote}" in shown for quote in "\"'")
+
+
+def _fits(clause: Ended, seen: Seen) -> bool:
+    """Whether what came to its end may well be what a clause names."""
+    words = _specific(clause)
+    if not (words or clause.domains) or not (seen.last_said or seen.typed):
+        return True
+    known, shown = seen.spoken, seen.all_lower
+    if known.help or _left_out(clause, shown):
+        return False
+    loose = clause.process or (clause.outcome is Outcome.ANY and not clause.strict)
+    if loose and not known.names and (clause.process or all(map(is_program, words))):
+        return True
+    if words:
+        hits = sum(word in known.names or stem(word) in shown for word in words)
+        other = any(word not in shown for word in VARIANTS.intersection(words))
+        return hits > 0 and hits * 2 >= len(words) and not other
+    about = known.domains or domains(shown)
+    return bool(clause.domains & about) or not (about or clause.domains & _RARE)
+
+
+def _left_out(clause: Ended, shown: str) -> bool:
+    """Whether a text says that this very thing was not done."""
+    for line in shown.split("\n"):
+        if _SKIPPED.search(line) and (clause.words or clause.domains):
+            named = all(stem(word) in line for word in clause.words)
+            if named and (clause.words or clause.domains & domains(line)):
+                return True
+    return False
+
+
+def _named(clause: Ended, seen: Seen) -> bool:
+    """Whether a line of trouble is about all that a clause names."""
+    words = [word for word in _specific(clause) if not is_program(word)]
+    if clause.process:
+        return True
+    family = FAMILIES["error"]
+    lines = [
+        line.lower()
+        for line in _all(seen).split("\n")
+        if perhaps(family, line) or plainly(family, line)
+    ]
+    if words:
+        return any(all(stem(word) in line for word in words) for line in lines)
+    shown = seen.all_lower
+    if clause.domains and (
+        len(domains(shown)) > 1 or len(set(_STAGE.findall(shown))) > 1
+    ):
+        return any(
+            clause.domains & (domains(line.lower()) | spoken(line).domains)
+            for line in _all(seen).split("\n")
+            if perhaps(family, line) or plainly(family, line)
+        )
+    return True
 
 
 def _all(seen: Seen) -> str:

@@ -68,6 +68,7 @@ FAMILIES: Final[dict[str, Family]] = {
             ),
             r"^error(?:\[\w+\])?:",
             r"^\w[\w ]{0,30} error at \S",
+            r"^(?:parse|runtime|syntax|type|fatal|internal|uncaught \w+)\s?error: ",
             r"compilation error\s*:",
             r"^thread '[^'\n]*' (?:\(\d+\) )?panicked",
             r"^panic: ",

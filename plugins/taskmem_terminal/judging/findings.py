@@ -17,11 +17,14 @@ class Finding:
     because: str = ""
     again: float | None = None
     """Seconds after which to look again although nothing changes."""
+    line: str = ""
+    """The line that decided; empty: none did."""
 
     @classmethod
     def yes(cls, because: str, line: str = "") -> Self:
         """It holds; what was said, and the line in which."""
-        return cls(Met.YES, f'{because}: "{clip(line)}"' if line else because)
+        said = f'{because}: "{clip(line)}"' if line else because
+        return cls(Met.YES, said, line=line)
 
     @classmethod
     def unsure(cls, because: str, line: str = "") -> Self:

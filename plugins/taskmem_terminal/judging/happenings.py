@@ -14,6 +14,7 @@ from taskmem_terminal.judging.conditions import (
     Shown,
     Sign,
 )
+from taskmem_terminal.judging.programs import is_program
 from taskmem_terminal.judging.subjects import domains, groups, names
 
 _GONE = re.compile(r"\b(?:no longer|not|isn't) (?:running|active|alive|up)\b")
@@ -74,7 +75,9 @@ def _trouble(speech: _Speech) -> Clause | None:
         ends = family == "error" and said.END.search(left)
         if not ends and not said.DOUBT.search(left):
             kind = said.ERROR_KIND.search(plain) if family == "error" else None
-            return Sign(family, (*speech.quoted, *([kind[1]] if kind else ())))
+            named = (*speech.quoted, *([kind[1]] if kind else ()))
+            programs = tuple(word for word in speech.words if is_program(word))
+            return Sign(family, named, programs=programs)
     return None
 
 
@@ -84,7 +87,8 @@ def _badly(speech: _Speech) -> Clause | None:
     left = said.NEGATED.sub(" ", said.BADLY.sub(" ", speech.plain))
     if said.DOUBT.search(left) or _is_part(speech.words):
         return Puzzling()
-    return Ended(Outcome.FAILURE, speech.about, speech.words)
+    process = bool(said.PROCESS.search(speech.plain))
+    return Ended(Outcome.FAILURE, speech.about, speech.words, process=process)
 
 
 def _state(speech: _Speech) -> Clause | None:
@@ -109,7 +113,9 @@ def _over(speech: _Speech, *, gone: bool) -> Clause | None:
         return None
     outcome = Outcome.SUCCESS if well or not ends else Outcome.ANY
     strict = bool(said.STRICT.search(plain)) and not said.ANYHOW.search(plain)
-    return Ended(outcome, speech.about, speech.words, strict=strict)
+    strict = strict or bool(said.WHOLLY.search(plain))
+    process = gone or bool(said.PROCESS.search(plain))
+    return Ended(outcome, speech.about, speech.words, strict=strict, process=process)
 
 
 def _ready(speech: _Speech) -> Clause | None:

@@ -245,13 +245,15 @@ def _coded(plain: str) -> Clause | None:
     if (found := said.CODE.search(plain)) and "http" not in plain:
         code, rest = found["code"], said.CODE.sub(" ", plain)
         if code.startswith("no") or re.search(r"greater|above|other|less", rest):
-            return Ended(Outcome.FAILURE, domains(rest), names(rest))
+            return Ended(Outcome.FAILURE, domains(rest), names(rest), process=True)
         number = 0 if code == "zero" else int(code)
         if number < 256:  # noqa: PLR2004 - statuses have eight bits
             if said.DOUBT.search(rest) and not said.FLAWLESS.search(rest):
                 return Puzzling()
             outcome = Outcome.FAILURE if number else Outcome.SUCCESS
-            return Ended(outcome, domains(rest), names(rest), status=number)
+            return Ended(
+                outcome, domains(rest), names(rest), status=number, process=True
+            )
     if (found := said.HTTP.search(plain)) and not said.DOUBT.search(plain):
         return Sign("http", names(said.HTTP.sub(" ", plain)), numbers=(found[1],))
     return None

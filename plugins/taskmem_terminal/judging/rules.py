@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from taskmem_hookspecs import Met
-from taskmem_terminal.judging import asking, counting, endings, telling
+from taskmem_terminal.judging import asking, counting, doubts, endings, telling
 from taskmem_terminal.judging.conditions import (
     Amount,
     AnyOutput,
@@ -46,7 +46,9 @@ _REPL: Final = {
 class Case:
     """One condition, and what has been seen of it so far."""
 
-    def __init__(self, condition: Condition) -> None:
+    def __init__(self, condition: Condition, wake_when: str) -> None:
+        """Take a condition, and the words in which it was put."""
+        self._wake_when = wake_when
         self._sides = [
             [(clause, Memory(), _phrase(clause)) for clause in side]
             for side in condition.alternatives
@@ -68,7 +70,9 @@ class Case:
     ) -> Finding:
         found: list[Finding] = []
         for clause, memory, phrase in side:
-            finding = memory.held or _clause(clause, memory, phrase, seen)
+            finding = memory.held or self._doubted(
+                clause, _clause(clause, memory, phrase, seen)
+            )
             if finding.met is Met.YES and not isinstance(clause, (Flawless, Quiet)):
                 memory.held = finding
             found.append(finding)
@@ -77,6 +81,22 @@ class Case:
                 if finding.met is met:
                     return finding
         return Finding(Met.YES, "; ".join(one.because for one in found if one.because))
+
+    def _doubted(self, clause: Clause, finding: Finding) -> Finding:
+        """Return a finding, or that it is unsure: the line may not say it."""
+        line = finding.line
+        if finding.met is not Met.YES or not line:
+            return finding
+        if isinstance(clause, Asks):
+            return Finding.no() if doubts.answered(line) else finding
+        if isinstance(clause, Shown):
+            whole = doubts.quoted(self._wake_when, clause.phrase) or doubts.whole(
+                clause.phrase, line
+            )
+            return finding if whole else Finding.no()
+        if doubts.doubtful(self._wake_when, line):
+            return Finding.unsure("It may be said of something else", line)
+        return finding
 
 
 def _phrase(clause: Clause) -> Phrase | None:
@@ -165,7 +185,8 @@ def _told(clause: Told, memory: Memory, seen: Seen) -> Finding:
         lower = line.lower()
         if len(line) <= _LONGEST_TOLD and telling.says(clause, lower):
             denied = not any(map(DENIED.search, clause.words))
-            if not (denied and DENIED.search(relevant(lower))):
+            going = telling.goes_on(clause, lower)
+            if not going and not (denied and DENIED.search(relevant(lower))):
                 return Finding.yes("It says so", line)
         if telling.near(clause, lower):
             memory.bad = line[:400]
@@ -182,6 +203,9 @@ def _amount(clause: Amount, memory: Memory, seen: Seen) -> Finding:
     for line in seen.counted(counting.trigger(clause)):
         for part in re.split(r"\r", line):
             far = counting.reached(clause, part)
+            if far is not False and _astray(clause, part, seen):
+                doubt = doubt or part
+                continue
             if far and clause.exact and not named:
                 far = counting.reached(replace(clause, compare="=="), part)
             if far or (far is None and not named and _free(clause, part)):
@@ -194,6 +218,12 @@ def _amount(clause: Amount, memory: Memory, seen: Seen) -> Finding:
     if doubt and not memory.shown and memory.doubts(doubt):
         return Finding.unsure("This number may be another one", doubt)
     return Finding.no()
+
+
+def _astray(clause: Amount, line: str, seen: Seen) -> bool:
+    return clause.unit == "%" and counting.elsewhere(
+        clause, line.lower(), seen.spoken.domains
+    )
 
 
 def _free(clause: Amount, line: str) -> bool:

@@ -8,9 +8,12 @@ from functools import cached_property
 from typing import Final
 
 from taskmem_hookspecs import Frame
+from taskmem_terminal.judging.programs import Spoken, spoken
 
 _CLIP: Final = 200
 _LINE: Final = 1_000
+_KNOWN_BY: Final = 8_000
+"""How much of either end of a text tells which programs it comes from."""
 _STILL_SECONDS: Final = 0.25
 _SHELL: Final = re.compile(
     r"(?:\([\w .-]{1,40}\) )?(?:"
@@ -99,6 +102,17 @@ class Seen:
     def at_shell(self) -> bool:
         """Whether the last line is plainly the prompt of a shell."""
         return is_prompt(self.cursor)
+
+    @cached_property
+    def all_lower(self) -> str:
+        """What is to be seen, with what was typed, in lower case."""
+        return "\n".join((*self.echoes, self.tail or self.text)).lower()
+
+    @cached_property
+    def spoken(self) -> Spoken:
+        """The programs that what is shown comes from."""
+        shown = self.tail or self.text
+        return spoken(shown[:_KNOWN_BY] + "\n" + shown[-_KNOWN_BY:])
 
     @cached_property
     def last_said(self) -> str:

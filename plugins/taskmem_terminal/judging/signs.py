@@ -10,7 +10,7 @@ from taskmem_terminal.judging.conditions import Sign
 from taskmem_terminal.judging.families import FAMILIES
 from taskmem_terminal.judging.findings import Finding, Memory
 from taskmem_terminal.judging.seen import Seen
-from taskmem_terminal.judging.subjects import groups, stem
+from taskmem_terminal.judging.subjects import VARIANTS, groups, stem
 from taskmem_terminal.judging.trouble import http, perhaps, plainly
 
 _MANY: Final = 4_000
@@ -29,6 +29,43 @@ _OWNER: Final = re.compile(
 _COMPILER: Final = re.compile(
     r"\.\w+:\d+|:\d+:\d+|\(\d+,\d+\): |^error\[|could not compile|^\[error\] /"
 )
+_SUBJECT: Final = re.compile(
+    r"\s{0,8}(?:[\W\d]{1,40}\s)?(?P<what>[a-z][\w-]*(?: [a-z][\w-]*){0,3}?)[: ]+"
+    r"(?:(?:is|are|now|has|successfully|been)\s+){0,3}"
+    r"(?:ready|listening|running|started|online|up|available|live)\b"
+)
+_HOSTS: Final = frozenset(
+    [
+        "server",
+        "service",
+        "app",
+        "application",
+        "api",
+        "it",
+        "system",
+        "we",
+        "now",
+        "info",
+        "log",
+        "daemon",
+        "uvicorn",
+        "flask",
+        "gunicorn",
+        "vite",
+        "nginx",
+        "node",
+        "express",
+        "next",
+        "site",
+        "website",
+        "http",
+        "everything",
+        "dev",
+        "web",
+        "development",
+    ]
+)
+_LONGEST: Final = 3
 _TITLES: Final = {"ready": "It is ready", "error": "An error appeared"}
 _TROUBLED: Final = frozenset({"error", "test_failure"})
 
@@ -45,7 +82,7 @@ def sign(clause: Sign, memory: Memory, seen: Seen) -> Finding:
         if plainly(family, line):
             if not _has(clause.numbers, line):
                 continue
-            if _belongs(clause, line, seen):
+            if _belongs(clause, line, seen) and _theirs(clause, line, seen):
                 return Finding.yes(_TITLES.get(clause.family, "It appeared"), line)
             doubt = line
         elif clause.family == "error" and perhaps(family, line):
@@ -70,7 +107,7 @@ def _over(clause: Sign, seen: Seen, doubt: str) -> Finding:
     because = endings.how(seen)
     if not seen.frame.exit_status:
         return Finding.no(because)
-    if clause.words:
+    if clause.words or not _theirs(clause, "", seen):
         return Finding.unsure(f"{because}; why is not clear", seen.last_said)
     if clause.family == "error":
         return Finding.yes(f"{because}, which is an error", seen.last_said)
@@ -104,11 +141,39 @@ def _belongs(clause: Sign, line: str, seen: Seen) -> bool:
     mine, its = clause.groups, groups(lower)
     if mine and its and not mine & its and not any(stem(w) in lower for w in words):
         return False
+    starts = clause.family in ("ready", "listening")
+    if (starts and not _same(clause, lower)) or any(
+        word not in lower for word in VARIANTS.intersection(words)
+    ):
+        return False
     if not words or any(stem(word) in lower for word in words):
         return True
-    if "database" in words and re.search(r"\bdb\b", lower):
+    short = "database" in words and bool(re.search(r"\bdb\b", lower))
+    return short or (not _OWNER.match(line) and visible(words, seen))
+
+
+def _same(clause: Sign, line: str) -> bool:
+    """Whether what a line says to be ready may be what was asked for."""
+    if any(stem(word) in line for word in clause.words):
         return True
-    return not _OWNER.match(line) and visible(words, seen)
+    owner = _OWNER.match(line)
+    if owner and not (clause.numbers or clause.groups & groups(owner[0])):
+        return False
+    subject = _SUBJECT.match(line)
+    if not subject or clause.numbers or groups(line) & clause.groups:
+        return True
+    what = subject["what"].split()
+    return bool(_HOSTS.intersection(what)) or len(what) > _LONGEST
+
+
+def _theirs(clause: Sign, line: str, seen: Seen) -> bool:
+    """Whether a line may come from the program that a clause names."""
+    if not clause.programs:
+        return True
+    programs, lower = set(clause.programs), line.lower()
+    return bool(programs & seen.spoken.names) or any(
+        program in lower or visible((program,), seen) for program in programs
+    )
 
 
 def _of_kind(word: str, line: str) -> bool:

@@ -59,8 +59,10 @@ _COMMON_WORDS: Final = """
     outputs terminal screen console shell session window pane tab log logs stdout
     stderr line lines text message messages notification dialog dialogue box banner
     prompt report status state result results summary end ending start starts started
-    server servers service services app application backend frontend daemon api web
-    dev development local localhost http https website site url address instance host
+    server servers service services app application daemon api web
+    reports report finds find found matching either through green breaks break
+    broke broken went ran prints gets got lint dev development local localhost http
+    https website site url address instance host
     error errors failure failures failed fails fail exception exceptions warning
     warnings problem problems issue issues occurs occur happen happens appears appear
     shown shows show printed prints print displayed displays display seen see visible
@@ -81,6 +83,10 @@ _COMMON_WORDS: Final = """
     files package packages dependencies dependency
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
+VARIANTS: Final = frozenset(
+    {"production", "prod", "staging", "release", "debug", "canary", "nightly", "remote"}
+)
+"""What a thing may be one of: who names one does not speak of another."""
 _SHORTEST: Final = 4
 """What is left of a word at least when its ending is taken off."""
 _TOKEN: Final = re.compile(r"[\w@+~-][\w.@/:+~-]*")

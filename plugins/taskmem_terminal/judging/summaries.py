@@ -27,6 +27,8 @@ _WELL: Final[dict[str, tuple[str, ...]]] = {
         r"^[ \t]{0,40}Tests\s+\d+ passed(?: \|.{0,40})? \(\d+\)",
         r"^\d+ examples?, 0 failures",
         r"^100% tests passed, 0 tests failed",
+        r"^all (?:\d+ )?tests pass(?:ed)?[.!]?$",
+        r"^All (?:\d+ )?tests pass(?:ed)?[.!]?$",
         r"^(?:ℹ|#) fail 0$",
         r"^[ \t]{0,40}congratulations :\)",
     ),
@@ -57,8 +59,6 @@ _WELL: Final[dict[str, tuple[str, ...]]] = {
     ),
     "download": (
         r"’ saved \[\d+",
-        r"^Downloaded: \d+ files",
-        r"^FINISHED --",
         r"^Status: (?:Downloaded newer image|Image is up to date)",
         r"\(OK\):download completed",
         r"^Successfully rebased",
@@ -99,7 +99,6 @@ _WELL: Final[dict[str, tuple[str, ...]]] = {
         r"^Found 0 errors",
         r"use Prettier code style!$",
     ),
-    "transfer": (r"^total size is [\d,.]+\w?\s+speedup is",),
     "migrate": (
         r"^\d+ migrations?, \d+ applied, 0 errors",
         r"^Database (?:is )?migrated",
@@ -255,12 +254,6 @@ def statements(
             good = not match["how"].lower().startswith(("fail", "abort"))
             found.append(Summary(good, line.strip()))
     return found
-
-
-def elsewhere(text: str, about: frozenset[str]) -> bool:
-    """Whether a text tells of the end of other work only."""
-    others = [domain for domain, _, pattern in _PATTERNS if pattern.search(text)]
-    return bool(others) and not about & {*others, *domains(text.lower())}
 
 
 def _is_about(what: str, about: frozenset[str], words: tuple[str, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from taskmem_terminal.judging.conditions import Clause, Puzzling, Told
@@ -43,6 +44,10 @@ _TELLER: Final = re.compile(
     r"|outputs?|logs?|complains?)(?: me| us)?(?: about| that| of| how| where| when)?"
     r"|has|have|(?:starts?|begins?)(?= (?:to )?\w+(?:ing)? \w))\b"
 )
+_TRYING: Final = re.compile(
+    r"\W{0,8}(?:[\w-]+: )?(?:still )?(?:connect|wait|try|prepar|check|verify|load"
+    r"|resolv|start|request|attempt)\w*ing\b"
+)
 _FEWEST: Final = 2
 _MOST: Final = 8
 
@@ -68,9 +73,30 @@ def says(clause: Told, line: str) -> bool:
     """Whether a line, in lower case, says it."""
     return (
         all(_stands(word, line) for word in clause.words)
+        and _counted(clause.words, line)
         and all(_over(word, line) for word in clause.done)
         and (not clause.begun or _begins(clause, line))
     )
+
+
+def goes_on(clause: Told, line: str) -> bool:
+    """Whether a line only says that it is being tried, though more is asked for."""
+    if clause.begun or any(word.endswith("ing") for word in clause.words):
+        return False
+    return bool(_TRYING.match(line))
+
+
+def _counted(words: tuple[str, ...], line: str) -> bool:
+    """Whether each number stands beside what it is the number of."""
+    for number, noun in pairwise(words):
+        if number.isdigit() and noun.endswith("s"):
+            root = re.escape(stem(noun))
+            beside = (
+                rf"{number}\s(?:[a-z]+\s){{0,2}}{root}|{root}\w*\W{{1,3}}{number}\b"
+            )
+            if not re.search(rf"(?<![\d.,])(?:{beside})", line):
+                return False
+    return True
 
 
 def near(clause: Told, line: str) -> bool:

@@ -88,7 +88,8 @@ def http(code: str, line: str) -> bool:
     """Whether a line tells of an answer with this status."""
     return bool(
         re.search(
-            rf"http/\d(?:\.\d)?\"? {code}\b|\bstatus(?:[ _-]?code)?\"?[=: ]+{code}\b"
+            rf"\b(?:get|head|post|put|patch|delete) /\S*\"? (?:http\S+ )?{code}\b"
+            rf"|http/\d(?:\.\d)?\"? {code}\b|\bstatus(?:[ _-]?code)?\"?[=: ]+{code}\b"
             rf"|response\.{{0,3}} {code}\b|\bhttp(?: status)?[: ]+{code}\b"
             rf"|\b{code} (?:ok|not found|internal|forbidden|unauthorized|bad|created"
             rf"|service|found|moved)\b|\breturned(?: error)?:? {code}\b|\be{code}\b"

@@ -86,11 +86,11 @@ PROGRAMS: Final = (
     ("node", re.compile(r"\bnode(?:\.?js)?\b")),
     ("sql", re.compile(r"\b(?:mysql|mariadb|psql|postgres\w*|sqlite3?|sql)\b")),
     ("gdb", re.compile(r"\b(?:gdb|lldb|debugger)\b")),
-    ("other", re.compile(r"\b(?:irb|ghci|repl|redis-cli|mongo\w*|login)\b")),
+    ("other", re.compile(r"\b(?:remote|ssh|irb|ghci|repl|redis-cli|mongo\w*|login)\b")),
 )
 ASKS: Final = re.compile(
     r"\b(?:asks?(?: me| us)?(?: for| to| about| whether| if| a)?"
-    r"|prompts?(?: me| us)? (?:for|to)|prompting|asking|requests? (?:a|my|the)"
+    r"|prompt(?:s|ed)?(?: me| us)? (?:for|to)|prompting|asking|requests? (?:a|my|the)"
     r"|requires? (?:a|my|user|input)|wants?|needs? (?:a|my|user|input|me)"
     r"|waits? (?:for|on)|waiting (?:for|on)|expects?|awaits?|demands?)\b"
     r"|\b(?:password|passphrase|confirmation|input|login|username|sudo|y/n|yes/no"
@@ -171,6 +171,14 @@ END: Final = re.compile(
     r"|completion))|ran|no longer (?:running|active|alive)|goes away|disappears"
     r"|goes down|went down)\b"
 )
+PROCESS: Final = re.compile(
+    r"\b(?:process|exit(?:s|ed|ing)?|terminat\w+|quits?|dies|crash\w*|shuts? down"
+    r"|goes down|stops)\b"
+)
+"""Words for the end of a process, whatever its work was."""
+WHOLLY: Final = re.compile(
+    r"\bfinish\w* (?!\w+ing\b.*\bor\b)\w+ing\b.* (?:all|both|every|each|the whole)\b"
+)
 STRICT: Final = re.compile(r"\bcomplet\w+|\bdone\b")
 ANYHOW: Final = re.compile(
     r"\b(?:tests?|suites?|command|process|script|program|job|run|execution|build"
@@ -250,7 +258,7 @@ _ARTICLE: Final = (
 )
 _SHOWS: Final = (
     r"(?:there (?:is|are)|shows?|prints?|reports?|hits?|throws?|see|logs?|displays?"
-    r"|raises|encounters?|runs into)"
+    r"|raises|encounters?|runs into|returns|emits|outputs|gets|gives|says)"
 )
 TROUBLES: Final = (
     (
@@ -277,7 +285,14 @@ TROUBLES: Final = (
     ),
     ("notfound", re.compile(r"\b(?:not|can't|cannot) be found\b|\bnot found\b")),
     ("conflict", re.compile(r"\b(?:merge )?conflicts?\b")),
-    ("warning", re.compile(r"^(?:an?|any|the|some)?\s*warnings?(?: \w+){0,2}$")),
+    (
+        "warning",
+        re.compile(
+            r"^(?:(?:there (?:is|are)|[\w-]+ (?:emits?|reports?|prints?|shows?|gives?"
+            r"|logs?))\s+)?(?:(?:an?|any|the|some|compiler|first|at least|one)\s+)"
+            r"{0,3}warnings?(?: \w+){0,2}$"
+        ),
+    ),
     (
         "error",
         re.compile(

@@ -64,8 +64,8 @@ class Score:
         )
 
 
-def entries(half: str) -> list[dict]:
-    return json.loads((CONDITIONS / f"{half}.json").read_text())
+def entries(name: str) -> list[dict]:
+    return json.loads((CONDITIONS / f"{name}.json").read_text())
 
 
 @cache
@@ -75,7 +75,8 @@ def steps(output: str, exit_status: int | None, columns: int = 120) -> list[Step
 
 
 async def _steps(output: str, exit_status: int | None) -> list[Step]:
-    data = (CONDITIONS / "outputs" / output).read_bytes()
+    folder = CONDITIONS if "/" in output else CONDITIONS / "outputs"
+    data = (folder / output).read_bytes()
     dice = random.Random(output)  # noqa: S311 - the same pieces each time
     longest = max(40, 2 * len(data) // PIECES)
     target = Target(scheme="pty", name="replay")
@@ -143,10 +144,10 @@ def _came(entry: dict, printed: str) -> bool:
     return printed.count(wanted) >= entry.get("from_occurrence", 1)
 
 
-def score(half: str) -> Score:
-    """Judge each condition of one half of the list."""
+def score(name: str) -> Score:
+    """Judge each condition of one set: `tuning`, `practice` …"""
     total = Score()
-    rows = entries(half)
+    rows = entries(name)
     for entry in rows:
         steps(entry["output"], entry["exit_status"])
 

@@ -125,7 +125,8 @@ def test_an_upload_is_not_over_because_something_else_is():
 def test_what_is_closely_named_has_to_be_mentioned():
     condition = "the production bucket has been cleaned"
     assert met(condition, "hello\n", exit_status=0) is Met.UNSURE
-    assert met(condition, "bucket: 3 removed\n", exit_status=0) is Met.YES
+    assert met(condition, "bucket: 3 removed\n", exit_status=0) is Met.UNSURE
+    assert met("the bucket has been cleaned", "bucket: 3\n", exit_status=0) is Met.YES
     assert met("the upload completes", "compiling\n", exit_status=0) is Met.UNSURE
     assert met("the upload completes", "uploading\n", exit_status=0) is Met.YES
 
