@@ -69,6 +69,8 @@ class Vigil:
         self._make_panel = panel
         self._tell = tell
         self._panel: Panel | None = None
+        self._news: asyncio.Event | None = None
+        """Set when there is more than the last look saw; None: nobody could look."""
         self.looked = asyncio.Event()
         """Set once it was looked at, or could not be."""
         self._resting = asyncio.Event()
@@ -105,7 +107,6 @@ class Vigil:
         """Look, and look again whenever there is news, until the wait is settled."""
         failures = 0
         while True:
-            news = self.watcher.news if self.watcher else None
             try:
                 again, ending = await self._look()
                 failures = 0
@@ -119,7 +120,7 @@ class Vigil:
             if ending is not None:
                 return ending
             self._resting.set()
-            await self._until(news, again)
+            await self._until(again)
             self._resting.clear()
 
     async def _look(self) -> tuple[float | None, Ending | None]:
@@ -131,6 +132,7 @@ class Vigil:
                 lost = said(f"{self.wait.target} is gone. {gone}")
                 return None, Ending(WaitStatus.ERROR, lost)
         panel = self._panel = self._panel or await self._make_panel(self._start)
+        self._news = self.watcher.news if self.watcher else None
         finding = await panel.hear(self._show)
         self._observe(finding.observation)
         if finding.met:
@@ -149,8 +151,9 @@ class Vigil:
         assert self.watcher is not None  # noqa: S101 - it was joined before
         return await self.watcher.look(place, self._start)
 
-    async def _until(self, news: asyncio.Event | None, again: float | None) -> None:
+    async def _until(self, again: float | None) -> None:
         """Return when there is news, or so many seconds are over."""
+        news = self._news
         if again == 0:
             await asyncio.sleep(0)
             return
