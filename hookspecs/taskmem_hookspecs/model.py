@@ -289,8 +289,11 @@ class Wake(Value):
     acknowledged_at: Instant | None = None
     transport: str | None = None
     """The transport that took it; None: none did yet."""
+    note: str | None = None
+    """What the transport said of it, such as which ways were tried in vain before
+    the one that took it; None: nothing."""
     delivery_id: str | None = None
-    """Shared by wakes that went out as one message; None: not sent yet."""
+    """Shared by wakes that went, or go, out as one message; None: none was tried."""
     version: int = 0
 
 

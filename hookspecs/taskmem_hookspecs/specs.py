@@ -13,11 +13,14 @@ takes time belongs into the objects that the *provide* hooks return.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from taskmem_hookspecs.markers import hookspec
 from taskmem_hookspecs.model import Run, Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
     EvidenceVerifier,
+    HealthCheck,
     QueryAnswerer,
     RecallSource,
     TaskStore,
@@ -115,3 +118,8 @@ def recall_source() -> RecallSource | None:
 @hookspec
 def query_answerer() -> QueryAnswerer | None:
     """Called for each question about a task; the first that has an answer is taken."""
+
+
+@hookspec
+def health_checks() -> Sequence[HealthCheck] | None:
+    """Called by `taskmem doctor`; the checks of all plug-ins are made, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue
@@ -11,11 +12,13 @@ from pydantic import JsonValue
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.feeds import fed
+from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.engine import gateway
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
@@ -36,20 +39,32 @@ THREADS = 8
 class Desk:
     """Answers calls, each on a thread of the pool."""
 
-    def __init__(self, shell: Shell, settings: Settings, room: Watchroom) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        settings: Settings,
+        room: Watchroom,
+        free: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take what is answered from.
+
+        `free` is told when a session is no longer held by its gateway.
+        """
         self._shell = shell
         self._room = room
         self._settings = settings
         self.apart = Threads(THREADS, "call")
         """Makes calls of other kinds on the same threads."""
         self._looking = Threads(LOOKS, "look")
+        self.gateways = Gateways(shell, self.apart, free)
+        """The gateways that are connected."""
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call,
             "tools": lambda _: self._tools(),
             "status": lambda _: self._status(),
             "show": self._show,
             "waits": lambda params: views.waits(shell, params),
-            "wakes": lambda params: views.wakes(shell, params),
+            "wakes": self._wakes,
             "events": lambda params: views.events(shell, params),
             "plugins": lambda _: views.plugins(shell),
             "feed": self._feed,
@@ -78,6 +93,30 @@ class Desk:
             method == "call" and catalog.looks(str(params.get("tool")))
         )
         return await self._answered(handler, params, looks=looks)
+
+    async def answer_gateway(
+        self, gateway: object, method: str, params: Params
+    ) -> JsonValue:
+        """Answer a gateway's plug-in, which speaks for its agents.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        if method == "report":
+            return await self.gateways.report(gateway, params)
+        if method == "packet":
+            return await self._answered(self._packet, params, looks=False)
+        if method == "call":
+            looks = catalog.looks(str(params.get("tool")))
+            return await self._answered(self._agent_call, params, looks=looks)
+        raise UnknownTool(
+            f"The daemon does not know {quoted(method, 80)}; it may be older than "
+            "the plug-in: restart it with taskmem daemon stop."
+        )
+
+    def gateway_left(self, gateway: object) -> None:
+        """Forget a gateway that has hung up."""
+        self.gateways.left(gateway)
 
     async def call_tool(self, name: str, given: dict[str, Any]) -> Answer:
         """Answer an agent's call.
@@ -125,11 +164,34 @@ class Desk:
         return {"message": "Kept."}
 
     def _call(self, params: Params) -> JsonValue:
-        name, given = params.get("tool"), params.get("arguments")
-        if not isinstance(name, str) or not isinstance(given, dict):
-            raise InvalidArguments("A call takes a tool's name and an object.")
-        arguments = cast("dict[str, object]", given)
-        return catalog.call(self._shell, name, arguments, Caller(person=True))
+        return catalog.call(self._shell, *_tool_call(params), Caller(person=True))
+
+    def _agent_call(self, params: Params) -> JsonValue:
+        caller = Caller(session_key=_text(params, "session_key"))
+        return catalog.call(self._shell, *_tool_call(params), caller)
+
+    def _packet(self, params: Params) -> JsonValue:
+        """Return the packet of a session's open task, while it is news."""
+        session_key, age = _text(params, "session_key"), params.get("age")
+        if session_key is None:
+            raise InvalidArguments("packet takes a session_key.")
+        since = None
+        if isinstance(age, int | float):
+            # How long ago the agent may have forgotten; without it, it asks.
+            ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
+            since = self._shell.clock.now() - ago
+        found = gateway.reminder(
+            self._shell,
+            session_key,
+            task_id=_text(params, "task_id"),
+            since=since,
+            plain=since is not None,
+        )
+        task_id, text = found or (None, None)
+        return {"task_id": task_id, "text": text}
+
+    def _wakes(self, params: Params) -> JsonValue:
+        return views.wakes(self._shell, params, self.gateways.holds())
 
     def _tools(self) -> JsonValue:
         return [
@@ -152,4 +214,17 @@ class Desk:
             "home": str(self._settings.home.folder),
             "database": scrub(self._settings.database),
             **views.counts(self._shell),
+            "gateways": self.gateways.view(),
         }
+
+
+def _text(params: Params, name: str) -> str | None:
+    value = params.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _tool_call(params: Params) -> tuple[str, dict[str, object]]:
+    name, given = params.get("tool"), params.get("arguments")
+    if not isinstance(name, str) or not isinstance(given, dict):
+        raise InvalidArguments("A call takes a tool's name and an object.")
+    return name, cast("dict[str, object]", given)

@@ -1,7 +1,7 @@
 """The socket: who may come in, and as what.
 
-The first line of a connection says which face it is; from then on a client
-sends calls, one JSON object a line, and a relay sends MCP.
+The first line of a connection says which face it is; from then on a client or a
+gateway sends calls, one JSON object a line, and a relay sends MCP.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
 
+Answers = Callable[[str, dict[str, object]], Awaitable[object]]
+"""Who answers a call: its method and its params."""
 PROTOCOL: Final = 1
 LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
 """The longest line taken; the relay refuses longer ones itself."""
@@ -116,7 +120,7 @@ class Door:
             face = opening["face"] if opening["taskmem"] == PROTOCOL else None
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
             face = None
-        if face not in ("mcp", "client"):
+        if face not in ("mcp", "client", "gateway"):
             _send(writer, _refusal("protocol", _OTHER_VERSION))
             return
         _send(
@@ -125,8 +129,15 @@ class Door:
         )
         if face == "mcp":
             await mcp.serve(reader, writer, self._desk_call)
+        elif face == "client":
+            await self._serve_calls(reader, writer, self._desk.answer)
         else:
-            await self._serve_client(reader, writer)
+            gateway = object()
+            try:
+                answer = partial(self._desk.answer_gateway, gateway)
+                await self._serve_calls(reader, writer, answer)
+            finally:
+                self._desk.gateway_left(gateway)
 
     async def _desk_call(self, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
@@ -141,8 +152,11 @@ class Door:
         finally:
             self._calls.discard(call)
 
-    async def _serve_client(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    async def _serve_calls(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answers: Answers,
     ) -> None:
         room = asyncio.Semaphore(CALLS_AT_ONCE)
         while True:
@@ -154,12 +168,14 @@ class Door:
                 return
             if not line:
                 return
-            answer = asyncio.create_task(self._answer(line, writer))
+            answer = asyncio.create_task(self._answer(line, writer, answers))
             self._calls.add(answer)
             answer.add_done_callback(self._calls.discard)
             answer.add_done_callback(lambda _: room.release())
 
-    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, line: bytes, writer: asyncio.StreamWriter, answers: Answers
+    ) -> None:
         number: object = None
         try:
             call: dict[str, Any] = json.loads(line)
@@ -172,7 +188,7 @@ class Door:
             _send(writer, {"id": number, "error": _MALFORMED})
             return
         try:
-            result = await self._desk.answer(method, params)
+            result = await answers(method, params)
             text = await self._desk.apart(_encoded, {"id": number, "result": result})
             writer.write(text)
             await writer.drain()

@@ -12,6 +12,7 @@ from typing import Final
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import recover, sweep, tell, waits, wakes
@@ -48,11 +49,18 @@ class Loops:
         apart: Apart,
         *,
         longest: float,
+        holds: Callable[[], wakes.Holds] = lambda: wakes.never,
     ) -> None:
-        """Take what the loops work with; `longest` rest in seconds."""
+        """Take what the loops work with.
+
+        `longest` rest in seconds; `holds` gives what says which sessions are left
+        alone now.
+        """
         self._shell = shell
         self._transport = transport
         self._apart = apart
+        self._holds = holds
+        self._longest = timedelta(seconds=longest)
         self._stuck = Alarm(shell.clock, longest)
         self._outbox = Alarm(shell.clock, longest)
         self._tell = Alarm(shell.clock, longest)
@@ -76,6 +84,10 @@ class Loops:
             self._outbox.ring(due.wake_at)
         if due.tell:
             self._tell.ring(self._shell.clock.now())
+
+    def free(self) -> None:
+        """Take note that a session may be no longer held; called on the event loop."""
+        self._outbox.ring(self._shell.clock.now())
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
@@ -172,15 +184,29 @@ class Loops:
             claimed = await self._apart(
                 wakes.claim,
                 self._shell,
-                frozenset(self._deliveries.values()),
+                self._kept_back(),
                 AT_ONCE - len(self._deliveries),
             )
         for delivery in claimed:
             task = asyncio.create_task(self._deliver(delivery))
             self._deliveries[task] = delivery.message.session_key
             task.add_done_callback(self._arrived)
-        due = await self._apart(self._shell.store.next_wake_due)
+        due = await self._apart(
+            wakes.next_due, self._shell, self._kept_back(), self._longest
+        )
         return self._not_before(due, AGAIN)
+
+    def _kept_back(self) -> wakes.Holds:
+        """Return what says of a session why its wakes rest, for any thread."""
+        on_the_way = frozenset(self._deliveries.values())
+        holds = self._holds()
+
+        def kept_back(session_key: str | None) -> Hold | None:
+            if session_key in on_the_way:
+                return Hold(why="a message is on its way")
+            return holds(session_key)
+
+        return kept_back
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
         del self._deliveries[task]
@@ -221,11 +247,14 @@ class Loops:
         except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
             said = f"{transport.name} failed: {type(error).__name__}: {error}"
             return partial(failed, said)
-        if not _is_receipt(answer):
+        receipt = _receipt(answer)
+        if receipt is None:
             # It raised nothing, so the message is out; to send it again for want
             # of a receipt would only wake the agent twice.
             log.warning("%s answered without a receipt", transport.name)
-        return partial(wakes.delivered, shell, delivery, transport.name)
+            return partial(wakes.delivered, shell, delivery, transport.name)
+        took = receipt.transport or transport.name
+        return partial(wakes.delivered, shell, delivery, took, receipt.note)
 
     async def _keep(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Write what became of a delivery, also if the store needs several tries."""
@@ -268,5 +297,5 @@ class Loops:
         return not self._deliveries and await self._apart(look)
 
 
-def _is_receipt(answer: object) -> bool:
-    return isinstance(answer, WakeReceipt)
+def _receipt(answer: object) -> WakeReceipt | None:
+    return answer if isinstance(answer, WakeReceipt) else None

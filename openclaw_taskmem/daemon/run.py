@@ -113,6 +113,10 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         if loops is not None:
             loops.nudge(due)
 
+    def free() -> None:
+        if loops is not None:
+            loops.free()
+
     shell = Shell(
         store=store,
         seams=seams,
@@ -127,7 +131,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         sole=not settings.database_url,
         nudge=nudge,
     )
-    desk = Desk(shell, settings, room)
+    desk = Desk(shell, settings, room, free)
     passes = Threads(LOOP_THREADS, "loops")
     door = Door(desk)
     loops = Loops(
@@ -135,6 +139,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         Courier(transport),
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
+        holds=desk.gateways.holds,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

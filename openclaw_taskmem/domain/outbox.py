@@ -88,7 +88,7 @@ def answered(
             wake.cause is WakeCause.STUCK
             or (wait_id is not None and wake.wait_id == wait_id)
         )
-        if wake.state is WakeState.SENT and acts:
+        if acts and (wake.state is WakeState.SENT or wake.sends > 0):
             settled.append(_close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
         elif wake.state is WakeState.DUE and lost:
             # The instant says that the agent acted, should the message arrive yet.
@@ -142,6 +142,7 @@ def claim(
         wake.model_copy(
             update={
                 "attempts": wake.attempts + 1,
+                "delivery_id": delivery_id,
                 "due_at": now + timedelta(seconds=policy.lease_seconds),
             }
         )
@@ -177,6 +178,7 @@ def delivered(
     tasks: Mapping[str, Task],
     *,
     transport: str,
+    note: str | None = None,
     now: datetime,
     policy: OutboxPolicy,
 ) -> Change:
@@ -195,12 +197,15 @@ def delivered(
                 "sends": wake.sends + 1,
                 "sent_at": now,
                 "transport": transport,
+                "note": note,
                 "delivery_id": delivery.delivery_id,
                 "last_error": None,
             }
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
-            again = timedelta(seconds=policy.ack_seconds * 2**wake.sends)
+            # What turns have lost may have been sent more often than that.
+            doublings = min(wake.sends, policy.sends - 1)
+            again = timedelta(seconds=policy.ack_seconds * 2**doublings)
             due = now + again if wake.cause is WakeCause.WAIT else None
             sent.append(
                 taken.model_copy(update={"state": WakeState.SENT, "due_at": due})
@@ -246,6 +251,66 @@ def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )
     return Change(wakes=closed, events=settled_events(closed, now))
+
+
+def taken(current: Sequence[Wake], now: datetime) -> Change:
+    """Return what a gateway's word that a turn took a message writes."""
+    closed = tuple(
+        # One whose delivery is still being written down is closed by that.
+        _close(
+            wake,
+            WakeState.ACKNOWLEDGED
+            if wake.state is WakeState.SENT
+            else WakeState.SUPERSEDED,
+            acknowledged_at=now,
+        )
+        for wake in current
+        if wake.state in (WakeState.DUE, WakeState.SENT)
+    )
+    return Change(wakes=closed, events=settled_events(closed, now))
+
+
+def lost(
+    current: Sequence[Wake],
+    why: str,
+    now: datetime,
+    policy: OutboxPolicy,
+    *,
+    due_at: datetime | None = None,
+) -> Change:
+    """Return what becomes of messages that were sent, and reached no model: owed again.
+
+    `due_at`: when they go out again; None: after a rest that grows with the tries.
+    An older alert of a task gives way to the newest.
+    """
+    newest = {
+        wake.task_id: wake.wake_id
+        for wake in sorted(current, key=lambda wake: wake.created_at)
+        if wake.cause is WakeCause.STUCK
+    }
+    again: list[Wake] = []
+    for wake in current:
+        if wake.state is not WakeState.SENT:
+            continue
+        if newest.get(wake.task_id, wake.wake_id) != wake.wake_id and (
+            wake.cause is WakeCause.STUCK
+        ):
+            again.append(_close(wake, WakeState.SUPERSEDED))
+            continue
+        rest = due_at or now + retry_after(wake.attempts, policy)
+        again.append(
+            wake.model_copy(
+                update={"state": WakeState.DUE, "due_at": rest, "last_error": why}
+            )
+        )
+    owed = [wake for wake in again if wake.state is WakeState.DUE]
+    return Change(
+        wakes=tuple(again),
+        events=(
+            *settled_events(again, now),
+            *(_event(events.WAKE_LOST, wake, now, error=why) for wake in owed),
+        ),
+    )
 
 
 def retry_after(attempts: int, policy: OutboxPolicy) -> timedelta:

@@ -28,13 +28,18 @@ from taskmem_hookspecs import (
 )
 
 MARKER: Final = "[task_stuck_resume]"
+"""Before the packet of a task that went silent."""
+REMINDER: Final = "[task_resume]"
+"""Before the packet of a task that its agent may have forgotten."""
 LIMIT: Final = 4096
 """Bytes of JSON."""
 NAMED: Final = 10
 """How many other stuck tasks a packet names."""
 
 _OPTIONAL: Final = ("plan_from", "urgency", "extra", "also_stuck", "also_stuck_more")
-_FORGED: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|system)\b)", re.IGNORECASE)
+_FORGED: Final = re.compile(
+    r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
+)
 
 
 def build(facts: ResumeFacts) -> ResumePacket:
@@ -90,9 +95,9 @@ def suggest(facts: ResumeFacts) -> str:
     )
 
 
-def encode(packet: ResumePacket) -> str:
+def encode(packet: ResumePacket, marker: str = MARKER) -> str:
     """Return the wake's text: the marker and the packet's JSON, on one line."""
-    return f"{MARKER} {_dump(packet)}"
+    return f"{marker} {_dump(packet)}"
 
 
 def decode(text: str) -> ResumePacket | None:
@@ -105,12 +110,14 @@ def decode(text: str) -> ResumePacket | None:
         return None
 
 
-def minimal(task: Task, verdict: StuckVerdict, wake_id: str) -> str:
+def minimal(
+    task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
+) -> str:
     """Return the text that goes out when no packet can be built. Source: seed 000.
 
     It rests on nothing but four fields that are always there.
     """
-    return f"{MARKER} " + _safe(
+    return f"{marker} " + _safe(
         {
             "v": 1,
             "wake_id": wake_id,

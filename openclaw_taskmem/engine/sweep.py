@@ -6,20 +6,10 @@ import logging
 from functools import partial
 from typing import Final
 
-from pydantic import JsonValue
-
-from openclaw_taskmem.domain import packet, scrub, stuck, thread
+from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import (
-    Change,
-    ResumeFacts,
-    ResumePacket,
-    StoreBusy,
-    StoreFull,
-    StoreUnavailable,
-    StuckVerdict,
-    TaskFacts,
-)
+from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 3.0
@@ -60,7 +50,7 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         return
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
-    text, told = _packet(shell, facts, verdict, wake_id, plain=plain)
+    text, told = packets.written(shell, facts, verdict, wake_id, plain=plain)
     if owed is not None:
         # Still undelivered: the wake that is owed tells the newer story, and the
         # cooldown starts again, for the agent has heard nothing yet.
@@ -71,40 +61,3 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     shell.commit(
         stuck.alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
     )
-
-
-def _packet(
-    shell: Shell,
-    facts: TaskFacts,
-    verdict: StuckVerdict,
-    wake_id: str,
-    *,
-    plain: bool,
-) -> tuple[str, JsonValue]:
-    """Return the wake's text and the packet in it; None: the minimal wake.
-
-    Whatever goes wrong here, a wake goes out. Source: requirement C5.
-    """
-    try:
-        known = ResumeFacts(
-            task=facts.task,
-            waits=facts.waits,
-            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
-            verdict=verdict,
-            wake_id=wake_id,
-            now=shell.clock.now(),
-        )
-        built = (packet.build if plain else shell.seams.build_resume_packet)(known)
-        fitted = _fitted(built)
-        if not packet.fits(fitted):
-            log.warning("a plug-in's packet is too large; the core's goes out")
-            fitted = _fitted(packet.build(known))
-        return packet.encode(fitted), fitted.model_dump(mode="json")
-    except Exception:
-        log.exception("no packet for %s; the minimal wake goes out", facts.task.task_id)
-        return packet.minimal(facts.task, verdict, wake_id), None
-
-
-def _fitted(built: ResumePacket) -> ResumePacket:
-    clean = scrub.scrub_json(built.model_dump(mode="json"))
-    return packet.fit(ResumePacket.model_validate(clean))

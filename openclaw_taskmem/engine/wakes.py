@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, Task, Wake, WakeCause
@@ -19,20 +20,26 @@ BATCH: Final = 500
 """Due wakes that one pass looks at; the next pass takes the rest."""
 
 
-def claim(
-    shell: Shell, busy: Collection[str | None] = (), room: int = BATCH
-) -> Sequence[Delivery]:
+Holds = Callable[[str | None], Hold | None]
+
+
+def never(session_key: str | None) -> None:
+    """Hold no session."""
+    del session_key
+
+
+def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Delivery]:
     """Return the messages to send now, at most one a session, each claimed.
 
     Args:
         shell: What is outside.
-        busy: Sessions that a message is on its way to; they come later.
+        holds: Why a session is left alone just now; None: it is not.
         room: How many messages may go out at once.
     """
     now = shell.clock.now()
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in shell.store.due_wakes(now, BATCH):
-        if wake.session_key not in busy:
+        if holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
     for key, wakes in sessions.items():
@@ -47,6 +54,24 @@ def claim(
         if delivery is not None:
             claimed.append(delivery)
     return claimed
+
+
+def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
+    """Return when to look again; None: whoever ends a hold will say so.
+
+    `horizon`: how far ahead is looked past the wakes that are held.
+    """
+    now = shell.clock.now()
+    first = shell.store.next_wake_due()
+    if first is None or first > now:
+        return first
+    instants: list[datetime] = []
+    for wake in shell.store.due_wakes(now + horizon, BATCH):
+        held = holds(wake.session_key)
+        due = wake.due_at if held is None else held.until
+        if due is not None:
+            instants.append(due)
+    return min(instants, default=None)
 
 
 def _claim(
@@ -68,8 +93,10 @@ def _claim(
     return decided.delivery
 
 
-def delivered(shell: Shell, delivery: Delivery, transport: str) -> None:
-    """Write that a transport took a message."""
+def delivered(
+    shell: Shell, delivery: Delivery, transport: str, note: str | None = None
+) -> None:
+    """Write that a transport took a message, and what it said of it."""
 
     def once() -> Change:
         current = _current(shell, delivery)
@@ -78,6 +105,7 @@ def delivered(shell: Shell, delivery: Delivery, transport: str) -> None:
             current,
             _tasks(shell, current),
             transport=transport,
+            note=note,
             now=shell.clock.now(),
             policy=shell.outbox,
         )

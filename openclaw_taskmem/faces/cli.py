@@ -366,6 +366,20 @@ def plugins(*, as_json: bool) -> None:
 
 
 @cli.command()
+@AS_JSON
+@click.option("--no-proof", is_flag=True, help="Cost nothing: no turn of a model.")
+def doctor(*, as_json: bool, no_proof: bool) -> None:
+    """See that every link to the agent holds, and what mends it.
+
+    Where a gateway is connected, a wake is sent through it and back, in a session of
+    its own; that takes two short turns of your model.
+    """
+    from openclaw_taskmem.faces.doctor import run
+
+    sys.exit(run(os.environ, click.echo, as_json=as_json, proof=not no_proof))
+
+
+@cli.command()
 def demo() -> None:
     """See it work, in under a minute: no key, no gateway, no display."""
     from openclaw_taskmem.faces.demo import run

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from typing import Final, TypeGuard, TypeVar
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Sequence,
+)
+from typing import Final, TypeGuard, TypeVar, cast
 
 from pydantic import ValidationError
 
 from taskmem_hookspecs import (
     EvidenceVerifier,
     Frame,
+    HealthCheck,
+    HealthRow,
     Judge,
     QueryAnswerer,
     RecallSource,
@@ -153,3 +163,39 @@ def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
 def is_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
     """Whether it plays `QueryAnswerer`."""
     return isinstance(answer, QueryAnswerer)
+
+
+def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
+    """Whether it is a sequence of objects that each play `HealthCheck`."""
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        return False
+    checks = cast("Sequence[object]", answer)
+    return all(_is_check(each) for each in checks)
+
+
+def _is_check(answer: object) -> bool:
+    return (
+        isinstance(answer, HealthCheck)
+        and not inspect.isclass(answer)
+        and _is_name(answer.name)
+    )
+
+
+def health_rows(answer: object) -> AsyncIterator[object]:
+    """Return what a check's `look` answers, if rows can come from it."""
+    if isinstance(answer, Coroutine):
+        cast("Coroutine[object, object, object]", answer).close()
+        raise TypeError("look answered a coroutine; it must yield its rows")
+    if not isinstance(answer, AsyncIterator):
+        kind = type(answer).__name__
+        raise TypeError(f"look answered {kind}; it must be async, and yield its rows")
+    return cast("AsyncIterator[object]", answer)
+
+
+def health_row(answer: object) -> HealthRow:
+    """Return what a check yields, if it is a row through and through."""
+    return _sound(playing(answer, _is_health_row))
+
+
+def _is_health_row(answer: object) -> TypeGuard[HealthRow]:
+    return isinstance(answer, HealthRow)

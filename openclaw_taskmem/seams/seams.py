@@ -23,6 +23,7 @@ from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
     ConditionUnclear,
     EvidenceVerifier,
+    HealthCheck,
     Judge,
     QueryAnswerer,
     RecallSource,
@@ -271,6 +272,16 @@ class Seams:
     def answerers(self) -> Sequence[QueryAnswerer]:
         """Return all that may answer a question about a task."""
         return tuple(self._all("query_answerer", parts.is_answerer))
+
+    def health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
+        """Return all checks, each with the name of the plug-in that it came from."""
+        hook = "health_checks"
+        return [
+            (plugin.name, check)
+            for plugin in self._in_order(hook)
+            for checks in self._answers(plugin, hook, parts.are_checks, {})
+            for check in checks
+        ]
 
     def ask(
         self,

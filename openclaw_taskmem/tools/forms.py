@@ -103,14 +103,22 @@ def _own_keys(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_own_keys)]
 
 
+def _canonical(session_key: str) -> str:
+    """Write a session of OpenClaw as its gateway does: in lower case."""
+    return session_key.lower() if session_key.startswith("agent:") else session_key
+
+
+SessionKey = Annotated[Id, AfterValidator(_canonical)]
+
+
 class Form(BaseModel):
     """What a tool takes; every tool takes the caller's session."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    session_key: Annotated[Id | None, Field(description="Your session, if known.")] = (
-        None
-    )
+    session_key: Annotated[
+        SessionKey | None, Field(description="Your session, if known.")
+    ] = None
 
 
 class TaskRegister(Form):

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import epoch, iso_millis
 from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.wakes import Holds
 from taskmem_hookspecs import (
     Event,
     InvalidArguments,
@@ -97,10 +98,17 @@ def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     return [_wait(shell, wait) for wait in found]
 
 
-def wakes(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes that are due or sent, newest first; with `all` every one."""
     states = None if params.get("all") else _OWED
-    return [_wake(w) for w in shell.store.list_wakes(states, None, _limit(params))]
+    found = shell.store.list_wakes(states, None, _limit(params))
+    return [{**_wake(wake), "held": _held(wake, holds)} for wake in found]
+
+
+def _held(wake: Wake, holds: Holds) -> str | None:
+    """Return why a wake that is due is not sent now; None: it is not held."""
+    held = holds(wake.session_key) if wake.state is WakeState.DUE else None
+    return None if held is None else held.why
 
 
 def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
@@ -209,6 +217,7 @@ def _wake(wake: Wake) -> View:
         "sent_at": iso_millis(wake.sent_at),
         "acknowledged_at": iso_millis(wake.acknowledged_at),
         "transport": wake.transport,
+        "note": wake.note,
         "text": wake.text,
     }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from taskmem_hookspecs import TaskStore, hookimpl
+from taskmem_hookspecs import HealthCheck, TaskStore, hookimpl
 
 _ANSWERED: Final = ("sqlite", "postgresql", "postgresql+psycopg")
 
@@ -17,3 +18,11 @@ def task_store(url: str) -> TaskStore | None:
     from taskmem_sqlmodel.store import SqlStore
 
     return SqlStore(url)
+
+
+@hookimpl(trylast=True)
+def health_checks() -> Sequence[HealthCheck]:
+    """Look whether the database is there, and sound."""
+    from taskmem_sqlmodel.health import DatabaseCheck
+
+    return [DatabaseCheck()]

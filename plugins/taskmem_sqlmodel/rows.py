@@ -308,6 +308,7 @@ class Wakes(Base, table=True):
     sent_at: datetime | None = Field(sa_type=InstantText)
     acknowledged_at: datetime | None = Field(sa_type=InstantText)
     transport: str | None = Field(sa_type=Text)
+    note: str | None = Field(sa_type=Text)
     delivery_id: str | None = Field(sa_type=Text)
     version: int
 

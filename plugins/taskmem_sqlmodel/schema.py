@@ -9,7 +9,12 @@ import sqlalchemy as sa
 
 from taskmem_hookspecs import StoreTooNew
 
-REVISIONS: Final = ("0001_tasks", "0002_waits_and_wakes", "0003_watched_waits")
+REVISIONS: Final = (
+    "0001_tasks",
+    "0002_waits_and_wakes",
+    "0003_watched_waits",
+    "0004_notes_of_wakes",
+)
 """Every schema that was ever released, the oldest first."""
 
 HEAD: Final = REVISIONS[-1]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import pytest
 
-import taskmem_openclaw
 import taskmem_sqlmodel
 from taskmem_hookspecs import (
     ResumeFacts,
@@ -21,6 +20,7 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.testing import check_plugin
+from taskmem_openclaw import hooks as taskmem_openclaw
 
 if TYPE_CHECKING:
     from nowhere import Unknown
@@ -101,7 +101,7 @@ def test_a_misspelt_hook_is_named_with_the_one_that_was_meant():
 
 def test_a_hook_like_no_other_is_told_all_names():
     (fault,) = faults(plugin(zzz=lambda: None))
-    assert "build_resume_packet, evidence_verifier, on_run_changed" in fault
+    assert "build_resume_packet, evidence_verifier, health_checks, on_run" in fault
 
 
 def test_a_hook_of_another_version_may_be_optional():

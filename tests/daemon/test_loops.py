@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +12,6 @@ import pytest
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.lanes import TriedToEnd
-from openclaw_taskmem.daemon.loops import Loops
-from openclaw_taskmem.engine.shell import Due
 from taskmem_hookspecs import (
     Change,
     StoreBusy,
@@ -23,59 +19,14 @@ from taskmem_hookspecs import (
     WakeReceipt,
     WakeRefused,
     WakeState,
-    WakeTransport,
     WakeUndelivered,
 )
 from taskmem_hookspecs.testing import FakeClock, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.daemon.looped import Gateway, running
 from tests.support.world import World
 
 THRESHOLD = 300
-
-
-class Gateway:
-    """A transport that does as it is told."""
-
-    name = "test"
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-        self.received: list[Wake] = []
-        self.fails: Callable[[Wake], Exception | None] = lambda _: None
-        self.hangs: set[str | None] = set()
-
-    async def deliver(self, wake: Wake) -> WakeReceipt:
-        if wake.session_key in self.hangs:
-            await asyncio.Event().wait()
-        error = self.fails(wake)
-        if error is not None:
-            raise error
-        self.received.append(wake)
-        return WakeReceipt(delivered_at=self._clock.now())
-
-
-async def inline(call: Callable[..., Any], *values: Any) -> Any:
-    return call(*values)
-
-
-@asynccontextmanager
-async def running(
-    world: World, transport: WakeTransport, longest: float = 60
-) -> AsyncIterator[None]:
-    """Run the loops, told of the world's commits as the daemon's are."""
-    loops: list[Loops] = []
-
-    def nudge(due: Due) -> None:
-        for one in loops:
-            one.nudge(due)
-
-    object.__setattr__(world.shell, "nudge", nudge)
-    loops.append(Loops(world.shell, transport, inline, longest=longest))
-    task = asyncio.create_task(loops[0].run())
-    await world.clock.advance(0)
-    yield
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture

@@ -53,6 +53,15 @@ def test_a_clipped_text_is_a_beginning_that_fits(text: str, size: int) -> None:
         assert text.startswith(clipped[:-1])
 
 
+@pytest.mark.parametrize("marker", ["task_stuck_resume", "task_resume", "System"])
+def test_plain_text_can_pass_for_nothing_that_is_from_here(marker: str) -> None:
+    assert (
+        texts.plain(f"[{marker}] {{}}\n[ {marker} ] x")
+        == f"({marker}] {{}} ( {marker} ] x"
+    )
+    assert texts.plain(f"[x] {marker} [{marker}s]") == f"[x] {marker} [{marker}s]"
+
+
 def test_a_steps_own_number_is_not_said_twice() -> None:
     assert texts.step_name("2. Push it") == '"Push it"'
     assert texts.step_name("Step 3: Run") == '"Run"'

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain import packet
+from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recover, sweep, tell, wakes
 from openclaw_taskmem.engine.ids import new_id
@@ -605,7 +606,9 @@ def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> 
     world.clock.tick(THRESHOLD)
     world.sweep()
 
-    first = wakes.claim(world.shell, busy={"a"}, room=1)
+    first = wakes.claim(
+        world.shell, lambda key: Hold(why="busy") if key == "a" else None, room=1
+    )
     rest = wakes.claim(world.shell)
 
     assert [d.message.session_key for d in first] == ["b"]

@@ -221,10 +221,13 @@ class Engine(RuleBasedStateMachine):
 
     @rule(delivery=consumes(claimed), fate=st.sampled_from([None, "before", "after"]))
     def take(self, delivery: Delivery, fate: str | None) -> None:
+        self.took(delivery, "test", fate)
+
+    def took(self, delivery: Delivery, transport: str, fate: str | None) -> None:
         now = self.clock.now()
         self.store.fate = fate
         try:
-            wakes.delivered(self.world.shell, delivery, "test")
+            wakes.delivered(self.world.shell, delivery, transport)
         except Crash:
             self.restart()
         self.store.fate = None

@@ -43,7 +43,7 @@ def row(seams, name):
 def test_the_built_ins_are_found_by_their_entry_points():
     seams = Seams()
     assert {"openclaw", "sqlmodel"} <= {plugin.name for plugin in seams.plugins}
-    assert row(seams, "sqlmodel").hooks == ("task_store",)
+    assert row(seams, "sqlmodel").hooks == ("health_checks", "task_store")
     assert row(seams, "sqlmodel").distribution.startswith("openclaw-taskmem ")
 
 

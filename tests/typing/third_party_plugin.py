@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator, Sequence
 from datetime import UTC, datetime
 
 from taskmem_hookspecs import (
+    Checkup,
+    HealthCheck,
+    HealthRow,
+    HealthState,
     QueryFacts,
     ResumeFacts,
     ResumePacket,
@@ -46,6 +50,21 @@ def build_resume_packet(
 ) -> Generator[None, ResumePacket, ResumePacket]:
     packet = yield
     return packet.model_copy(update={"extra": {"branch": facts.task.metadata["b"]}})
+
+
+class Server:
+    name = "ntfy"
+    costs = False
+
+    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+        waits = await checkup.ask("waits", {"all": True})
+        state = HealthState.OK if checkup.status else HealthState.WARN
+        yield HealthRow(id="ntfy.waits", state=state, detail=f"There are {waits}.")
+
+
+@hookimpl
+def health_checks() -> Sequence[HealthCheck]:
+    return [Server()]
 
 
 class Oracle:

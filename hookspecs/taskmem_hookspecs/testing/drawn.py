@@ -154,6 +154,7 @@ def wakes(wake_id: str, task_id: str, wait_id: str) -> st.SearchStrategy[Wake]:
         sent_at=st.none() | instants,
         acknowledged_at=st.none() | instants,
         transport=st.none() | texts,
+        note=st.none() | texts,
         delivery_id=st.none() | texts,
     )
 

@@ -142,6 +142,34 @@ def test_waits_and_wakes_of_an_older_database_go_on(second):
     store.close()
 
 
+@pytest.fixture
+def third(path):
+    """A database of the third schema: a wait with its place, wakes on their way."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / "0003.sql").read_text())
+    return path
+
+
+def test_what_was_said_of_the_wakes_of_an_older_database_is_not_known(third):
+    store = opened(third)
+    wakes = {wake.wake_id: wake for wake in store.list_wakes(None, None, 9)}
+    assert {id_: (wake.state, wake.note) for id_, wake in wakes.items()} == {
+        "wake_a": ("unanswered", None),
+        "wake_b": ("sent", None),
+        "wake_c": ("due", None),
+    }
+    assert (wakes["wake_b"].delivery_id, wakes["wake_b"].version) == ("delivery_b", 4)
+    assert wakes["wake_b"].transport == "openclaw-cli"
+    watching = store.read_wait("wait_a")
+    assert (watching.start, watching.home) == ("412", "home_1")
+    (due,) = store.due_wakes(wakes["wake_c"].due_at, 9)
+    store.commit(Change(wakes=(due.model_copy(update={"note": "by another way"}),)))
+    store.close()
+    store = opened(third)
+    assert [wake.note for wake in store.read_wakes(["wake_c"])] == ["by another way"]
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task
@@ -189,7 +217,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
         assert schema_of(path) == sql_snapshot(name=revision)
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_older_database_has_the_schema_it_was_released_with(tmp_path, number):
     made, kept = tmp_path / "made.db", tmp_path / "kept.db"
     migrate(made, schema.REVISIONS[number])

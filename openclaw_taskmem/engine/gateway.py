@@ -1,0 +1,156 @@
+"""What a gateway's reports change, and what it is told about a session's task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import gateway, outbox, packet, texts
+from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    StuckVerdict,
+    TaskStatus,
+    Wake,
+    WakeState,
+)
+
+BOOT: Final = "gateway_boot"
+MOST: Final = 10_000
+RECENT: Final = 200
+"""Open tasks among which a session's own is looked for."""
+SAID_BYTES: Final = 300
+"""What is kept of the reason why a turn failed."""
+_OWED: Final = (WakeState.DUE, WakeState.SENT)
+
+
+def started(shell: Shell, presence: Presence) -> None:
+    """Owe again what an earlier start of a gateway took, and no turn did.
+
+    What rests because the gateway was away goes out as soon as it may. A gateway that
+    is known already has only found its daemon again.
+    """
+    if shell.store.read_bookmark(BOOT) == presence.boot:
+        return
+    due = presence.started_at + gateway.SETTLES
+    owed = shell.store.list_wakes(_OWED, None, MOST)
+    sent = [
+        wake
+        for wake in owed
+        if wake.state is WakeState.SENT and wake.transport == presence.transport
+    ]
+    why = "the gateway was restarted before a turn took it"
+    _each(
+        shell,
+        sent,
+        lambda wakes, now: outbox.lost(wakes, why, now, shell.outbox, due_at=due),
+    )
+    resting = [wake for wake in owed if wake.last_error is not None]
+    _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
+    shell.commit(Change(bookmarks=(Bookmark(name=BOOT, value=presence.boot),)))
+
+
+def turn_ended(
+    shell: Shell, session_key: str, deliveries: Collection[str], error: str | None
+) -> None:
+    """Write what a turn's end says of the wakes that it took, and let others go.
+
+    `error`: why no model answered; None: one did.
+    """
+    owed = shell.store.list_wakes(_OWED, None, MOST)
+    carried = [wake for wake in owed if wake.delivery_id in deliveries]
+    if error is not None:
+        said = texts.clip(texts.plain(error), SAID_BYTES)
+        why = f"the turn that took it failed: {said}"
+        _each(shell, carried, lambda w, now: outbox.lost(w, why, now, shell.outbox))
+        return
+    _each(shell, carried, outbox.taken)
+    waiting = [
+        wake
+        for wake in owed
+        if wake.session_key == session_key
+        and wake.state is WakeState.DUE
+        and wake.delivery_id not in deliveries
+        and wake.last_error is not None
+    ]
+    _each(shell, waiting, _not_after)
+
+
+def reminder(
+    shell: Shell,
+    session_key: str,
+    *,
+    task_id: str | None = None,
+    since: datetime | None = None,
+    plain: bool = False,
+) -> tuple[str, str] | None:
+    """Return the id and the packet of a session's open task; None: there is no news.
+
+    Args:
+        shell: What is outside.
+        session_key: The session that is asked for.
+        task_id: The task that was named; None: the session's latest.
+        since: When its agent may have forgotten it; None: it asks for it.
+        plain: Leave the plug-ins out, for one who cannot wait for them.
+
+    Raises:
+        TaskNotFound: No task has that id.
+    """
+    if task_id is None:
+        tasks = shell.store.list_tasks(TaskStatus.ACTIVE, RECENT)
+        task = gateway.open_task(tasks, session_key, since)
+        if task is None:
+            return None
+        task_id = task.task_id
+    facts = shell.store.read_task(task_id)
+    idle = shell.clock.now() - facts.task.updated_at
+    verdict = StuckVerdict(
+        idle_seconds=max(idle.total_seconds(), 0.0),
+        reason="This is your open task; your context may have lost it.",
+    )
+    text, _ = packets.written(
+        shell,
+        facts,
+        verdict,
+        f"reminder_{task_id}",
+        plain=plain,
+        marker=packet.REMINDER,
+    )
+    return task_id, text
+
+
+def _not_after(current: Sequence[Wake], instant: datetime) -> Change:
+    """Return what lets wakes that rest go out at an instant, if not earlier."""
+    return Change(
+        wakes=tuple(
+            wake.model_copy(update={"due_at": instant})
+            for wake in current
+            if wake.state is WakeState.DUE
+            and wake.due_at is not None
+            and wake.due_at > instant
+        )
+    )
+
+
+def _each(
+    shell: Shell,
+    wakes: Sequence[Wake],
+    decide: Callable[[Sequence[Wake], datetime], Change],
+) -> None:
+    """Read wakes again, decide, and commit: those of one subject together."""
+    subjects: dict[str, list[str]] = {}
+    for wake in wakes:
+        subject = wake.task_id or wake.wait_id or ""
+        subjects.setdefault(subject, []).append(wake.wake_id)
+    for subject, ids in subjects.items():
+
+        def once(ids: Sequence[str]) -> None:
+            current = shell.store.read_wakes(ids)
+            shell.commit(decide(current, shell.clock.now()))
+
+        shell.decide(subject, partial(once, ids))

@@ -1,0 +1,52 @@
+"""Building a resume packet: by the plug-ins, else by the core, else the least of it."""
+
+from __future__ import annotations
+
+import logging
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import packet, scrub, thread
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import ResumeFacts, ResumePacket, StuckVerdict, TaskFacts
+
+log = logging.getLogger(__name__)
+
+
+def written(
+    shell: Shell,
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    wake_id: str,
+    *,
+    plain: bool,
+    marker: str = packet.MARKER,
+) -> tuple[str, JsonValue]:
+    """Return a packet's text and what is in it; None: the minimal text.
+
+    `plain` leaves the plug-ins out. Whatever goes wrong here, there is a text.
+    Source: requirement C5.
+    """
+    try:
+        known = ResumeFacts(
+            task=facts.task,
+            waits=facts.waits,
+            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
+            verdict=verdict,
+            wake_id=wake_id,
+            now=shell.clock.now(),
+        )
+        built = (packet.build if plain else shell.seams.build_resume_packet)(known)
+        fitted = _fitted(built)
+        if not packet.fits(fitted):
+            log.warning("a plug-in's packet is too large; the core's goes out")
+            fitted = _fitted(packet.build(known))
+        return packet.encode(fitted, marker), fitted.model_dump(mode="json")
+    except Exception:
+        log.exception("no packet for %s; the minimal text goes out", facts.task.task_id)
+        return packet.minimal(facts.task, verdict, wake_id, marker), None
+
+
+def _fitted(built: ResumePacket) -> ResumePacket:
+    clean = scrub.scrub_json(built.model_dump(mode="json"))
+    return packet.fit(ResumePacket.model_validate(clean))

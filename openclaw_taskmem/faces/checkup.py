@@ -1,0 +1,264 @@
+"""The rows of the core: the home, the settings, the daemon, and what is owed.
+
+Pure but for what each one looks at; `doctor` puts them in order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.config import PREFIX, Settings, load
+from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
+from openclaw_taskmem.home import Home
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs.errors import SettingsInvalid
+
+Document = Mapping[str, Any]
+
+FRESH: Final = timedelta(minutes=1)
+"""How long a wake may be owed before it counts as not arriving."""
+RECENT: Final = timedelta(days=1)
+AHEAD: Final = timedelta(seconds=5)
+"""How far ahead of the clock an event may be: daemons on other machines write too."""
+BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""No clock that is right shows an earlier time than this."""
+_LIKE: Final = 0.85
+_ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
+_RESTART: Final = "Run: taskmem daemon stop (the next command starts it again)."
+
+
+def ok(name: str, detail: str) -> HealthRow:
+    """Return a row of something that is as it should be."""
+    return HealthRow(id=name, state=HealthState.OK, detail=detail)
+
+
+def warn(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of something that works, and is odd."""
+    return HealthRow(id=name, state=HealthState.WARN, detail=detail, cure=cure)
+
+
+def fail(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of something that does not work."""
+    return HealthRow(id=name, state=HealthState.FAIL, detail=detail, cure=cure)
+
+
+# --- the home and the settings ------------------------------------------------
+
+
+def home_row(home: Home) -> HealthRow:
+    """Look at the state folder, as it is before anything else is done."""
+    folder = home.folder
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return ok("home", f"There is no {folder} yet; the daemon makes it.")
+    except OSError as error:
+        return fail("home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER)
+    usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    fault = _fault(found, usable=usable)
+    if fault is None:
+        return ok("home", f"{folder} is yours alone.")
+    what, can_be_closed = fault
+    cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER
+    return fail("home", f"{folder} {what}.", cure)
+
+
+def _fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | None:
+    """Return what is wrong with a state folder, and whether its mode cures it."""
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder", False
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}", False
+    if mode & 0o077:
+        return f"is open to other users (its mode is {mode:04o})", mode < stat.S_ISVTX
+    return None if usable else ("cannot be written", True)
+
+
+def settings_row(
+    home: Home, environ: MutableMapping[str, str]
+) -> tuple[Settings, HealthRow]:
+    """Read the settings into `environ`; where they cannot be, the defaults count."""
+    odd = list(misspelt(environ))
+    try:
+        settings = load(environ)
+    except SettingsInvalid as error:
+        cure = f"Mend it in {home.config} or in the environment, then run this again."
+        return Settings(home=home), fail("settings", str(error), cure)
+    odd += settings.warnings
+    if odd:
+        return settings, warn("settings", " ".join(odd), "Correct or remove them.")
+    where = home.config if home.config.exists() else "the environment"
+    return settings, ok("settings", f"Every setting in {where} is understood.")
+
+
+def misspelt(environ: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable that is nearly a setting.
+
+    Others may be a plug-in's own.
+    """
+    known = {f"{PREFIX}{field.name.upper()}" for field in fields(Settings)}
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
+            if near:
+                yield f"There is no setting {name}; {near[0]} is meant, perhaps."
+
+
+# --- the daemon ---------------------------------------------------------------
+
+
+def reached(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
+    """Connect to the daemon, which is started when none runs."""
+    try:
+        return _reached(home, environ)
+    except LinkError as error:
+        cure = "Put that right, then run this again."
+        return None, fail("daemon", str(error), cure)
+    except OSError as error:
+        cure = "See whose file that is, or set TASKMEM_HOME."
+        why = f"{error.strerror}: {error.filename}"
+        return None, fail("daemon", f"It cannot be looked for ({why}).", cure)
+
+
+def _reached(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
+    started = False
+    try:
+        link = connect(home)
+    except LinkError as error:
+        if error.name != "daemon_unavailable":
+            raise
+        pid = holder(home.lock)
+        if pid is not None:
+            return None, fail(
+                "daemon",
+                f"Process {pid} holds {home.folder} and does not answer: {error}",
+                f"Look at {home.log}, then run: taskmem daemon stop, or kill -9 {pid}.",
+            )
+        link, started = reach(home, environ), True
+    if link.version != __version__:
+        return link, fail(
+            "daemon",
+            f"Process {link.pid} is version {link.version}, and this is {__version__}.",
+            _RESTART,
+        )
+    how = "was started just now, as" if started else "runs as"
+    return link, ok("daemon", f"Version {link.version} {how} process {link.pid}.")
+
+
+def transport_row(seams: Seams, settings: Settings) -> tuple[str | None, HealthRow]:
+    """Look for what carries wakes; also return its name."""
+    try:
+        found = seams.transport(settings.wake_transport)
+    except TaskmemError as error:
+        cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon stop."
+        return None, fail("transport", str(error), cure)
+    how = "" if found.name == settings.wake_transport else f" as {found.name}"
+    wanted = settings.wake_transport
+    return found.name, ok("transport", f"Wakes go out by {wanted}{how}.")
+
+
+def plugin_rows(plugins: Sequence[Document]) -> Iterator[HealthRow]:
+    """Look at the plug-ins, as the daemon or this process has found them."""
+    ailing = 0
+    for plugin in plugins:
+        name, error = str(plugin["name"]), plugin["last_error"]
+        row = f"plugin.{name}"
+        if plugin["state"] == "failed":
+            ailing += 1
+            cure = f"Reinstall it, or leave it out: TASKMEM_DISABLED_PLUGINS={name}."
+            yield fail(row, f"It could not be loaded; {error}.", cure)
+        elif plugin["state"] == "muted":
+            ailing += 1
+            yield warn(row, f"It failed too often, and is not told; {error}.", _RESTART)
+        elif error:
+            ailing += 1
+            cure = f"Tell its author; {_RESTART[0].lower()}{_RESTART[1:]}"
+            yield warn(row, f"It has failed; {error}.", cure)
+    names = [str(each["name"]) for each in plugins if each["state"] == "on"]
+    off = [str(each["name"]) for each in plugins if each["state"] == "off"]
+    left_out = f"; left out: {', '.join(off)}" if off else ""
+    if not names:
+        cure = "Reinstall openclaw-taskmem."
+        yield fail("plugins", f"None is on{left_out}.", cure)
+    elif not ailing:
+        yield ok("plugins", f"On: {', '.join(names)}{left_out}.")
+
+
+# --- what is owed, and the clock ----------------------------------------------
+
+
+def wake_rows(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
+    """Look at the wakes that are owed, and at those that nobody answered."""
+    due = sorted(
+        (wake for wake in wakes if wake["state"] == "due"),
+        key=lambda wake: _instant(wake["created_at"]),
+    )
+    yield _owed(due, now) if due else ok("wakes.owed", "No wake is owed.")
+    unanswered = [
+        wake
+        for wake in wakes
+        if wake["state"] == "unanswered"
+        and now - _instant(wake["sent_at"] or wake["created_at"]) <= RECENT
+    ]
+    name = "wakes.unanswered"
+    if not unanswered:
+        yield ok(name, "No wake of the last day is without an answer.")
+        return
+    first = unanswered[0]
+    about = first["task_id"] or first["wait_id"]
+    yield warn(
+        name,
+        f"On {_wakes(len(unanswered))} of the last day nobody acted; the newest is "
+        f"{first['wake_id']}, for {about}.",
+        f"See what became of it: taskmem show {about}",
+    )
+
+
+def _owed(due: Sequence[Document], now: datetime) -> HealthRow:
+    oldest = due[0]
+    since = _instant(oldest["created_at"])
+    what = f"{_wakes(len(due))} owed, the oldest since {oldest['created_at']}"
+    error = next((wake["last_error"] for wake in due if wake["last_error"]), None)
+    held = next((wake["held"] for wake in due if wake.get("held")), None)
+    if error is None:
+        return ok("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
+    state = HealthState.WARN if now - since < FRESH else HealthState.FAIL
+    return HealthRow(
+        id="wakes.owed",
+        state=state,
+        detail=f"{what}: {error}",
+        cure="Mend what fails; they go out by themselves. See: taskmem wakes",
+    )
+
+
+def _wakes(number: int) -> str:
+    return "1 wake is" if number == 1 else f"{number} wakes are"
+
+
+def clock_row(newest: str | None, now: datetime) -> HealthRow:
+    """Compare the clock with the newest event's time, and with this version's."""
+    cure = "Have the system set its clock by the network: timedatectl set-ntp true"
+    if now < BUILT:
+        return fail("clock", f"It shows {now:%Y-%m-%d}, which is long past.", cure)
+    if newest is not None and _instant(newest) - now > AHEAD:
+        return warn(
+            "clock",
+            f"The newest event is of {newest}, and the clock shows "
+            f"{now:%Y-%m-%dT%H:%M:%SZ}: it was set back.",
+            cure,
+        )
+    return ok("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

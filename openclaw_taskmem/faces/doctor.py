@@ -1,0 +1,195 @@
+"""`taskmem doctor`: every link from the daemon to the agent, a row each, as they come.
+
+What the core knows comes first; the rest is for the plug-ins to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.faces import checkup
+from openclaw_taskmem.faces.link import Link, LinkError, connect
+from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.seams import looking
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs.errors import DaemonUnavailable
+
+ASK_SECONDS: Final = 10.0
+"""How long the daemon may take for one answer."""
+
+
+def run(
+    environ: MutableMapping[str, str],
+    say: Callable[[str], None],
+    *,
+    as_json: bool,
+    proof: bool,
+) -> int:
+    """Say every row, and return the exit status: 1 when one fails."""
+    # What is wrong with a plug-in is a row; it need not be on stderr, too.
+    logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
+    found: list[HealthRow] = []
+    with closing(examine(environ, SystemClock(), proof=proof)) as rows:
+        for row in rows:
+            found.append(row)
+            if not as_json:
+                say(text(row))
+    say(document(found) if as_json else summary(found))
+    return 0 if healthy(found) else 1
+
+
+def healthy(rows: Sequence[HealthRow]) -> bool:
+    """Whether no row fails."""
+    return all(row.state is not HealthState.FAIL for row in rows)
+
+
+def text(row: HealthRow) -> str:
+    """Return a row as a line that cannot steer a terminal, its cure beneath."""
+    line = f"{row.state:<4}  {row.id}: {_plain(row.detail)}"
+    return line if row.cure is None else f"{line}\n      {_plain(row.cure)}"
+
+
+def summary(rows: Sequence[HealthRow]) -> str:
+    """Return the last line for people."""
+    counts = {state: sum(row.state is state for row in rows) for state in HealthState}
+    failing, odd = counts[HealthState.FAIL], counts[HealthState.WARN]
+    if not failing and not odd:
+        return "All is well."
+    parts = [f"{failing} failed"] if failing else []
+    parts += [f"{odd} to be warned of"] if odd else []
+    return f"Of {len(rows)} links, {', '.join(parts)}."
+
+
+def document(rows: Sequence[HealthRow]) -> str:
+    """Return all rows as one JSON document. Source: rulings, "doctor --json"."""
+    listed = [
+        {
+            "id": row.id,
+            "state": row.state,
+            "detail": scrub(row.detail),
+            "cure": None if row.cure is None else scrub(row.cure),
+        }
+        for row in rows
+    ]
+    whole = {"ok": healthy(rows), "rows": listed}
+    return json.dumps(whole, ensure_ascii=False, indent=2)
+
+
+def _plain(sentence: str) -> str:
+    safe = "".join(c if c.isprintable() else " " for c in scrub(sentence))
+    return " ".join(safe.split())
+
+
+# --- looking ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Checkup:
+    """Plays `Checkup`."""
+
+    home: Home
+    status: Mapping[str, JsonValue] | None
+    transport: str | None
+    database: str
+
+    async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
+        return await asyncio.to_thread(self._ask, method, params)
+
+    def _ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
+        try:
+            with connect(self.home) as link:
+                return cast("JsonValue", link.call(method, params, ASK_SECONDS))
+        except LinkError as error:
+            away = error.name == "daemon_unavailable"
+            kind = DaemonUnavailable if away else TaskmemError
+            raise kind(str(error)) from error
+
+
+def examine(
+    environ: MutableMapping[str, str], clock: Clock, *, proof: bool
+) -> Generator[HealthRow]:
+    """Yield every row; the settings are put into `environ`, where plug-ins read them.
+
+    Closing the iterator lets the check that runs tidy up.
+    """
+    before = dict(environ)
+    home = find_home(environ)
+    yield checkup.home_row(home)
+    settings, row = checkup.settings_row(home, environ)
+    yield row
+    link, row = checkup.reached(home, before)
+    yield row
+    seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    transport, row = checkup.transport_row(seams, settings)
+    yield row
+    status: Mapping[str, JsonValue] | None = None
+    if link is None:
+        yield from checkup.plugin_rows(
+            [
+                {"name": p.name, "state": p.state, "last_error": p.last_error}
+                for p in seams.plugins
+            ]
+        )
+    else:
+        with link:
+            answers = _Answers(link)
+            status = answers.ask("status")
+            yield from _told(answers, clock)
+        yield from answers.failures
+    found = _Checkup(home, status, transport, settings.database)
+    for plugin, check in seams.health_checks():
+        if proof or not check.costs:
+            with closing(looking.rows(plugin, check, found)) as rows:
+                yield from rows
+
+
+def _told(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
+    """Yield the rows of what the daemon tells."""
+    plugins = answers.ask("plugins")
+    if plugins is not None:
+        yield from checkup.plugin_rows(plugins)
+    wakes = answers.ask("wakes", all=True)
+    if wakes is not None:
+        yield from checkup.wake_rows(wakes, clock.now())
+    events = answers.ask("events", limit=1)
+    if events is not None:
+        newest = events[-1]["at"] if events else None
+        yield checkup.clock_row(newest, clock.now())
+
+
+class _Answers:
+    """What the daemon answers, and a row for the first time that it does not."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.failures: list[HealthRow] = []
+
+    def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """Return an answer; None: there is none."""
+        if self.failures:
+            return None
+        try:
+            return self._link.call(method, params, ASK_SECONDS)
+        except LinkError as error:
+            cure = "Look into the daemon's log, then run: taskmem daemon stop"
+            row = checkup.fail("daemon.answers", f"{method}: {error}", cure)
+            self.failures.append(row)
+            return None

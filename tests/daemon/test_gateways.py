@@ -1,0 +1,292 @@
+"""The gateways that are connected: what they report, and whom they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.domain.gateway import SETTLES
+from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine.gateway import BOOT
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    InvalidArguments,
+    StoreBusy,
+    WakeState,
+)
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.daemon.looped import inline
+from tests.support.world import World
+
+MAIN, OTHER = "agent:main:main", "agent:main:other"
+OLD = SETTLES.total_seconds() * 1000
+FIRST, SECOND = object(), object()
+
+
+class Freed:
+    """Counts how often it was told that a hold may be over, and how things stood."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.then: Callable[[], object] = lambda: None
+        self.seen: list[object] = []
+
+    def __call__(self) -> None:
+        self.times += 1
+        self.seen.append(self.then())
+
+
+@pytest.fixture
+def freed() -> Freed:
+    return Freed()
+
+
+@pytest.fixture
+def gateways(world: World, freed: Freed) -> Gateways:
+    return Gateways(world.shell, inline, freed)
+
+
+def hello(*running: str, age: float = OLD, boot: str = "boot_1") -> dict[str, Any]:
+    return {
+        "kind": "gateway",
+        "boot": boot,
+        "age": age,
+        "transport": "openclaw-plugin",
+        "version": "1.2.3",
+        "main": MAIN,
+        "running": [*running],
+    }
+
+
+def begins(session: str, *running: str) -> dict[str, Any]:
+    return {"kind": "turn_started", "session_key": session, "running": [*running]}
+
+
+def ends(session: str, *running: str, **more: Any) -> dict[str, Any]:
+    told = {"kind": "turn_ended", "session_key": session, "running": [*running]}
+    return {**told, **more}
+
+
+async def report(gateways: Gateways, *events: Any, visit: object = FIRST) -> None:
+    assert await gateways.report(visit, {"events": [*events]}) == {}
+
+
+def held(gateways: Gateways, session: str | None) -> bool:
+    return gateways.holds()(session) is not None
+
+
+async def test_a_gateway_that_has_said_hello_is_known(gateways: Gateways) -> None:
+    assert gateways.view() == []
+
+    await report(gateways, hello(OTHER, MAIN, age=60_000))
+
+    assert gateways.view() == [
+        {
+            "boot": "boot_1",
+            "transport": "openclaw-plugin",
+            "version": "1.2.3",
+            "started_at": "2026-02-16T05:59:00.000Z",
+            "main_session": MAIN,
+            "running": [MAIN, OTHER],
+        }
+    ]
+
+
+async def test_a_gateway_is_as_old_as_it_says_whatever_its_clock_says(
+    gateways: Gateways, world: World
+) -> None:
+    await report(gateways, hello(age=4_000))
+
+    found = gateways.holds()(OTHER)
+    assert found is not None
+    assert found.until == DAWN + SETTLES - timedelta(seconds=4)
+    world.clock.tick(8)
+    assert not held(gateways, OTHER)
+
+
+@pytest.mark.parametrize("age", [1e9, 1e300])
+async def test_an_age_beyond_every_calendar_is_no_trouble(
+    gateways: Gateways, age: float
+) -> None:
+    await report(gateways, hello(age=age))
+
+    assert not held(gateways, OTHER)
+
+
+async def test_a_session_is_held_from_its_turns_begin_to_its_end(
+    gateways: Gateways, freed: Freed
+) -> None:
+    await report(gateways, hello())
+    assert (held(gateways, MAIN), held(gateways, None)) == (False, False)
+    before = freed.times
+
+    await report(gateways, begins(MAIN, MAIN), begins(OTHER, MAIN, OTHER))
+    assert (held(gateways, MAIN), held(gateways, OTHER)) == (True, True)
+    assert held(gateways, None)
+    assert freed.times == before
+
+    await report(gateways, ends(MAIN, OTHER))
+    assert (held(gateways, MAIN), held(gateways, OTHER)) == (False, True)
+    assert freed.times == before + 1
+
+
+async def test_what_is_held_is_told_as_it_was_when_it_was_asked(
+    gateways: Gateways,
+) -> None:
+    """Threads ask while the event loop takes reports."""
+    await report(gateways, hello(MAIN))
+    holds = gateways.holds()
+    await report(gateways, ends(MAIN))
+
+    assert holds(MAIN) is not None
+    assert not held(gateways, MAIN)
+
+
+@pytest.mark.parametrize("how", ["hangs up", "stops"])
+async def test_a_gateway_that_leaves_holds_nobody_any_more(
+    gateways: Gateways, freed: Freed, how: str
+) -> None:
+    await report(gateways, hello(MAIN))
+    await report(gateways, hello(OTHER, boot="boot_2"), visit=SECOND)
+    before = freed.times
+
+    if how == "stops":
+        await report(gateways, {"kind": "gateway_stopped", "boot": "boot_1"})
+    else:
+        gateways.left(FIRST)
+
+    assert (held(gateways, MAIN), held(gateways, OTHER)) == (False, True)
+    assert [view["boot"] for view in gateways.view()] == ["boot_2"]  # type: ignore[index, call-overload]
+    assert freed.times == before + 1
+
+
+async def test_who_was_never_there_frees_nobody_by_leaving(
+    gateways: Gateways, freed: Freed
+) -> None:
+    gateways.left(FIRST)
+
+    assert freed.times == 0
+
+
+async def test_of_a_gateway_that_has_not_said_hello_nothing_is_kept(
+    gateways: Gateways,
+) -> None:
+    await report(gateways, begins(MAIN, MAIN), ends(MAIN, MAIN))
+
+    assert gateways.view() == []
+    assert not held(gateways, MAIN)
+
+
+@pytest.mark.parametrize("nonsense", [7, {"kind": "turn_started"}])
+async def test_of_a_report_that_is_no_report_nothing_counts(
+    gateways: Gateways, nonsense: object
+) -> None:
+    with pytest.raises(InvalidArguments):
+        await report(gateways, hello(), nonsense)
+
+    assert gateways.view() == []
+
+
+# --- what changes in the store ------------------------------------------------
+
+
+@pytest.fixture
+def delivery(world: World) -> str:
+    """The delivery of a stuck wake that the first start of the plug-in took."""
+    world.shell.commit(Change(bookmarks=(Bookmark(name=BOOT, value="boot_1"),)))
+    world.register(session_key=MAIN)
+    world.clock.tick(300)
+    world.sweep()
+    (found,) = world.claim()
+    wakes.delivered(world.shell, found, "openclaw-plugin")
+    return found.delivery_id
+
+
+def state(world: World) -> WakeState:
+    (wake,) = world.wakes()
+    return wake.state
+
+
+async def test_a_turns_end_is_written_down_before_its_session_is_free(
+    gateways: Gateways, world: World, delivery: str, freed: Freed
+) -> None:
+    await report(gateways, hello(MAIN))
+    freed.then = lambda: (state(world), held(gateways, MAIN))
+
+    await report(gateways, ends(MAIN, deliveries=[delivery]))
+
+    assert freed.seen[-1] == ("acknowledged", False)
+
+
+async def test_a_turn_that_failed_acknowledges_nothing(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    await report(gateways, hello(MAIN))
+    await report(gateways, ends(MAIN, deliveries=[delivery], error="503"))
+
+    assert state(world) is WakeState.DUE
+
+
+async def test_a_model_that_answers_acknowledges_what_its_turn_took_and_works_on(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    await report(gateways, hello(MAIN))
+    told = {"kind": "answered", "session_key": MAIN, "deliveries": [delivery]}
+
+    await report(gateways, told)
+    assert state(world) is WakeState.ACKNOWLEDGED
+    assert held(gateways, MAIN)
+
+    await report(gateways, ends(MAIN, error="503"))
+    assert state(world) is WakeState.ACKNOWLEDGED
+    assert not held(gateways, MAIN)
+
+
+async def test_a_turn_that_took_nothing_acknowledges_nothing(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    await report(gateways, hello(MAIN))
+    await report(gateways, ends(MAIN))
+
+    assert state(world) is WakeState.SENT
+
+
+async def test_a_report_that_comes_late_counts_all_the_same(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    """The plug-in keeps what it could not tell a daemon that was away."""
+    await report(gateways, ends(MAIN, deliveries=[delivery]))
+
+    assert state(world) is WakeState.ACKNOWLEDGED
+
+
+async def test_a_new_start_of_a_gateway_owes_again_what_no_turn_took(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    await report(gateways, hello())
+    assert state(world) is WakeState.SENT
+
+    await report(gateways, hello(boot="boot_2"))
+    assert state(world) is WakeState.DUE
+    assert "wake_lost" in [e.kind for e in world.store.last_events(None, 9)]
+
+
+async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
+    gateways: Gateways, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_: str) -> None:
+        raise StoreBusy("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "read_bookmark", busy)
+        with pytest.raises(StoreBusy):
+            await report(gateways, hello(MAIN))
+    assert held(gateways, MAIN)
+
+    gateways.left(FIRST)
+    assert not held(gateways, MAIN)

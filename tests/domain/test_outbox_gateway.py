@@ -1,0 +1,240 @@
+"""What a gateway's word does to the wakes that it was given."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from taskmem_hookspecs import Change, Wake, WakeCause, WakeState
+from taskmem_hookspecs.testing import a_task, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY = OutboxPolicy()
+NOW = DAWN + timedelta(minutes=10)
+WHY = "the turn that took it failed: overloaded"
+ENDED = [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
+
+
+def sent(number: int = 1, **changes: object) -> Wake:
+    """A stuck wake that a transport took."""
+    fields = {
+        "wake_id": f"wake_{number}",
+        "state": WakeState.SENT,
+        "task_id": "task_1",
+        "created_at": DAWN + timedelta(minutes=number),
+        "due_at": None,
+        "sent_at": DAWN + timedelta(minutes=number),
+        "attempts": 1,
+        "sends": 1,
+        "transport": "openclaw-plugin",
+        "delivery_id": f"delivery_{number}",
+        "version": 2,
+    }
+    return a_wake(**(fields | changes))
+
+
+def of_wait(number: int = 1, **changes: object) -> Wake:
+    """A wait's wake that a transport took, and that is sent again one day."""
+    again = {"cause": WakeCause.WAIT, "due_at": NOW + timedelta(minutes=5)}
+    return sent(number, wait_id=f"wait_{number}", **(again | changes))
+
+
+def lost(*wakes: Wake, due_at: datetime | None = None) -> Change:
+    return outbox.lost(wakes, WHY, NOW, POLICY, due_at=due_at)
+
+
+def kinds(change: Change) -> list[str]:
+    return [event.kind for event in change.events]
+
+
+def delivered(wake: Wake, **given: Any) -> Wake:
+    """Let a wake that is due go out, and return it."""
+    due = wake.model_copy(update={"state": WakeState.DUE, "due_at": NOW})
+    tasks = {"task_1": a_task()}
+    claimed = outbox.claim([due], tasks, (), delivery_id="d", now=NOW, policy=POLICY)
+    assert claimed.delivery is not None
+    change = outbox.delivered(
+        claimed.delivery,
+        claimed.delivery.wakes,
+        tasks,
+        transport="t",
+        now=NOW,
+        policy=POLICY,
+        **given,
+    )
+    return change.wakes[0]
+
+
+# --- a turn took it -----------------------------------------------------------
+
+
+def test_what_a_turn_took_is_acknowledged_at_that_instant() -> None:
+    change = outbox.taken([sent(), of_wait(2)], NOW)
+
+    assert [wake.state for wake in change.wakes] == ["acknowledged"] * 2
+    assert {(wake.acknowledged_at, wake.due_at) for wake in change.wakes} == {
+        (NOW, None)
+    }
+    assert kinds(change) == ["wake_acknowledged"] * 2
+
+
+def test_a_turn_that_is_quicker_than_the_receipt_acknowledges_by_it() -> None:
+    claimed = outbox.claim(
+        [sent(state=WakeState.DUE, due_at=NOW, sends=0, created_at=NOW)],
+        {"task_1": a_task()},
+        (),
+        delivery_id="delivery_7",
+        now=NOW,
+        policy=POLICY,
+    )
+    assert claimed.delivery is not None
+    (early,) = outbox.taken(claimed.delivery.wakes, NOW).wakes
+    assert early.state is WakeState.SUPERSEDED
+    assert early.due_at is None
+
+    (closed,) = outbox.delivered(
+        claimed.delivery,
+        [early],
+        {"task_1": a_task()},
+        transport="openclaw-plugin",
+        now=NOW + timedelta(seconds=1),
+        policy=POLICY,
+    ).wakes
+
+    assert closed.state is WakeState.ACKNOWLEDGED
+    assert closed.acknowledged_at == NOW
+
+
+@pytest.mark.parametrize("state", ENDED)
+def test_what_has_ended_is_neither_taken_nor_lost(state: WakeState) -> None:
+    ended = sent(state=state)
+
+    assert outbox.taken([ended], NOW).empty
+    assert lost(ended).empty
+
+
+# --- no model saw it ----------------------------------------------------------
+
+
+def test_what_reached_no_model_is_owed_again_with_the_reason() -> None:
+    change = lost(sent(), of_wait(2))
+
+    assert [wake.state for wake in change.wakes] == ["due", "due"]
+    assert {wake.last_error for wake in change.wakes} == {WHY}
+    assert kinds(change) == ["wake_lost", "wake_lost"]
+    assert change.events[0].data["error"] == WHY
+    assert change.events[0].task_id == "task_1"
+
+
+def test_what_is_lost_rests_longer_after_each_try() -> None:
+    rests = [
+        lost(sent(attempts=attempts)).wakes[0].due_at for attempts in (1, 2, 3, 7, 99)
+    ]
+
+    seconds = [(rest - NOW).total_seconds() for rest in rests if rest]
+    assert seconds == [5, 10, 20, 300, 300]
+
+
+def test_what_is_lost_goes_out_when_it_is_said_where_it_is_said() -> None:
+    due = NOW + timedelta(seconds=12)
+
+    assert lost(sent(attempts=9), due_at=due).wakes[0].due_at == due
+
+
+def test_what_is_on_its_way_cannot_be_lost() -> None:
+    """Whoever delivers it writes what became of it."""
+    assert lost(sent(state=WakeState.DUE, due_at=NOW)).empty
+
+
+def test_of_a_tasks_alerts_that_are_lost_only_the_newest_is_owed() -> None:
+    change = lost(sent(2), sent(1), sent(3, task_id="task_2"))
+
+    states = {wake.wake_id: wake.state for wake in change.wakes}
+    assert states == {"wake_1": "superseded", "wake_2": "due", "wake_3": "due"}
+    assert sorted(kinds(change)) == ["wake_lost", "wake_lost", "wake_superseded"]
+
+
+def test_an_alert_that_is_lost_gives_way_to_a_newer_one_that_is_due() -> None:
+    due = sent(2, state=WakeState.DUE, due_at=NOW)
+
+    (older,) = lost(sent(1), due).wakes
+
+    assert (older.wake_id, older.state) == ("wake_1", "superseded")
+
+
+def test_an_alert_takes_no_wakes_of_waits_along() -> None:
+    change = lost(of_wait(1), sent(2), of_wait(3))
+
+    assert {wake.state for wake in change.wakes} == {WakeState.DUE}
+    assert len(change.wakes) == 3
+
+
+# --- an agent that acts -------------------------------------------------------
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_an_agent_that_acts_answers_what_was_lost_after_it_was_sent(
+    moved: bool,
+) -> None:
+    (owed,) = lost(sent()).wakes
+
+    (settled,) = outbox.answered([owed], acts=True, moved=moved, now=NOW)
+
+    assert settled.state is WakeState.ACKNOWLEDGED
+    assert (settled.acknowledged_at, settled.due_at) == (NOW, None)
+
+
+def test_what_was_never_sent_is_answered_by_nobody() -> None:
+    never = of_wait(state=WakeState.DUE, sends=0)
+
+    assert outbox.answered([never], acts=True, moved=True, now=NOW) == ()
+
+
+def test_a_person_who_acts_answers_nothing_that_was_lost() -> None:
+    (owed,) = lost(sent()).wakes
+
+    assert outbox.answered([owed], acts=False, moved=False, now=NOW) == ()
+    (moved,) = outbox.answered([owed], acts=False, moved=True, now=NOW)
+    assert (moved.state, moved.acknowledged_at) == (WakeState.SUPERSEDED, None)
+
+
+# --- on its way ---------------------------------------------------------------
+
+
+def test_a_message_is_known_by_its_delivery_before_it_goes_out() -> None:
+    due = [
+        of_wait(n, state=WakeState.DUE, due_at=NOW, delivery_id="before")
+        for n in (1, 2)
+    ]
+
+    claimed = outbox.claim(due, {}, (), delivery_id="now", now=NOW, policy=POLICY)
+
+    assert claimed.delivery is not None
+    assert {wake.delivery_id for wake in claimed.change.wakes} == {"now"}
+    assert {wake.delivery_id for wake in claimed.delivery.wakes} == {"now"}
+    assert claimed.delivery.message.delivery_id == "now"
+
+
+@pytest.mark.parametrize("note", [None, "turn: heartbeat"])
+def test_what_the_transport_said_is_kept_and_takes_the_place_of_what_it_said_before(
+    note: str | None,
+) -> None:
+    assert delivered(of_wait(note="before"), note=note).note == note
+
+
+@given(sends=st.integers(0, 10_000))
+def test_a_wake_that_was_lost_again_and_again_can_still_be_written_down(
+    sends: int,
+) -> None:
+    again = delivered(of_wait(sends=sends))
+
+    assert again.sends == sends + 1
+    assert again.due_at is not None
+    longest = POLICY.ack_seconds * 2 ** (POLICY.sends - 1)
+    assert again.due_at - NOW <= timedelta(seconds=longest)

@@ -1,0 +1,562 @@
+"""Every row of the core in each of its states, and how rows are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.faces import checkup, doctor
+from openclaw_taskmem.home import find_home
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
+from tests.faces.fake_daemon import FakeDaemon
+from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
+from tests.support.waiting import PATIENCE
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+
+
+def at(**ago: float) -> str:
+    return (NOW - timedelta(**ago)).isoformat()
+
+
+# --- the home -------------------------------------------------------------------
+
+
+def test_a_home_that_is_not_there_yet_is_fine(home):
+    assert checkup.home_row(home).state is OK
+    assert not home.folder.exists()
+
+
+def test_a_home_of_its_owner_alone_is_fine(home):
+    home.prepare()
+    assert checkup.home_row(home).state is OK
+
+
+@pytest.mark.parametrize(
+    ("mode", "cure"),
+    [
+        *((0o755, "chmod 700"), (0o701, "chmod 700"), (0o770, "chmod 700")),
+        (0o1777, "Set TASKMEM_HOME"),
+    ],
+)
+def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
+    home.prepare()
+    home.folder.chmod(mode)
+    row = checkup.home_row(home)
+    assert row.state is FAIL
+    assert f"{mode:04o}" in row.detail
+    assert cure in row.cure
+
+
+def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
+    home.prepare()
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    row = checkup.home_row(home)
+    assert row.state is FAIL
+    assert f"user {owner}" in row.detail
+    assert "TASKMEM_HOME" in row.cure
+
+
+def test_a_home_that_is_a_file_is_none(home):
+    home.folder.touch()
+    assert checkup.home_row(home).state is FAIL
+
+
+def test_a_home_behind_a_file_cannot_be_seen(home):
+    home.folder.touch()
+    inner = find_home({"TASKMEM_HOME": str(home.folder / "inner")})
+    row = checkup.home_row(inner)
+    assert row.state is FAIL
+    assert "Not a directory" in row.detail
+
+
+def test_a_home_that_cannot_be_written_is_opened_to_its_owner(home, monkeypatch):
+    home.prepare()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    row = checkup.home_row(home)
+    assert row.state is FAIL
+    assert "chmod 700" in row.cure
+
+
+# --- the settings ---------------------------------------------------------------
+
+
+def settings(home, text="", **environ):
+    home.prepare()
+    if text:
+        home.config.write_text(text)
+    given = {"TASKMEM_HOME": str(home.folder), **environ}
+    return checkup.settings_row(home, given)
+
+
+def test_settings_that_are_understood_are_fine_and_count(home):
+    found, row = settings(home, "hook_seconds = 7\n", TASKMEM_TOOLS="all")
+    assert row.state is OK
+    assert str(home.config) in row.detail
+    assert (found.hook_seconds, found.tools) == (7.0, "all")
+
+
+def test_a_setting_of_the_file_that_nobody_knows_is_named(home):
+    _, row = settings(home, "stuck = 7\n")
+    assert row.state is WARN
+    assert "'stuck'" in row.detail
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named_with_what_is_meant(home):
+    _, row = settings(home, TASKMEM_STUCK_TRESHOLD_SECONDS="7")
+    assert row.state is WARN
+    assert "TASKMEM_STUCK_THRESHOLD_SECONDS is meant" in row.detail
+
+
+@pytest.mark.parametrize("name", ["TASKMEM_NTFY_URL", "TASKMEM_DISPLAY", "STUCK"])
+def test_a_variable_of_somebody_elses_is_left_alone(home, name):
+    _, row = settings(home, **{name: "x"})
+    assert row.state is OK
+
+
+def test_a_value_that_cannot_be_used_fails_and_the_defaults_count(home):
+    found, row = settings(home, TASKMEM_HOOK_SECONDS="never")
+    assert row.state is FAIL
+    assert "TASKMEM_HOOK_SECONDS" in row.detail
+    assert str(home.config) in row.cure
+    assert found.hook_seconds == 2.0
+
+
+def test_every_setting_is_known_by_its_own_name():
+    known = [
+        f"TASKMEM_{name.upper()}" for name in checkup.Settings.__dataclass_fields__
+    ]
+    assert list(checkup.misspelt(known)) == []
+
+
+# --- the daemon -----------------------------------------------------------------
+
+
+def test_a_daemon_of_our_version_is_fine(home, daemon):
+    daemon(opening={"taskmem": 1, "pid": 7, "version": __version__})
+    link, row = checkup.reached(home, {})
+    link.close()
+    assert (row.id, row.state) == ("daemon", OK)
+    assert "runs as process 7" in row.detail
+
+
+def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
+    daemon(opening={"taskmem": 1, "pid": 7, "version": "0.0.1"})
+    link, row = checkup.reached(home, {})
+    link.close()
+    assert row.state is FAIL
+    assert "0.0.1" in row.detail
+    assert "taskmem daemon stop" in row.cure
+
+
+def test_a_daemon_that_holds_the_home_and_does_not_answer_is_named(home, monkeypatch):
+    home.prepare()
+    monkeypatch.setattr(checkup, "holder", lambda _: 4711)
+    link, row = checkup.reached(home, {})
+    assert link is None
+    assert row.state is FAIL
+    assert "Process 4711" in row.detail
+    assert "kill -9 4711" in row.cure
+    assert str(home.log) in row.cure
+
+
+def test_a_daemon_that_refuses_says_why(home, daemon):
+    daemon(opening={"error": "protocol", "message": "Speak another protocol."})
+    link, row = checkup.reached(home, {})
+    assert link is None
+    assert (row.state, row.detail) == (FAIL, "Speak another protocol.")
+
+
+def test_a_daemon_that_cannot_be_started_says_why(home, monkeypatch):
+    monkeypatch.setattr(checkup, "holder", lambda _: None)
+    link, row = checkup.reached(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
+    assert link is None
+    assert row.state is FAIL
+    assert "TASKMEM_HOOK_SECONDS" in row.detail
+
+
+def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    home.prepare()
+    monkeypatch.setattr(checkup, "holder", refuse)
+    _, row = checkup.reached(home, {})
+    assert row.state is FAIL
+    assert str(home.lock) in row.detail
+
+
+# --- transport and plug-ins -----------------------------------------------------
+
+
+class Post:
+    name = "post"
+
+    async def deliver(self, wake):
+        raise NotImplementedError
+
+
+def seams_with(*names):
+    class Posting:
+        @staticmethod
+        @hookimpl
+        def wake_transport(name):
+            return Post() if name in names else None
+
+    return Seams(entries=[], extra=[("posting", Posting)])
+
+
+def test_the_transport_that_carries_wakes_is_named(home):
+    found, _ = settings(home)
+    name, row = checkup.transport_row(seams_with("auto"), found)
+    assert (name, row.state) == ("post", OK)
+    assert "auto as post" in row.detail
+
+
+def test_a_transport_that_is_not_there_fails(home):
+    found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
+    name, row = checkup.transport_row(seams_with("auto", "post"), found)
+    assert (name, row.state) == (None, FAIL)
+    assert "pigeon" in row.detail
+    assert "TASKMEM_WAKE_TRANSPORT" in row.cure
+
+
+def plugin(name="ntfy", state="on", last_error=None):
+    return {"name": name, "state": state, "last_error": last_error}
+
+
+def test_plugins_that_are_on_are_listed_with_those_that_are_left_out():
+    [row] = checkup.plugin_rows([plugin(), plugin("b"), plugin("c", "off")])
+    assert (row.id, row.state) == ("plugins", OK)
+    assert "ntfy, b; left out: c" in row.detail
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "found", "cure"),
+    [
+        ("failed", "loading: boom", FAIL, "TASKMEM_DISABLED_PLUGINS=bad"),
+        ("muted", "on_stuck: boom", WARN, "taskmem daemon stop"),
+        ("on", "recall: boom", WARN, "Tell its author"),
+    ],
+)
+def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
+    rows = list(checkup.plugin_rows([plugin(), plugin("bad", state, error)]))
+    assert [(row.id, row.state) for row in rows] == [("plugin.bad", found)]
+    assert error in rows[0].detail
+    assert cure in rows[0].cure
+
+
+def test_no_plugin_at_all_fails():
+    *_, row = checkup.plugin_rows([plugin("c", "off")])
+    assert (row.id, row.state) == ("plugins", FAIL)
+
+
+# --- wakes and the clock --------------------------------------------------------
+
+
+def wake(state="due", **given: Any):
+    return {
+        "wake_id": "wake_1",
+        "state": state,
+        "created_at": at(minutes=5),
+        "sent_at": None,
+        "last_error": None,
+        "held": None,
+        "task_id": "task_1",
+        "wait_id": None,
+        **given,
+    }
+
+
+def owed(*wakes):
+    row, _ = checkup.wake_rows(wakes, NOW)
+    assert row.id == "wakes.owed"
+    return row
+
+
+def unanswered(*wakes):
+    _, row = checkup.wake_rows(wakes, NOW)
+    assert row.id == "wakes.unanswered"
+    return row
+
+
+@pytest.mark.parametrize("state", ["sent", "acknowledged", "refused", "superseded"])
+def test_wakes_that_are_not_owed_are_fine(state):
+    assert owed(wake(state, last_error="once")).state is OK
+    assert unanswered(wake(state)).state is OK
+    assert owed().state is OK
+
+
+def test_a_wake_that_is_owed_and_had_no_trouble_is_fine():
+    row = owed(wake(held="the gateway has just started"))
+    assert row.state is OK
+    assert "1 wake is owed" in row.detail
+    assert "just started" in row.detail
+
+
+@pytest.mark.parametrize(("age", "state"), [(59, WARN), (61, FAIL)])
+def test_a_wake_that_does_not_arrive_fails_after_a_minute(age, state):
+    row = owed(wake(created_at=at(seconds=age), last_error="no gateway"))
+    assert row.state is state
+    assert "no gateway" in row.detail
+    assert "taskmem wakes" in row.cure
+
+
+def test_the_oldest_of_several_wakes_counts():
+    young = wake(created_at=at(seconds=1), last_error="no gateway")
+    row = owed(young, wake(created_at=at(hours=3)))
+    assert row.state is FAIL
+    assert "2 wakes are owed" in row.detail
+    assert at(hours=3) in row.detail
+
+
+def test_a_wake_that_nobody_acted_on_is_named_with_its_task():
+    row = unanswered(wake("unanswered", sent_at=at(hours=23)))
+    assert row.state is WARN
+    assert "wake_1" in row.detail
+    assert "taskmem show task_1" in row.cure
+
+
+def test_a_wake_of_a_lone_wait_is_shown_by_its_wait():
+    alone = wake("unanswered", sent_at=at(hours=1), task_id=None, wait_id="wait_1")
+    assert "taskmem show wait_1" in unanswered(alone).cure
+
+
+def test_what_nobody_acted_on_yesterday_is_past():
+    assert unanswered(wake("unanswered", sent_at=at(hours=25))).state is OK
+
+
+def test_a_clock_that_goes_on_is_fine():
+    assert checkup.clock_row(None, NOW).state is OK
+    assert checkup.clock_row(at(days=9), NOW).state is OK
+    assert checkup.clock_row(at(seconds=-5), NOW).state is OK
+
+
+def test_a_clock_that_was_set_back_is_told_by_the_newest_event():
+    row = checkup.clock_row(at(seconds=-6), NOW)
+    assert row.state is WARN
+    assert "set back" in row.detail
+    assert "timedatectl" in row.cure
+
+
+def test_a_clock_of_before_this_version_fails():
+    assert checkup.clock_row(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
+
+
+# --- how rows are shown ---------------------------------------------------------
+
+ROWS = st.builds(
+    HealthRow,
+    id=st.sampled_from(["home", "openclaw.gateway"]),
+    state=st.sampled_from(HealthState),
+    detail=st.text(),
+    cure=st.none() | st.text(),
+)
+
+
+@given(ROWS)
+def test_a_row_is_a_line_with_its_cure_beneath_and_steers_no_terminal(row):
+    first, *cure = doctor.text(row).split("\n")
+    assert first.startswith(f"{row.state:<4}  {row.id}: ")
+    assert len(cure) == (row.cure is not None)
+    assert all(line.startswith("      ") for line in cure)
+    assert all(line.isprintable() for line in (first, *cure))
+
+
+@given(st.lists(ROWS))
+def test_the_document_and_the_last_line_say_the_same(rows):
+    whole = json.loads(doctor.document(rows))
+    states = [row.state for row in rows]
+    assert [row["state"] for row in whole["rows"]] == states
+    assert whole["ok"] is (FAIL not in states)
+    last = doctor.summary(rows)
+    assert (last == "All is well.") is (set(states) <= {OK})
+    assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
+    assert (f"{states.count(WARN)} to be warned of" in last) is (WARN in states)
+
+
+def test_a_row_shows_no_password():
+    row = checkup.ok("database", "postgresql://me:hunter2@host/db is there.")
+    assert "hunter2" not in doctor.text(row)
+    assert "hunter2" not in doctor.document([row])
+
+
+# --- the whole ------------------------------------------------------------------
+
+
+@pytest.fixture
+def served():
+    with short_home() as home:
+        daemon = Daemon(home)
+        daemon.wait_until_it_serves()
+        yield daemon
+        daemon.close()
+
+
+def examined(monkeypatch, home, checks=(), *, proof=True, **given):
+    """Every row, with these checks in place of the plug-ins' own."""
+    monkeypatch.setattr(
+        Seams, "health_checks", lambda _: [("made", check) for check in checks]
+    )
+    environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
+    clock = SimpleNamespace(now=lambda: datetime.now(UTC))
+    return list(doctor.examine(environ, clock, proof=proof))
+
+
+class Curious:
+    """Keeps what it was given, and what the daemon answers to it."""
+
+    name = "curious"
+
+    def __init__(self, costs=False):
+        self.costs = costs
+        self.answers = []
+
+    async def look(self, checkup):
+        self.checkup = checkup
+        for method, params in (("wakes", {"all": True}), ("show", {"id": "task_x"})):
+            try:
+                self.answers.append(await checkup.ask(method, params))
+            except TaskmemError as error:
+                self.answers.append((type(error).__name__, str(error)))
+        yield checkup_row()
+
+
+def checkup_row():
+    return checkup.warn("curious", "It was here.", "Nothing.")
+
+
+def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served):
+    check = Curious()
+    rows = examined(monkeypatch, served.home, [check])
+    assert rows[-1] == checkup_row()
+    assert [row.id for row in rows[:-1]] == [
+        *("home", "settings", "daemon", "transport", "plugins"),
+        *("wakes.owed", "wakes.unanswered", "clock"),
+    ]
+    assert {row.state for row in rows[:-1]} == {OK}
+    assert check.checkup.status["pid"] == served.process.pid
+    assert check.checkup.transport == "stdout"
+    assert check.checkup.database.endswith("/taskmem.db")
+    assert check.answers[0] == []
+    name, sentence = check.answers[1]
+    assert name == "TaskmemError"
+    assert "task_x" in sentence
+
+
+def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served):
+    cheap, costly = Curious(), Curious(costs=True)
+    rows = examined(monkeypatch, served.home, [cheap, costly], proof=False)
+    assert [row.id for row in rows].count("curious") == 1
+    assert cheap.answers
+    assert not costly.answers
+
+
+def test_where_no_daemon_can_be_had_the_checks_are_made_all_the_same(monkeypatch, home):
+    check = Curious()
+    rows = examined(monkeypatch, home, [check], TASKMEM_HOOK_SECONDS="never")
+    states = {row.id: row.state for row in rows}
+    assert (states["settings"], states["daemon"]) == (FAIL, FAIL)
+    assert states["plugins"] is OK
+    assert check.checkup.status is None
+    assert [name for name, _ in check.answers] == ["DaemonUnavailable"] * 2
+
+
+def test_a_daemon_that_answers_nothing_is_named_once(monkeypatch, home):
+    def refuse(connection, document):
+        refusal = {"error": "store_unavailable", "message": "There is no store."}
+        connection.say({"id": document["id"], "error": refusal})
+
+    daemon = FakeDaemon(home, refuse, {"taskmem": 1, "pid": 7, "version": __version__})
+    try:
+        rows = examined(monkeypatch, home)
+    finally:
+        daemon.die()
+    assert [row.id for row in rows if row.state is FAIL] == ["daemon.answers"]
+    assert "There is no store" in rows[-1].detail
+
+
+def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
+    said = []
+
+    def examine(*_, **__):
+        assert said == []
+        yield checkup.ok("first", "It is there.")
+        assert said == ["ok    first: It is there."]
+        yield checkup.fail("second", "It is not.", "Make it.")
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    assert doctor.run({}, said.append, as_json=False, proof=True) == 1
+    assert said[1:] == [
+        "fail  second: It is not.\n      Make it.",
+        "Of 2 links, 1 failed.",
+    ]
+
+
+def test_warnings_alone_are_no_failure(monkeypatch):
+    said = []
+    row = checkup.warn("only", "It is odd.", None)
+
+    def examine(*_, **__):
+        yield row
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    assert doctor.run({}, said.append, as_json=True, proof=True) == 0
+    assert json.loads("".join(said)) == {
+        "ok": True,
+        "rows": [{"id": "only", "state": "warn", "detail": "It is odd.", "cure": None}],
+    }
+
+
+def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
+    with short_home() as home:
+        run = subprocess.run(
+            [COMMAND, "doctor", "--json"],
+            capture_output=True,
+            text=True,
+            env=environment(home),
+            check=False,
+        )
+        found = json.loads(run.stdout)
+    assert (run.returncode, run.stderr) == (0, "")
+    rows = {row["id"]: row for row in found["rows"]}
+    assert {row["state"] for row in rows.values()} == {"ok"}
+    assert "was started just now" in rows["daemon"]["detail"]
+    assert "0700" not in rows["home"]["detail"]
+    assert "database" in rows
+    assert "stdout" in rows["openclaw.used"]["detail"]
+
+
+def test_ctrl_c_ends_it_with_no_traceback():
+    with short_home() as home:
+        home.prepare()
+        # Nobody takes the connection, so the examination hangs at the daemon.
+        daemon = FakeDaemon(home, opening=None)
+        run = subprocess.Popen(
+            [COMMAND, "doctor"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(home),
+        )
+        assert run.stdout is not None
+        assert "home" in run.stdout.readline()
+        assert "settings" in run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        out, complaint = run.communicate(timeout=PATIENCE)
+        daemon.die()
+    assert (run.returncode, complaint) == (130, "")
+    assert "Traceback" not in out

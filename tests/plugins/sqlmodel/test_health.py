@@ -1,0 +1,145 @@
+"""The database's row of `taskmem doctor`, in each of its states; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from taskmem_hookspecs import Change, HealthState
+from taskmem_hookspecs.testing import a_task
+from taskmem_sqlmodel import health, health_checks, schema
+from taskmem_sqlmodel.store import SqlStore
+
+OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "taskmem.db"
+
+
+@pytest.fixture
+def kept(path):
+    """A database with a task in it, which no daemon holds."""
+    store = SqlStore(f"sqlite:///{path}")
+    store.commit(Change(tasks=(a_task(),)))
+    store.close()
+    return f"sqlite:///{path}"
+
+
+def test_a_sound_database_of_the_newest_schema_is_fine(kept):
+    row = health.row(kept)
+    assert (row.id, row.state, row.cure) == ("database", OK, None)
+    assert schema.HEAD in row.detail
+
+
+def test_looking_changes_no_byte_of_it(kept, path):
+    before = path.read_bytes()
+    health.row(kept)
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_a_daemon_has_open_is_fine(path):
+    store = SqlStore(f"sqlite:///{path}")
+    try:
+        assert health.row(f"sqlite:///{path}").state is OK
+    finally:
+        store.close()
+
+
+def test_one_that_is_not_there_yet_is_made_by_a_daemon(path):
+    row = health.row(f"sqlite:///{path}")
+    assert row.state is WARN
+    assert "taskmem daemon --detach" in row.cure
+    assert not path.exists()
+
+
+def test_one_of_an_older_schema_is_brought_up_to_date_by_a_new_daemon(kept, path):
+    with closing(sqlite3.connect(path)) as found, found:
+        found.execute("UPDATE alembic_version SET version_num = '0001_tasks'")
+    row = health.row(kept)
+    assert row.state is FAIL
+    assert "older" in row.detail
+    assert "taskmem daemon stop" in row.cure
+
+
+def test_one_of_a_newer_schema_asks_for_an_update(kept, path):
+    with closing(sqlite3.connect(path)) as found, found:
+        found.execute("UPDATE alembic_version SET version_num = '9999_future'")
+    row = health.row(kept)
+    assert row.state is FAIL
+    assert "update openclaw-taskmem" in row.detail
+
+
+def test_one_that_is_damaged_is_to_be_restored(kept, path):
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size // 4))
+    row = health.row(kept)
+    assert row.state is FAIL
+    assert "damaged" in row.detail
+    assert row.cure
+
+
+def test_a_file_that_is_no_database_is_told(path):
+    path.write_text("Not a database, but rather a long text of somebody's." * 100)
+    row = health.row(f"sqlite:///{path}")
+    assert row.state is FAIL
+    assert "no SQLite database" in row.detail
+
+
+def test_one_that_is_large_is_read_as_far_as_the_time_allows(kept):
+    with closing(sqlite3.connect(kept.removeprefix("sqlite:///"))) as found, found:
+        found.execute("CREATE TABLE much AS SELECT 1 AS n")
+        for _ in range(19):
+            found.execute("INSERT INTO much SELECT n FROM much")
+    row = health.row(kept, seconds=1e-6)
+    assert row.state is OK
+    assert "as far as it was read" in row.detail
+
+
+@pytest.mark.parametrize("url", ["", "nonsense"])
+def test_a_url_that_is_none_is_told_how_to_write(url):
+    row = health.row(url)
+    assert row.state is FAIL
+    assert "sqlite:////path/to/file.db" in row.cure
+
+
+def test_a_server_that_is_not_there_is_told_without_its_password():
+    row = health.row("postgresql://me:hunter2@127.0.0.1:1/tasks")
+    assert row.state is FAIL
+    assert "127.0.0.1:1/tasks" in row.detail
+    assert "hunter2" not in row.detail
+
+
+def test_a_driver_that_is_missing_is_installed(monkeypatch):
+    def refuse(*_, **__):
+        raise ModuleNotFoundError(name="psycopg")
+
+    monkeypatch.setattr(health.sa, "create_engine", refuse)
+    row = health.row("postgresql://127.0.0.1/tasks")
+    assert row.state is FAIL
+    assert "psycopg" in row.detail
+    assert "openclaw-taskmem[postgres]" in row.cure
+
+
+def test_a_database_on_a_server_is_fine(postgres):
+    url = postgres.new_database()
+    assert health.row(url).state is FAIL
+    SqlStore(url).close()
+    assert health.row(url).state is OK
+
+
+def test_the_plugin_brings_the_check_along(kept):
+    async def look(check):
+        return [row async for row in check.look(SimpleNamespace(database=kept))]
+
+    [check] = health_checks()
+    assert not check.costs
+    assert [row.state for row in asyncio.run(look(check))] == [OK]

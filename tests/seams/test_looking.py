@@ -1,0 +1,266 @@
+"""Checks of plug-ins: what goes wrong with one is a row, and never a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.seams import looking
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import HealthRow, HealthState
+from tests.seams.made import LIMIT, answering, plugin, row
+
+GOOD = HealthRow(id="made.up", state=HealthState.OK, detail="It is there.")
+CHECKUP: Any = object()
+
+
+class Check:
+    """Plays `HealthCheck` with whatever `look` is given."""
+
+    name = "made"
+    costs = False
+
+    def __init__(self, look: Any = None) -> None:
+        self._look = look or well
+
+    def look(self, checkup):
+        return self._look(checkup)
+
+
+async def well(_):
+    yield GOOD
+
+
+def rows_of(look, seconds=30.0, tidy_seconds=30.0):
+    found = looking.rows(
+        "bad", Check(look), CHECKUP, seconds=seconds, tidy_seconds=tidy_seconds
+    )
+    return list(found)
+
+
+def failing(look, **limits):
+    """The one row that says that the check failed, after those it gave before."""
+    *_, failed = rows_of(look, **limits)
+    assert (failed.id, failed.state) == ("made", HealthState.FAIL)
+    assert "plug-in bad" in failed.detail
+    assert "TASKMEM_DISABLED_PLUGINS=bad" in failed.cure
+    return failed.detail
+
+
+def test_the_rows_of_a_check_come_in_order_and_with_what_it_looks_with():
+    async def look(checkup):
+        assert checkup is CHECKUP
+        yield GOOD
+        yield GOOD.model_copy(update={"id": "second"})
+
+    assert [row.id for row in rows_of(look)] == ["made.up", "second"]
+
+
+def test_a_row_is_there_as_soon_as_it_is_yielded():
+    go_on = threading.Event()
+
+    async def look(_):
+        yield GOOD
+        assert await asyncio.to_thread(go_on.wait, 30)
+        yield GOOD
+
+    with closing(looking.rows("good", Check(look), CHECKUP)) as found:
+        assert next(found) == GOOD
+        go_on.set()
+        assert list(found) == [GOOD]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(ValueError("boom"), KeyError(), TimeoutError("slow"), SystemExit(1)),
+        *(KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()),
+    ],
+    ids=repr,
+)
+def test_a_check_that_raises_is_a_row_behind_those_it_gave(error):
+    async def look(_):
+        yield GOOD
+        raise error
+
+    assert rows_of(look)[0] == GOOD
+    assert type(error).__name__ in failing(look)
+
+
+def refusing(_):
+    raise ValueError("boom")
+
+
+async def listing(_):
+    return [GOOD]
+
+
+def plainly(_):
+    return [GOOD]
+
+
+async def rubbish(_):
+    yield "a text"
+
+
+async def unsound(_):
+    yield HealthRow.model_construct(id=1, state="well", detail=None)
+
+
+async def class_of_it(_):
+    yield HealthRow
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (refusing, "boom"),
+        (listing, "coroutine"),
+        (plainly, "answered list"),
+        (rubbish, "answered str"),
+        (unsound, "nonsense as detail, id, state"),
+        (class_of_it, "the class HealthRow"),
+    ],
+)
+def test_a_check_that_answers_nonsense_is_a_row(look, said):
+    assert said in failing(look)
+
+
+def test_a_check_that_never_ends_is_cut_off():
+    async def look(_):
+        while True:
+            yield GOOD
+
+    assert f"after {looking.MOST} rows" in failing(look)
+    assert len(rows_of(look)) == looking.MOST + 1
+
+
+def test_a_check_that_is_silent_for_too_long_is_cancelled_and_may_tidy_up():
+    tidied = threading.Event()
+
+    async def look(_):
+        yield GOOD
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            tidied.set()
+
+    assert f"silent for {LIMIT:g} s" in failing(look, seconds=LIMIT)
+    assert tidied.is_set()
+
+
+def test_a_check_that_blocks_its_thread_is_left_behind():
+    over = threading.Event()
+
+    async def look(_):
+        over.wait(30)
+        yield GOOD
+
+    try:
+        assert "silent" in failing(look, seconds=LIMIT, tidy_seconds=LIMIT)
+    finally:
+        over.set()
+
+
+def test_who_stops_listening_waits_until_the_check_has_tidied_up():
+    begun, tidied = threading.Event(), threading.Event()
+
+    async def look(_):
+        try:
+            yield GOOD
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            tidied.set()
+
+    with closing(looking.rows("good", Check(look), CHECKUP)) as found:
+        next(found)
+        assert begun.wait(30)
+    assert tidied.is_set()
+
+
+@pytest.mark.parametrize(
+    ("costs", "seconds"), [(False, looking.SECONDS), (True, looking.COSTLY_SECONDS)]
+)
+def test_a_check_that_costs_something_may_be_silent_for_longer(
+    costs, seconds, monkeypatch
+):
+    waited = []
+
+    def silent(_, limit):
+        waited.append(limit)
+        raise TimeoutError
+
+    monkeypatch.setattr(looking._Looking, "next", silent)
+    check = Check()
+    check.costs = costs
+    assert [found.state for found in looking.rows("slow", check, CHECKUP)] == ["fail"]
+    assert waited == [seconds]
+
+
+# --- the hook -------------------------------------------------------------------
+
+
+def seams_of(**modules: Any) -> Seams:
+    return Seams(entries=[], extra=list(modules.items()))
+
+
+def test_the_checks_of_all_plugins_are_kept_each_with_its_name():
+    one, two, three = Check(), Check(), Check()
+    seams = seams_of(
+        a=answering("health_checks", [one, two]), b=answering("health_checks", (three,))
+    )
+    assert seams.health_checks() == [("b", three), ("a", one), ("a", two)]
+
+
+def test_who_has_no_check_is_passed_over():
+    seams = seams_of(
+        a=answering("health_checks", None), b=answering("health_checks", [])
+    )
+    assert seams.health_checks() == []
+
+
+class Nameless(Check):
+    name = " "
+
+
+class Costless:
+    name = "made"
+
+    def look(self, checkup):
+        return well(checkup)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(Check(), [Check], [object()], [Check(), None], "text", b"x", 1),
+        *([Nameless()], [Costless()]),
+    ],
+    ids=[
+        *("one", "a class", "an object", "a hole", "text", "bytes", "a number"),
+        *("nameless", "costless"),
+    ],
+)
+def test_what_is_no_sequence_of_checks_costs_nothing_but_its_own(answer):
+    good = Check()
+    seams = seams_of(
+        good=answering("health_checks", [good]), bad=answering("health_checks", answer)
+    )
+    assert seams.health_checks() == [("good", good)]
+    assert row(seams).last_error.startswith("health_checks: ")
+
+
+def test_a_plugin_that_raises_has_no_check_and_is_named():
+    def raises():
+        raise ValueError("boom")
+
+    seams = seams_of(bad=plugin(health_checks=raises))
+    assert seams.health_checks() == []
+    assert "boom" in row(seams).last_error

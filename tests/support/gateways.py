@@ -1,0 +1,203 @@
+"""A stand-in for the plug-in in the gateway: its door, and turns that take wakes.
+
+It answers as `gateway/door.js` and `sessions.js` do, or as rudely as it is told.
+"""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.waiting import PATIENCE
+
+MAIN, OTHER = "agent:main:main", "agent:main:other"
+Rude = Callable[["Visit"], None]
+"""What is done with a request instead of answering it."""
+
+
+class Visit(socketserver.StreamRequestHandler):
+    """One connection: a JSON object a line each way."""
+
+    server: _Server
+
+    def handle(self) -> None:
+        gateway = self.server.gateway
+        with suppress(ConnectionError):  # whoever asked has given it up
+            if gateway.rude is not None:
+                gateway.rude(self)
+                return
+            for line in self.rfile:
+                self.wfile.write(gateway.answer(line) + b"\n")
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    gateway: FakeGateway
+
+
+class FakeGateway:
+    """The gateway of a home: two sessions, whose turns begin and end as told."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tm")
+        self.home = Path(self._folder.name)
+        """`TASKMEM_HOME`, short enough for a socket."""
+        self.environ = {"TASKMEM_HOME": str(self.home)}
+        self.path = self.home / "openclaw.sock"
+        self.over = threading.Event()
+        """Set when the test ends; who hangs may wait for it."""
+        self.rude: Rude | None = None
+        self.sessions = {MAIN, OTHER}
+        self.quick = True
+        """Whether a turn that is asked for begins and ends at once."""
+        self.heartbeats = False
+        """Whether turns can only be started by a heartbeat."""
+        self.idle = False
+        """Whether no turn can be started at all."""
+        self.running: set[str] = set()
+        self.asked: list[dict[str, Any]] = []
+        """Every request, as it came."""
+        self.turns: list[tuple[str, str]] = []
+        """The turns that were asked for: session, message."""
+        self.seen: list[str] = []
+        """What stood before the prompts of turns, of all that was put there."""
+        self.told: list[dict[str, Any]] = []
+        """What the daemon is told of turns."""
+        self._waiting: dict[str, tuple[str, str]] = {}
+        self._owed: dict[str, dict[str, str]] = {}
+        self._begun: dict[str, list[str]] = {}
+        self._answered: set[str] = set()
+        self._starting: set[str] = set()
+        self._done: set[str] = set()
+        self._turn = threading.RLock()
+        self._server: _Server | None = None
+
+    def __enter__(self) -> Self:
+        """Answer itself; leaving the block closes the door."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the door, and end whoever hangs."""
+        self.over.set()
+        self.close()
+        self._folder.cleanup()
+
+    # --- the door -------------------------------------------------------------
+
+    def open(self) -> Self:
+        """Open the door."""
+        self.path.unlink(missing_ok=True)
+        self._server = _Server(str(self.path), Visit)
+        self._server.gateway = self
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Let nobody in any more; the socket stays behind, as after a kill."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(PATIENCE)
+            self._server = None
+
+    def answer(self, line: bytes) -> bytes:
+        """Return the answer to one request."""
+        try:
+            asked = json.loads(line)
+            self.asked.append(dict(asked))
+            handler = {"wake": self._wake}[asked.pop("ask")]
+            with self._turn:
+                said = handler(**asked)
+        except Exception as error:  # noqa: BLE001 - as the door does
+            said = {"failed": str(error)}
+        return json.dumps(said).encode()
+
+    # --- the sessions ---------------------------------------------------------
+
+    def _wake(
+        self,
+        session_key: str | None,
+        key: str,
+        delivery_id: str,
+        text: str,
+        message: str,
+    ) -> dict[str, str]:
+        session = (session_key or MAIN).lower()
+        if session not in self.sessions:
+            return {"refused": f"The gateway has no session {session}."}
+        if key in self._done:
+            self._tell("answered", session, [delivery_id])
+            return {"turn": "taken before"}
+        first = self._waiting.get(session, (None, ""))[0]
+        owed = self._owed.setdefault(session, {})
+        if key in owed and first is None and session in self.running:
+            owed[key] = delivery_id
+            return {"turn": "running"}
+        if first not in (None, key):
+            self._start(session, message)
+            return {"waits_for": str(first)}
+        self._waiting.setdefault(session, (key, text))
+        owed[key] = delivery_id
+        return {"turn": self._start(session, message)}
+
+    def _start(self, session: str, message: str) -> str:
+        if session in self._starting:
+            return "started before"
+        if self.idle:
+            raise RuntimeError("no turn could be started")
+        self.turns.append((session, message))
+        if self.heartbeats:
+            return "heartbeat"
+        self._starting.add(session)
+        if self.quick:
+            self.begin(session)
+            self.end(session)
+        return "ordinary"
+
+    def begin(self, session: str) -> None:
+        """Begin a turn: it takes what waits before its prompt."""
+        self.running.add(session)
+        self._begun[session] = [*self._owed.get(session, {})]
+        if waiting := self._waiting.pop(session, None):
+            self.seen.append(waiting[1])
+
+    def model_answers(self, session: str) -> None:
+        """Let a model answer in the turn that runs, and tell the daemon."""
+        self._answered.add(session)
+        if taken := self._taken(session, arrived=True):
+            self._tell("answered", session, taken)
+
+    def end(self, session: str, error: str | None = None) -> None:
+        """End a turn, and tell the daemon."""
+        self.running.discard(session)
+        self._starting.discard(session)
+        failed = None if session in self._answered else error
+        self._answered.discard(session)
+        taken = self._taken(session, arrived=failed is None)
+        self._begun.pop(session, None)
+        more = {"running": sorted(self.running), "error": failed}
+        self._tell("turn_ended", session, taken, **more)
+
+    def _taken(self, session: str, *, arrived: bool) -> list[str]:
+        owed = self._owed.get(session, {})
+        waiting = self._waiting.get(session, (None, ""))[0]
+        begun = self._begun.get(session, [])
+        taken = [key for key in begun if key in owed and key != waiting]
+        if arrived:
+            self._done.update(taken)
+        return [owed.pop(key) for key in taken]
+
+    def _tell(
+        self, kind: str, session: str, deliveries: list[str], **more: Any
+    ) -> None:
+        told = {"kind": kind, "session_key": session, "deliveries": deliveries}
+        self.told.append({**told, **more})
