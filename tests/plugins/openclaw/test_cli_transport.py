@@ -8,11 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-import taskmem_openclaw
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
+from taskmem_openclaw import hooks
 from taskmem_openclaw.cli import ARGUMENT_BYTES, OpenClawCli, _LastWords
-from taskmem_openclaw.stdout import Stdout
 
 PYTHON = f"#!{sys.executable} -IS\n"
 RECORDS = f"""{PYTHON}
@@ -66,14 +65,8 @@ class TestOpenClawCli(TransportSuite):
         return [argv[argv.index("--text") + 1] for argv in argvs]
 
 
-@pytest.mark.parametrize("name", ["auto", "openclaw-cli"])
-def test_the_command_line_is_what_auto_means(name):
-    assert isinstance(taskmem_openclaw.wake_transport(name), OpenClawCli)
-
-
-def test_a_name_of_another_transport_is_left_to_it():
-    assert isinstance(taskmem_openclaw.wake_transport("stdout"), Stdout)
-    assert taskmem_openclaw.wake_transport("ntfy") is None
+def test_the_command_line_is_provided_by_its_name():
+    assert isinstance(hooks.wake_transport("openclaw-cli"), OpenClawCli)
 
 
 # --- the command --------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""What OpenClaw's own configuration says, as far as wakes need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+DEFAULT_PORT: Final = 18789
+LARGEST_PORT: Final = 65535
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
+
+
+class Hooks(NamedTuple):
+    """Where webhooks are taken, and what they ask for."""
+
+    url: str
+    """`http://127.0.0.1:PORT/hooks`."""
+    token: str
+
+
+def file(environ: Mapping[str, str]) -> Path:
+    """Return where the configuration is; nothing is made."""
+    if own := environ.get("OPENCLAW_CONFIG_PATH"):
+        return Path(own).expanduser()
+    if state := environ.get("OPENCLAW_STATE_DIR"):
+        return Path(state).expanduser() / "openclaw.json"
+    home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
+    return home.expanduser() / ".openclaw" / "openclaw.json"
+
+
+def read(environ: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return the configuration as its file has it; None: there is none to be read.
+
+    Included files and references to secrets are left as they stand.
+    """
+    import json5
+
+    try:
+        found: object = json5.loads(file(environ).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def hooks(environ: Mapping[str, str]) -> Hooks | None:
+    """Return how webhooks are reached; None: they are off, or the token is not here."""
+    found = read(environ) or {}
+    said = _object(found.get("hooks"))
+    token = said.get("token")
+    if said.get("enabled") is not True or not isinstance(token, str) or not token:
+        return None
+    token = _resolved(token, environ)
+    port = _port(_object(found.get("gateway")).get("port", DEFAULT_PORT), environ)
+    if not token or port is None:
+        return None
+    path = str(said.get("path") or "/hooks").strip("/")
+    return Hooks(f"http://127.0.0.1:{port}/{path}", token)
+
+
+def _resolved(text: str, environ: Mapping[str, str]) -> str:
+    """Return a text, or what the environment has in its place."""
+    if text.startswith("${") and text.endswith("}"):
+        return environ.get(text[2:-1], "")
+    return text
+
+
+def _port(value: object, environ: Mapping[str, str]) -> int | None:
+    said = _resolved(value, environ) if isinstance(value, str) else value
+    if isinstance(said, str) and _DIGITS.fullmatch(said):
+        said = int(said)
+    if isinstance(said, bool) or not isinstance(said, int):
+        return None
+    return said if 0 < said <= LARGEST_PORT else None
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,91 @@
+"""The door that the plug-in in the gateway keeps: a Unix socket beside the daemon's.
+
+One request a connection, a JSON object on a line each way. Whoever may open the state
+folder may knock; nobody else can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+NAME: Final = "openclaw.sock"
+SECONDS: Final = 10.0
+"""How long one request may take: a gateway that is busy starting is slow."""
+GLANCE: Final = 0.25
+"""Seconds between two looks whether somebody listens again."""
+_LARGEST: Final = 4 * 1024 * 1024
+
+
+class NobodyHome(Exception):
+    """No gateway with the plug-in listens; the sentence says where one should."""
+
+
+class Failed(Exception):
+    """The plug-in could not do it; the sentence is its own."""
+
+
+def path(environ: Mapping[str, str]) -> Path:
+    """Return where the door is: beside the daemon's socket, wherever that is."""
+    home = Path(environ.get("TASKMEM_HOME", ""))
+    return Path(os.path.realpath(home / "daemon.sock")).with_name(NAME)
+
+
+async def opened(door: Path, seconds: float) -> None:
+    """Return once somebody listens, or when that many seconds have passed."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    _, writer = await asyncio.open_unix_connection(door)
+                except OSError:
+                    await asyncio.sleep(GLANCE)
+                else:
+                    writer.close()
+                    return
+
+
+async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
+    """Knock, ask for one thing, and return the answer.
+
+    Raises:
+        NobodyHome: Nobody opens.
+        Failed: It was not done, or there was no answer within `seconds`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _ask(door, {"ask": request, **given})
+    except TimeoutError:
+        raise Failed(f"the gateway gave no answer within {seconds:g} s") from None
+
+
+async def _ask(door: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
+    try:
+        reader, writer = await asyncio.open_unix_connection(door, limit=_LARGEST)
+    except OSError as error:
+        raise NobodyHome(
+            f"no gateway with the plug-in listens at {door} ({error.strerror})"
+        ) from error
+    try:
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
+        line = await reader.readline()
+        answer: object = json.loads(line)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Failed("the gateway hung up before it answered") from error
+    finally:
+        # What nobody has read by now is not waited for.
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    if not isinstance(answer, dict):
+        raise Failed("the gateway's answer is no answer")
+    found = cast("dict[str, Any]", answer)
+    if "failed" in found:
+        raise Failed(str(found["failed"]))
+    return found

@@ -1,0 +1,33 @@
+// Where the daemon comes in: a Unix socket beside its own, a JSON object a line.
+import { chmodSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+
+const LONGEST = 1_000_000;
+
+/** Answer each request by the handler of its name, until it is closed. */
+export function openDoor(path, handlers, logger) {
+  const server = createServer((socket) => {
+    let rest = "";
+    socket.setEncoding("utf8");
+    socket.on("error", () => socket.destroy());
+    socket.on("data", (text) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop();
+      if (rest.length > LONGEST) socket.destroy();
+      for (const line of lines) void answer(line).then((said) => socket.write(`${said}\n`));
+    });
+  });
+  const answer = async (line) => {
+    try {
+      const { ask, ...given } = JSON.parse(line);
+      return JSON.stringify((await handlers[ask](given)) ?? {});
+    } catch (error) {
+      return JSON.stringify({ failed: String(error?.message ?? error) });
+    }
+  };
+  rmSync(path, { force: true });
+  server.on("error", (error) => logger.warn(`taskmem: no door at ${path} (${error.message}); run: taskmem doctor`));
+  server.listen(path, () => chmodSync(path, 0o600));
+  server.unref();
+  return server;
+}

@@ -1,0 +1,175 @@
+// openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
+// anything means is decided by the daemon.
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { Daemon, DaemonError } from "./daemon.js";
+import { openDoor } from "./door.js";
+import { Sessions } from "./sessions.js";
+
+const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
+const { id, name, description, version } = read("./openclaw.plugin.json");
+const tools = read("./tools.json");
+
+const TOOL_MS = 60_000;
+const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
+const COMMAND_MS = 2_000;
+const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
+
+// Turns load this module anew: the one instance that was started is found here.
+const STARTED = Symbol.for("openclaw-taskmem");
+const started = () => globalThis[STARTED];
+
+export default {
+  id,
+  name,
+  description,
+  register(api) {
+    for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
+    for (const [hook, heard] of Object.entries(hooks)) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
+    if (api.registrationMode !== "full") return;
+    const instance = new Instance(api);
+    api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
+    api.agent.events.registerAgentEventSubscription({
+      id,
+      streams: ["lifecycle"],
+      handle: (event) => started()?.sessions.lifecycle(event),
+    });
+    api.registerCommand({
+      name: "resume",
+      description: "Carry on with this session's open task.",
+      acceptsArgs: true,
+      handler: (ctx) => resume(api, ctx),
+    });
+  },
+};
+
+class Instance {
+  boot = randomUUID();
+  startedAt = Date.now();
+  news = new Map(); // session → since when its agent may have forgotten
+  greeted = new Set(); // sessions that had a turn since this start
+  given = new Set(); // sessions whose next turn has the packet already
+
+  constructor(api) {
+    const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
+    this.api = api;
+    this.command = command;
+    this.sessions = new Sessions({ api, id, deliver, tell: (event) => this.daemon?.tell(event) });
+  }
+
+  start({ stateDir }) {
+    const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
+    const { logger } = this.api;
+    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), logger });
+    this.daemon.keep();
+    globalThis[STARTED] = this;
+  }
+
+  /** What a daemon must know of this gateway; the door opens where it is found. */
+  hello() {
+    this.door ??= openDoor(join(dirname(this.daemon.path), "openclaw.sock"), {
+      wake: (wake) => this.sessions.wake(wake),
+      open: async ({ session_key, message }) => this.sessions.run(session_key, message),
+      seen: ({ session_key }) => this.sessions.seen(session_key),
+      close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
+    }, this.api.logger);
+    const { main, running } = this.sessions;
+    return { kind: "gateway", boot: this.boot, age: Date.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
+  }
+
+  async stop() {
+    this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
+    this.door?.close();
+    await new Promise((done) => setTimeout(done, 50));
+    this.daemon.close();
+    if (started() === this) delete globalThis[STARTED];
+  }
+
+  /** What is put before a prompt: the open task's packet, while it is news. */
+  async context({ prompt }, { sessionKey, runId }) {
+    const first = this.greeted.has(sessionKey) ? undefined : this.startedAt;
+    const since = this.news.get(sessionKey) ?? first;
+    const asked = CARRY_ON.test(prompt ?? "");
+    this.greeted.add(sessionKey);
+    this.news.delete(sessionKey);
+    if (this.given.delete(sessionKey)) return undefined;
+    if ((since === undefined && !asked) || this.sessions.isOurs(runId) || this.sessions.pending(sessionKey).length > 0) return undefined;
+    try {
+      const age = asked ? null : Date.now() - since;
+      const { text } = await this.daemon.call("packet", { session_key: sessionKey, age }, PROMPT_MS);
+      return text ? { prependContext: text } : undefined;
+    } catch {
+      if (since !== undefined) this.news.set(sessionKey, since); // the next turn will do
+      return undefined;
+    }
+  }
+}
+
+/** A hook's handler must never throw, and never keep a turn waiting. */
+function observed(hook, heard, event, ctx) {
+  try {
+    const here = started();
+    here?.sessions.fired(hook, ctx?.sessionKey);
+    const answer = here && heard(here, event, ctx);
+    return answer?.catch?.(() => undefined) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const hooks = {
+  before_prompt_build: (at, event, ctx) => at.context(event, ctx),
+  after_tool_call: ({ daemon }, { toolName, toolCallId, durationMs, error }, { sessionKey, runId }) => {
+    daemon.tell({ kind: "tool_called", session_key: sessionKey, run_id: runId, tool: toolName, call_id: toolCallId, ms: durationMs, failed: Boolean(error) });
+  },
+  session_start: ({ daemon, news }, _, { sessionKey }) => {
+    news.set(sessionKey, Date.now());
+    daemon.tell({ kind: "session_started", session_key: sessionKey });
+  },
+  session_end: ({ daemon }, { reason }, { sessionKey }) => daemon.tell({ kind: "session_ended", session_key: sessionKey, reason }),
+  model_call_ended: ({ sessions }, { runId, outcome }) => {
+    if (outcome === "completed") sessions.answered(runId);
+  },
+  after_compaction: ({ daemon, news }, _, { sessionKey }) => {
+    news.set(sessionKey, Date.now());
+    daemon.tell({ kind: "compacted", session_key: sessionKey });
+  },
+};
+
+/** One of our tools, for the session that asks. */
+function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId }) {
+  return {
+    name: tool,
+    label: tool,
+    description: does,
+    parameters,
+    ...(direct && { catalogMode: "direct-only" }),
+    async execute(callId, given) {
+      const params = { tool, arguments: given ?? {}, session_key: sessionKey, agent_id: agentId, call_id: callId };
+      let said;
+      try {
+        if (!started()) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
+        said = await started().daemon.call("call", params, TOOL_MS);
+      } catch (error) {
+        said = { error: error.name, message: error.message };
+      }
+      return { content: [{ type: "text", text: JSON.stringify(said) }], details: { ok: !said.error } };
+    },
+  };
+}
+
+/** `/resume [TASK]`: the packet rides on the turn that the command continues. */
+async function resume(api, { sessionKey, args }) {
+  try {
+    const asked = { session_key: sessionKey, task_id: args?.trim() || null };
+    const here = started();
+    const { text, task_id } = await here.daemon.call("packet", asked, COMMAND_MS);
+    if (!text) return { text: "No task of this session is open." };
+    await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });
+    here.given.add(sessionKey);
+    return { continueAgent: true };
+  } catch (error) {
+    return { text: error.message };
+  }
+}

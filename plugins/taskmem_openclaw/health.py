@@ -1,0 +1,336 @@
+"""OpenClaw's side of `taskmem doctor`: from the command to the gateway and back.
+
+At most two calls of OpenClaw's command are made: its version, and what it includes
+into its configuration, where that says that there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from taskmem_hookspecs import Checkup, HealthRow
+from taskmem_openclaw import configuration, door, links
+from taskmem_openclaw.links import RELOAD, Facts, fail, ok, warn
+from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup.edits import at, entries
+from taskmem_openclaw.setup.openclaw import OLDEST
+
+if TYPE_CHECKING:
+    import httpx
+
+COMMAND_SECONDS: Final = 25.0
+"""How long OpenClaw's command may take; most of it is its own start."""
+GATEWAY_SECONDS: Final = 5.0
+"""How long the gateway may take for one answer."""
+OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
+"""The transports that go to OpenClaw."""
+_START: Final = "Run: openclaw gateway start"
+
+
+class OpenClawCheck:
+    """Plays `HealthCheck`."""
+
+    name = "openclaw"
+    costs = False
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Take the environment, and what carries requests; None: the network."""
+        self._environ = environ
+        self._transport = transport
+
+    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+        """Yield a row for each link; where OpenClaw is not used, one that says so."""
+        gateways = connected(checkup.status)
+        if checkup.transport not in OURS and not gateways:
+            yield ok(
+                "used", f"Wakes do not go to OpenClaw, but by {checkup.transport}."
+            )
+            return
+        binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+        program = shutil.which(binary, path=self._environ.get("PATH"))
+        yield await version(binary, program, self._environ, found=bool(gateways))
+        file = configuration.file(self._environ)
+        config, row = read(file, self._environ)
+        yield row
+        if config is None:
+            return
+        if program is not None and includes(config):
+            plugins = await _included(program, self._environ)
+            config = config if plugins is None else {**config, "plugins": plugins}
+        facts = Facts(
+            config=config,
+            wishes=shipped.wishes(config, ""),
+            version=own_version(),
+            state=state_folder(self._environ),
+            gateways=gateways,
+        )
+        for row in links.rows(facts):
+            yield row
+        asking = Gateway(facts, self._environ, self._transport)
+        async for row in asking.rows(program):
+            yield row
+
+
+def connected(status: Mapping[str, object] | None) -> Sequence[Mapping[str, Any]]:
+    """Return the gateways that the daemon's status tells of."""
+    found = (status or {}).get("gateways")
+    listed = cast("list[object]", found) if isinstance(found, list) else []
+    return [entries(each) for each in listed]
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return OpenClaw's own state folder."""
+    if said := environ.get("OPENCLAW_STATE_DIR"):
+        return Path(said).expanduser()
+    home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
+    return home.expanduser() / ".openclaw"
+
+
+def own_version() -> str:
+    """Return the version of the plug-in that this installation brings along."""
+    manifest = Path(__file__).parent / "gateway" / shipped.MANIFEST
+    return str(json.loads(manifest.read_bytes())["version"])
+
+
+# --- the command and the configuration ----------------------------------------
+
+
+async def version(
+    binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
+) -> HealthRow:
+    """Look for OpenClaw's command, and ask its version; `found`: its gateway is."""
+    oldest = ".".join(map(str, OLDEST))
+    if program is None:
+        sentence = f"There is no command {binary} on the PATH."
+        cure = "Install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+        return (warn if found else fail)("version", sentence, cure)
+    said = await _said(program, ("--version",), environ)
+    number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", said or "")
+    if number is None:
+        return warn(
+            "version",
+            f"{program} does not tell its version.",
+            f"See what this says: {program} --version",
+        )
+    if (int(number[1]), int(number[2])) < OLDEST:
+        return fail(
+            "version",
+            f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.",
+            "Run: openclaw update",
+        )
+    return ok("version", f"OpenClaw {number[0]} is {program}.")
+
+
+def read(
+    file: Path, environ: Mapping[str, str]
+) -> tuple[Mapping[str, Any] | None, HealthRow]:
+    """Read OpenClaw's configuration; None: it cannot be."""
+    found = configuration.read(environ)
+    if found is not None:
+        return found, ok("configuration", f"{file} is OpenClaw's configuration.")
+    if not file.exists():
+        return None, fail(
+            "configuration",
+            f"OpenClaw has no configuration in {file}.",
+            "Run: openclaw onboard (or set OPENCLAW_CONFIG_PATH as the gateway has it)",
+        )
+    cure = "Run: openclaw config validate"
+    return None, fail("configuration", f"{file} cannot be read.", cure)
+
+
+def includes(config: Mapping[str, Any]) -> bool:
+    """Whether a part of the configuration that matters lies in another file."""
+    return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
+
+
+async def _included(
+    program: str, environ: Mapping[str, str]
+) -> Mapping[str, Any] | None:
+    said = await _said(program, ("config", "get", "plugins", "--json"), environ)
+    try:
+        found: object = json.loads(said or "")
+    except (ValueError, RecursionError):
+        return None
+    return entries(found) or None
+
+
+async def _said(
+    program: str, arguments: Sequence[str], environ: Mapping[str, str]
+) -> str | None:
+    """Return what OpenClaw's command prints; None: it failed or took too long."""
+    kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *arguments,
+            env=kept,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(COMMAND_SECONDS):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return said.decode(errors="replace") if process.returncode == 0 else None
+
+
+# --- the gateway --------------------------------------------------------------
+
+
+class Gateway:
+    """Looks whether the gateway is there, and which ways lead into it."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        environ: Mapping[str, str],
+        transport: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        """Take the facts, the environment, and what carries requests."""
+        self._facts = facts
+        self._environ = environ
+        self._transport = transport
+        said = at(facts.config, ("gateway", "port"))
+        port = said if isinstance(said, int) else configuration.DEFAULT_PORT
+        self._url = f"http://127.0.0.1:{port}"
+
+    async def rows(self, program: str | None) -> AsyncIterator[HealthRow]:
+        """Yield a row for each way; `program` is OpenClaw's command; None: none is."""
+        there = await self._ask("GET", f"{self._url}/healthz") is not None
+        if self._facts.gateways:
+            yield plugged_in(self._facts)
+            yield await self._door()
+        else:
+            yield self._unplugged(there=there)
+        yield await self._webhooks(there=there)
+        yield last_way(program)
+        yield heartbeats(self._facts, there=there)
+
+    def _unplugged(self, *, there: bool) -> HealthRow:
+        if not there:
+            return fail("gateway", f"No gateway listens at {self._url}.", _START)
+        return fail(
+            "gateway",
+            f"A gateway runs at {self._url}, and its plug-in is not connected here.",
+            f"Mend what is said above; else {RELOAD[0].lower()}{RELOAD[1:]}",
+        )
+
+    async def _door(self) -> HealthRow:
+        path = door.path(self._environ)
+        try:
+            await door.ask(path, "seen", GATEWAY_SECONDS, session_key="")
+        except (door.NobodyHome, door.Failed) as error:
+            sentence = f"Wakes do not get into the gateway: {error}."
+            return fail("door", sentence, RELOAD)
+        return ok("door", f"Wakes get into the gateway by {path}.")
+
+    async def _webhooks(self, *, there: bool) -> HealthRow:
+        """Try the token with a request that is refused for having no text."""
+        if at(self._facts.config, ("hooks", "enabled")) is not True:
+            return ok("webhooks", "Webhooks are off, which is fine with the plug-in.")
+        hooks = configuration.hooks(self._environ)
+        if hooks is None:
+            return warn(
+                "webhooks",
+                "Webhooks are on, and their token (hooks.token) cannot be read here.",
+                "Write it into OpenClaw's configuration, or switch them off.",
+            )
+        if not there:
+            return ok(
+                "webhooks", f"Webhooks are on at {hooks.url}; nobody listens now."
+            )
+        bearer = {"Authorization": f"Bearer {hooks.token}"}
+        found = await self._ask("POST", f"{hooks.url}/wake", bearer)
+        match found:
+            case 401 | 403:
+                return fail(
+                    "webhooks",
+                    f"The gateway refuses the token of its webhooks at {hooks.url} "
+                    "(hooks.token).",
+                    "Run: openclaw gateway restart (or mend hooks.token)",
+                )
+            case 400:
+                return ok("webhooks", f"Webhooks at {hooks.url} take the token.")
+            case _:
+                return warn(
+                    "webhooks",
+                    f"The webhook at {hooks.url} answers {found}.",
+                    "See hooks.path in OpenClaw's configuration.",
+                )
+
+    async def _ask(
+        self, verb: str, url: str, headers: Mapping[str, str] | None = None
+    ) -> int | None:
+        """Return the status of an answer; None: there is none."""
+        import httpx
+
+        body = {"text": ""} if verb == "POST" else None
+        try:
+            async with httpx.AsyncClient(
+                transport=self._transport, timeout=GATEWAY_SECONDS, trust_env=False
+            ) as client:
+                found = await client.request(verb, url, json=body, headers=headers)
+        except httpx.HTTPError:
+            return None
+        return found.status_code
+
+
+def plugged_in(facts: Facts) -> HealthRow:
+    """Look at the gateways that are connected."""
+    old = [str(each.get("version")) for each in facts.gateways]
+    stale = [version for version in old if version != facts.version]
+    if stale:
+        return fail(
+            "gateway",
+            f"The gateway still runs version {stale[0]} of the plug-in, and this is "
+            f"{facts.version}.",
+            RELOAD,
+        )
+    since = facts.gateways[0].get("started_at")
+    more = f", and {len(facts.gateways) - 1} more" if facts.gateways[1:] else ""
+    return ok("gateway", f"A gateway is connected since {since}{more}.")
+
+
+def last_way(program: str | None) -> HealthRow:
+    """Look at what is left where neither the plug-in nor webhooks are there."""
+    if program is None:
+        return warn(
+            "cli",
+            "Without OpenClaw's command, wakes have no way but the plug-in.",
+            "Set TASKMEM_OPENCLAW_BIN to it.",
+        )
+    return ok("cli", f"Where nothing else is there, wakes go by {program}, in seconds.")
+
+
+def heartbeats(facts: Facts, *, there: bool) -> HealthRow:
+    """Tell when it matters that heartbeats may be switched off: nobody can be asked."""
+    if there and not facts.gateways:
+        return warn(
+            "heartbeats",
+            "Without the plug-in, wakes are lost while heartbeats are switched off, "
+            "and the gateway does not tell whether they are.",
+            "Run: openclaw system heartbeat enable",
+        )
+    return ok("heartbeats", "Wakes do not depend on heartbeats.")

@@ -1,0 +1,49 @@
+"""At home in OpenClaw: wakes by its plug-in, webhooks or command line, or on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskmem_hookspecs import HealthCheck, WakeTransport, hookimpl
+
+
+@hookimpl(trylast=True)
+def wake_transport(name: str) -> WakeTransport | None:
+    """Provide the ways into OpenClaw, `auto` for the best there is, and `stdout`."""
+    if name == "auto":
+        from taskmem_openclaw.ladder import Ladder
+
+        rungs = map(_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
+        return Ladder([rung for rung in rungs if rung is not None])
+    return _transport(name)
+
+
+@hookimpl(trylast=True)
+def health_checks() -> Sequence[HealthCheck]:
+    """Look at every link into OpenClaw, and send a wake along them."""
+    from taskmem_openclaw.health import OpenClawCheck
+    from taskmem_openclaw.proof import WakeProof
+
+    return [OpenClawCheck(), WakeProof()]
+
+
+def _transport(name: str) -> WakeTransport | None:
+    match name:
+        case "openclaw-plugin":
+            from taskmem_openclaw.plugin import OpenClawPlugin
+
+            return OpenClawPlugin()
+        case "openclaw-hooks":
+            from taskmem_openclaw.webhook import OpenClawHooks
+
+            return OpenClawHooks()
+        case "openclaw-cli":
+            from taskmem_openclaw.cli import OpenClawCli
+
+            return OpenClawCli()
+        case "stdout":
+            from taskmem_openclaw.stdout import Stdout
+
+            return Stdout()
+        case _:
+            return None

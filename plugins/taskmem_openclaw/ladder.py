@@ -1,0 +1,50 @@
+"""`auto`: the best way to the gateway that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
+from taskmem_openclaw.plugin import NotThere
+
+
+class Ladder:
+    """Tries one transport after the other, until one is there and takes it."""
+
+    name = "auto"
+
+    def __init__(self, rungs: Sequence[WakeTransport]) -> None:
+        """Take the transports, the best first."""
+        self._rungs = rungs
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Deliver by the first that is there; its note names those that were not.
+
+        A transport that is there and does not take the wake has the last word: another
+        one would only bring it at the wrong moment, or twice.
+
+        Raises:
+            WakeUndelivered: None is there, or it did not arrive; it says what each one
+                said.
+            WakeRefused: One that is there says that it never will.
+        """
+        tried: list[str] = []
+        for rung in self._rungs:
+            try:
+                receipt = await rung.deliver(wake)
+            except NotThere as error:
+                tried.append(f"{rung.name}: {error}")
+            except WakeUndelivered as error:
+                raise WakeUndelivered(
+                    _joined(*tried, f"{rung.name}: {error}")
+                ) from error
+            else:
+                note = _joined(*tried, receipt.note or "")
+                return receipt.model_copy(
+                    update={"transport": rung.name, "note": note or None}
+                )
+        raise WakeUndelivered(_joined(*tried))
+
+
+def _joined(*said: str) -> str:
+    return " ".join(part for part in said if part)

@@ -1,0 +1,255 @@
+"""What OpenClaw's configuration says of each link from the daemon to the agent.
+
+Pure but for files that are looked at; `health` asks these in order. What is expected
+is what `taskmem setup openclaw` would set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from taskmem_hookspecs import HealthRow, HealthState
+from taskmem_openclaw.setup import plan, sight
+from taskmem_openclaw.setup.edits import at, entries, items
+
+SETUP: Final = "Run: taskmem setup openclaw"
+RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
+SKILL: Final = "task-memory"
+OWN: Final = "taskmem_openclaw/gateway"
+"""Where the plug-in lies in every installation of the package."""
+_ENTRY: Final = f"plugins.entries.{plan.PLUGIN}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rows are read from."""
+
+    config: Mapping[str, Any]
+    """OpenClaw's configuration."""
+    wishes: plan.Wishes
+    """How it shall be: the folder, command and home of this installation."""
+    version: str
+    """Of the plug-in that this installation brings along."""
+    state: Path
+    """OpenClaw's own state folder."""
+    gateways: Sequence[Mapping[str, Any]] = field(default=())
+    """Those that are connected to the daemon, as `taskmem status` has them."""
+
+    @property
+    def entry(self) -> Mapping[str, Any]:
+        """What the operator has set for the plug-in."""
+        return entries(at(self.config, ("plugins", "entries", plan.PLUGIN)))
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders from which OpenClaw loads a plug-in of our name."""
+        linked = items(at(self.config, ("plugins", "load", "paths")))
+        paths = [Path(str(each)).expanduser() for each in linked]
+        copied = self.state / "extensions" / plan.PLUGIN
+        return [path for path in (*paths, copied) if _manifest(path) is not None]
+
+
+def rows(facts: Facts) -> Iterator[HealthRow]:
+    """Yield a row for each link that the configuration decides."""
+    yield plugin(facts)
+    if not facts.folders:
+        return
+    looks: Sequence[Callable[[Facts], HealthRow]] = (
+        folder,
+        command,
+        home,
+        conversation,
+        tools,
+        doubled,
+        skill,
+    )
+    for look in looks:
+        yield look(facts)
+
+
+def ok(name: str, detail: str) -> HealthRow:
+    """Return a row of a link that holds."""
+    return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
+
+
+def warn(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of a link that holds, and loses something."""
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.WARN, "cure": cure})
+
+
+def fail(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of a link that is broken."""
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.FAIL, "cure": cure})
+
+
+# --- the plug-in --------------------------------------------------------------
+
+
+def plugin(facts: Facts) -> HealthRow:
+    """Look whether OpenClaw loads the plug-in."""
+    name, plugins = "plugin", entries(facts.config.get("plugins"))
+    allowed = items(plugins.get("allow"))
+    if not facts.folders:
+        return fail(name, "The plug-in is not installed.", SETUP)
+    if plugins.get("enabled") is False:
+        cure = "Run: openclaw config set plugins.enabled true"
+        return fail(name, "All of OpenClaw's plug-ins are switched off.", cure)
+    if plan.PLUGIN in items(plugins.get("deny")):
+        cure = f"Take {plan.PLUGIN} out of plugins.deny in OpenClaw's configuration."
+        return fail(name, "The plug-in is denied (plugins.deny).", cure)
+    if allowed and plan.PLUGIN not in allowed:
+        wanted = json.dumps([*allowed, plan.PLUGIN])
+        cure = f"Run: openclaw config set plugins.allow '{wanted}'"
+        return fail(name, "The plug-in is missing in plugins.allow.", cure)
+    if facts.entry.get("enabled") is False:
+        cure = f"Run: openclaw plugins enable {plan.PLUGIN}"
+        return fail(name, "The plug-in is switched off.", cure)
+    return ok(name, "The plug-in is installed, enabled and allowed.")
+
+
+def folder(facts: Facts) -> HealthRow:
+    """Look whether it is this installation's plug-in that OpenClaw loads."""
+    wanted = Path(facts.wishes.folder)
+    others = [path for path in facts.folders if not _same(path, wanted)]
+    if len(others) == len(facts.folders):
+        return fail(
+            "folder",
+            f"OpenClaw loads the plug-in from {others[0]}, and this installation's is "
+            f"in {wanted}.",
+            SETUP,
+        )
+    if others:
+        return warn("folder", f"There is another plug-in in {others[0]}.", SETUP)
+    return ok("folder", f"OpenClaw loads the plug-in from {wanted}.")
+
+
+def command(facts: Facts) -> HealthRow:
+    """Look whether the plug-in starts this program when no daemon runs."""
+    said = items(at(facts.entry, ("config", "command")))
+    wanted = list(facts.wishes.command)
+    if not said:
+        return warn(
+            "command",
+            "The plug-in looks for taskmem on the gateway's PATH.",
+            SETUP,
+        )
+    program = shutil.which(str(said[0]))
+    if program is None:
+        return fail("command", f"The plug-in starts {said[0]}, and it is gone.", SETUP)
+    same = _same(Path(program), Path(wanted[0])) and said[1:] == wanted[1:]
+    if not same:
+        words = " ".join(map(str, said))
+        return warn(
+            "command",
+            f"The plug-in starts {words}, and this is {' '.join(wanted)}.",
+            SETUP,
+        )
+    return ok("command", f"The plug-in starts {' '.join(wanted)}.")
+
+
+def home(facts: Facts) -> HealthRow:
+    """Look whether the plug-in speaks with the daemon of this home."""
+    said = at(facts.entry, ("config", "home"))
+    theirs = Path(str(said)).expanduser() if said else facts.state / "taskmem"
+    ours = Path(facts.wishes.home)
+    if _same(theirs, ours):
+        return ok("home", f"The plug-in's home is this one, {ours}.")
+    return fail(
+        "home",
+        f"The plug-in's home is {theirs}, and this one is {ours}: they share no task.",
+        f"{SETUP} (or set TASKMEM_HOME={theirs} here)",
+    )
+
+
+# --- permissions, and what the agent sees -------------------------------------
+
+
+def conversation(facts: Facts) -> HealthRow:
+    """Look whether the plug-in may put a task's packet before a prompt."""
+    granted = entries(facts.entry.get("hooks"))
+    key = f"{_ENTRY}.hooks.allow"
+    if granted.get("allowPromptInjection") is False:
+        return warn(
+            "conversation",
+            "The plug-in may put nothing before a prompt: wakes come as a plain "
+            "message, and do not outlive a restart of the gateway.",
+            f"Run: openclaw config set {key}PromptInjection true",
+        )
+    if granted.get("allowConversationAccess") is not True:
+        return warn(
+            "conversation",
+            "The plug-in may not see conversations: after a compaction, and on a "
+            "session's first turn, the agent must ask itself where it was.",
+            f"Run: openclaw config set {key}ConversationAccess true",
+        )
+    return ok("conversation", "A task's packet comes back by itself.")
+
+
+def tools(facts: Facts) -> HealthRow:
+    """Look whether a tool policy hides the tools from the agent."""
+    wishes = facts.wishes
+    known = sight.Tools(plan.PLUGIN, wishes.tools, wishes.profiles)
+    hidden, notes = sight.changes(facts.config, known)
+    if hidden:
+        why = "; ".join(f"{change.what}: {change.reason}" for change in hidden)
+        return fail("tools", f"The agent does not see the tools. Wanted: {why}.", SETUP)
+    if notes:
+        cure = "Change that in OpenClaw's configuration, if it is not meant."
+        return warn("tools", " ".join(notes), cure)
+    return ok("tools", "No tool policy hides the tools.")
+
+
+def doubled(facts: Facts) -> HealthRow:
+    """Look whether the same tools come by MCP, too."""
+    servers = entries(at(facts.config, ("mcp", "servers")))
+    twice = [
+        name
+        for name in plan.servers(facts.config)
+        if entries(servers.get(name)).get("enabled") is not False
+    ]
+    if twice:
+        return warn(
+            "doubled",
+            f"The MCP server {twice[0]} is taskmem too: every tool is there twice.",
+            f"Run: openclaw mcp unset {twice[0]}",
+        )
+    return ok("doubled", "The tools are there once.")
+
+
+def skill(facts: Facts) -> HealthRow:
+    """Look whether the agent finds the skill that says when to use the tools."""
+    key = f"skills.entries.{SKILL}.enabled"
+    if at(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
+        cure = f"Run: openclaw config set {key} true"
+        return warn("skill", f"The skill {SKILL} is switched off.", cure)
+    places = ("plugin-skills", "skills", "workspace/skills")
+    if any((facts.state / place / SKILL).exists() for place in places):
+        return ok("skill", f"The skill {SKILL} is in place.")
+    if (Path(facts.wishes.folder) / "skills" / SKILL / "SKILL.md").is_file():
+        return ok("skill", f"The skill {SKILL} comes with the agent's next turn.")
+    cure = "Reinstall openclaw-taskmem."
+    return fail("skill", f"The skill {SKILL} is missing.", cure)
+
+
+# --- what it looks at ---------------------------------------------------------
+
+
+def _manifest(path: Path) -> Mapping[str, Any] | None:
+    """Return the manifest in a folder, if it is of our plug-in."""
+    try:
+        found: object = json.loads((path / "openclaw.plugin.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return entries(found) if at(found, ("id",)) == plan.PLUGIN else None
+
+
+def _same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,1 @@
+"""`taskmem setup`: moves into OpenClaw and other hosts, and out again."""

@@ -1,0 +1,202 @@
+"""Claude Code and Codex: the MCP server's entry and the skill, where each reads them.
+
+Claude Code reads `mcpServers` of `~/.claude.json` (with `CLAUDE_CONFIG_DIR`, of the
+file of that name in it) or of a project's `.mcp.json`, and skills in `skills` of
+`~/.claude` or of a project's `.claude`. Codex reads `[mcp_servers.…]` of `config.toml`
+in `~/.codex` (`CODEX_HOME`) or in a trusted project's `.codex`, and skills in
+`~/.agents/skills` or a project's `.agents/skills`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from taskmem_openclaw.setup import keeping, plan, shipped, skills, splicing
+from taskmem_openclaw.setup.edits import at, entries
+from taskmem_openclaw.setup.openclaw import Failed
+from taskmem_openclaw.setup.patches import is_object
+from taskmem_openclaw.setup.skills import Skill
+
+SERVER: Final = plan.SERVER
+
+
+class Host(NamedTuple):
+    """Where a host keeps what concerns us."""
+
+    name: str
+    file: Path
+    path: tuple[str, str]
+    """Where the server's entry is in that file."""
+    skill: Skill
+    parsed: Callable[[str], dict[str, Any]]
+    spliced: Callable[[str, tuple[str, str], dict[str, Any] | None], str]
+
+    @property
+    def text(self) -> str:
+        """What is in the file; a file that is not there has nothing in it.
+
+        Raises:
+            Failed: It cannot be read.
+        """
+        try:
+            return self.file.read_bytes().decode()
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError:
+            raise Failed(_broken(self.file, "it is not UTF-8")) from None
+
+    def with_server(self, text: str) -> str:
+        """Return the file's text with our server in it.
+
+        Raises:
+            Failed: It is broken, or has another server of that name.
+        """
+        there = self._there(text)
+        entry = _entry(there)
+        return text if there == entry else self._spliced(text, entry)
+
+    def without_server(self, text: str) -> str:
+        """Return the file's text without our server.
+
+        Raises:
+            Failed: It is broken, or has another server of that name.
+        """
+        return text if self._there(text) is None else self._spliced(text, None)
+
+    def write(self, before: str, after: str) -> None:
+        """Write the file, if it still is as it was read.
+
+        Raises:
+            Failed: It was changed meanwhile.
+        """
+        if self.text != before:
+            raise Failed(f"{self.file} was changed this moment; run this again.")
+        keeping.written(self.file, after.encode())
+
+    def _there(self, text: str) -> object:
+        try:
+            there = at(self.parsed(text), self.path)
+        except splicing.Unreadable as error:
+            raise Failed(_broken(self.file, str(error))) from None
+        if there is not None and not plan.runs_taskmem(there):
+            raise Failed(
+                f"{self.file} has another MCP server by the name {SERVER}; rename that "
+                "one, and run this again."
+            )
+        return there
+
+    def _spliced(self, text: str, entry: dict[str, Any] | None) -> str:
+        try:
+            return self.spliced(text, self.path, entry)
+        except splicing.Unreadable as error:
+            raise Failed(_broken(self.file, str(error))) from None
+
+
+def claude(environ: Mapping[str, str], project: Path | None) -> Host:
+    """Return Claude Code, for its user or for a project."""
+    own = environ.get("CLAUDE_CONFIG_DIR")
+    if project is not None:
+        file, folder = project / ".mcp.json", project / ".claude"
+    elif own:
+        file, folder = Path(own) / ".claude.json", Path(own)
+    else:
+        file, folder = Path.home() / ".claude.json", Path.home() / ".claude"
+    return Host(
+        "Claude Code",
+        file,
+        ("mcpServers", SERVER),
+        skills.into(folder / "skills"),
+        splicing.json_of,
+        splicing.json_with,
+    )
+
+
+def codex(environ: Mapping[str, str], project: Path | None) -> Host:
+    """Return Codex, for its user or for a project."""
+    own = environ.get("CODEX_HOME")
+    folder = Path(own) if own else Path.home() / ".codex"
+    if project is not None:
+        folder = project / ".codex"
+    return Host(
+        "Codex",
+        folder / "config.toml",
+        ("mcp_servers", SERVER),
+        skills.into((project or Path.home()) / ".agents" / "skills"),
+        splicing.toml_of,
+        splicing.toml_with,
+    )
+
+
+def move_in(host: Host, *, dry_run: bool) -> list[str]:
+    """Write the entry and the skill, and say what was done.
+
+    Raises:
+        Failed: A file is broken, or somebody else's.
+        NotOurs: There is another skill of that name.
+        OSError: Something cannot be written.
+    """
+    before = host.text
+    after = host.with_server(before)
+    in_place = host.skill.in_place
+    if before == after and in_place:
+        return ["Everything is in place; nothing was changed."]
+    if dry_run:
+        skill = [] if in_place else [f"would write the skill {host.skill.file}"]
+        return [*_difference(host.file, before, after), *skill]
+    if before != after:
+        host.write(before, after)
+    if not in_place:
+        host.skill.write()
+    where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
+    return [f"{host.name} has {where}; start a new session there."]
+
+
+def move_out(host: Host, *, dry_run: bool) -> list[str]:
+    """Take the entry and the skill out, and say what was done.
+
+    Raises:
+        Failed: A file is broken, or the server of that name is somebody else's.
+        NotOurs: The skill of that name is.
+        OSError: Something cannot be written.
+    """
+    before = host.text
+    after = host.without_server(before)
+    there = host.skill.there is not None
+    if before == after and not there:
+        return [f"{host.name} has no trace of taskmem."]
+    if dry_run:
+        skill = [f"would remove the skill {host.skill.folder}"] if there else []
+        return [*_difference(host.file, before, after), *skill]
+    if before != after:
+        host.write(before, after)
+    if there:
+        host.skill.remove()
+    return [f"Removed from {host.name}. Left as it is: the data in {shipped.home()}."]
+
+
+def _entry(there: object) -> dict[str, Any]:
+    """Return our entry; what else somebody has said in it stays."""
+    program, *arguments = shipped.command()
+    entry: dict[str, Any] = {"command": program, "args": [*arguments, "mcp"]}
+    usual = Path.home() / ".openclaw" / "taskmem"
+    if shipped.home() != usual:
+        entry["env"] = {"TASKMEM_HOME": str(shipped.home())}
+    if not is_object(there):
+        return entry
+    own = {k: v for k, v in entries(there.get("env")).items() if k != "TASKMEM_HOME"}
+    if own or "env" in entry:
+        entry["env"] = {**own, **entry.get("env", {})}
+    return {**{key: each for key, each in there.items() if key != "env"}, **entry}
+
+
+def _difference(file: Path, before: str, after: str) -> list[str]:
+    """Return what would change, and no other line: the file may hold secrets."""
+    old, new, path = before.splitlines(), after.splitlines(), str(file)
+    return list(difflib.unified_diff(old, new, path, path, lineterm="", n=0))
+
+
+def _broken(file: Path, why: str) -> str:
+    return f"{file} cannot be read ({why}); put it right, and run this again."

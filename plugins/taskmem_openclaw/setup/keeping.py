@@ -1,0 +1,114 @@
+"""Files that are written whole or not at all, and the record of what was set up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from taskmem_openclaw.setup.patches import Document, is_list, is_object
+
+
+class Step(NamedTuple):
+    """One set-up: what it changed in the configuration, and the way back."""
+
+    patch: Document
+    inverse: Document
+    done: bool
+    """False: it was begun, and nobody knows how far it came."""
+
+
+class Record(NamedTuple):
+    """What was set up in one OpenClaw, the latest last."""
+
+    config: str
+    """Its configuration, which tells one OpenClaw from another."""
+    folder: str = ""
+    """What was installed from last."""
+    fingerprint: str = ""
+    """What was in that folder then."""
+    steps: tuple[Step, ...] = ()
+
+
+def written(file: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file, whole or not at all, and keep its mode where it is there.
+
+    A link is followed: what it points to is written.
+
+    Raises:
+        OSError: It cannot be written; it is as it was.
+    """
+    target = Path(os.path.realpath(file))
+    with suppress(FileNotFoundError):
+        mode = target.stat().st_mode & 0o7777
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(draft).chmod(mode)
+        Path(draft).replace(target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def folder(home: Path) -> Path:
+    """Make the folder for what is kept of setting up, for its owner alone.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    place = home / "setup"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place
+
+
+def load(home: Path, config: Path) -> Record:
+    """Return what is recorded; what cannot be read is as if it were not there."""
+    nothing = Record(str(config))
+    try:
+        found: object = json.loads(_file(home, nothing).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return nothing
+    if not is_object(found) or not is_list(found.get("steps")):
+        return nothing
+    folder, fingerprint = (str(found.get(key)) for key in ("folder", "fingerprint"))
+    return Record(str(config), folder, fingerprint, tuple(_steps(found["steps"])))
+
+
+def save(home: Path, record: Record) -> None:
+    """Write down what is set up; nothing is: no file is left.
+
+    Raises:
+        OSError: It cannot be written; the old record is as it was.
+    """
+    file = _file(home, record)
+    if not record.steps and not record.folder:
+        file.unlink(missing_ok=True)
+        return
+    folder(home)
+    document = record._asdict()
+    document["steps"] = [step._asdict() for step in record.steps]
+    written(file, json.dumps(document, indent=2).encode())
+
+
+def _file(home: Path, record: Record) -> Path:
+    digest = hashlib.sha256(os.fsencode(record.config)).hexdigest()[:12]
+    return home / "setup" / f"openclaw-{digest}.json"
+
+
+def _steps(found: Iterable[Any]) -> Iterable[Step]:
+    for each in found:
+        if is_object(each) and is_object(each.get("patch")):
+            inverse = each.get("inverse")
+            if is_object(inverse):
+                yield Step(each["patch"], inverse, each.get("done") is True)

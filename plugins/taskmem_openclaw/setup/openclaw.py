@@ -1,0 +1,286 @@
+"""OpenClaw's own command, as far as setting up needs it.
+
+A call costs 2 to 20 seconds, nearly all of it the command's own start, so there are
+few. What it prints is shown only when it fails, and then its last words on one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from taskmem_openclaw.setup import keeping
+from taskmem_openclaw.setup.patches import Document, is_object
+
+OLDEST: Final = (2026, 9)
+"""The first version whose plug-in interface has what the plug-in uses."""
+SECONDS: Final = 300.0
+"""How long one call may take before it is ended."""
+
+_SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
+_UNTRACKED: Final = "not associated with a tracked package install"
+_UNSET: Final = "is valid but unset"
+_SHOWN: Final = 300
+
+
+class _Answer(NamedTuple):
+    status: int
+    out: str
+    said: str
+    """What it complained of too."""
+
+
+class Failed(Exception):
+    """It did not work; `str()` says why, and what to do next."""
+
+
+class ReadOnly(Failed):
+    """The configuration is made elsewhere, and not to be changed here."""
+
+
+class OpenClaw(NamedTuple):
+    """An OpenClaw that was found, and its configuration."""
+
+    program: str
+    version: str
+    config: Path
+    home: Path
+    """Our state folder."""
+    environ: Mapping[str, str]
+
+    def read(self) -> Document:
+        """Return the configuration as it is written.
+
+        Raises:
+            Failed: It cannot be read.
+        """
+        try:
+            text = self.config.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failed(
+                f"OpenClaw's configuration {self.config} cannot be read "
+                f"({_why(error)}); see whose file that is."
+            ) from error
+        found = _parsed(text)
+        if not is_object(found):
+            raise Failed(_broken(self.config))
+        if "$include" in text and _includes(found):
+            return {name: self._section(name) for name in _SECTIONS}
+        return found
+
+    @property
+    def plain(self) -> bool:
+        """Whether the configuration is plain JSON, so that nothing of it is lost."""
+        try:
+            json.loads(self.config.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError, RecursionError):
+            return False
+        return True
+
+    def install(self, folder: str, *, link: bool) -> bool:
+        """Install a plug-in from its folder; tell whether a gateway took it up.
+
+        Raises:
+            Failed: OpenClaw did not.
+        """
+        answer = self._run(installing(folder, link=link))
+        return "Applied in Gateway" in answer.said
+
+    def patch(self, patch: Mapping[str, Any]) -> None:
+        """Change the configuration.
+
+        Raises:
+            Failed: OpenClaw did not.
+        """
+        file = keeping.folder(self.home) / "patch.json"
+        try:
+            keeping.written(file, json.dumps(patch, indent=2).encode())
+            self._run(patching(str(file)))
+        finally:
+            file.unlink(missing_ok=True)
+
+    def uninstall(self, name: str) -> None:
+        """Uninstall a plug-in; that there is none is fine.
+
+        Raises:
+            Failed: OpenClaw did not.
+        """
+        self._run(uninstalling(name), fine=_UNTRACKED)
+
+    def _section(self, name: str) -> object:
+        """Return a part of the configuration with what it includes."""
+        answer = self._run(("config", "get", name, "--json"), fine=_UNSET)
+        found = _parsed(answer.out) if answer.status == 0 else None
+        return found if is_object(found) else {}
+
+    def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _Answer:
+        """Run OpenClaw; `fine` in what it says excuses a failure."""
+        answer = _run(self.program, arguments, self.environ)
+        if answer.status != 0 and not (fine and fine in answer.said):
+            raise self._failed(arguments, answer)
+        return answer
+
+    def _failed(self, arguments: tuple[str, ...], answer: _Answer) -> Failed:
+        said = answer.said
+        if "OpenClaw treats openclaw.json as immutable" in said:
+            return ReadOnly(
+                "OpenClaw's configuration is read-only here "
+                "(OPENCLAW_CONFIG_READONLY or Nix); put what --dry-run shows into the "
+                "source that it is made from, and run this again."
+            )
+        if "config is invalid" in said:
+            found = re.search(r"^\s+- (.+)$", said, re.MULTILINE)
+            return Failed(_broken(self.config, found[1] if found else None))
+        if "ENOSPC" in said or "no space left" in said.lower():
+            return Failed(
+                f"The disk of {self.config.parent} is full; make room and run this "
+                "again."
+            )
+        what = " ".join(arguments[:2])
+        return Failed(
+            f"{self.program} {what} ended with status {answer.status}: "
+            f"{last_words(said)}. Run it by hand to see more, then run this again."
+        )
+
+
+def find(environ: Mapping[str, str], home: Path) -> OpenClaw:
+    """Find OpenClaw, and where its configuration is.
+
+    Raises:
+        Failed: There is none, it is too old, or it does not answer.
+    """
+    program = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+    answer = _run(program, ("--version",), environ)
+    found = re.search(r"\b(\d{4})\.(\d+)\.(\d+)\b", answer.out)
+    if answer.status != 0 or found is None:
+        raise Failed(
+            f"{program} --version told no version (status {answer.status}: "
+            f"{last_words(answer.said)}). Set TASKMEM_OPENCLAW_BIN to "
+            "OpenClaw's command."
+        )
+    if (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise Failed(
+            f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run "
+            "this again."
+        )
+    answer = _run(program, ("config", "file", "--json"), environ)
+    told = _parsed(answer.out) if answer.status == 0 else None
+    path = told.get("path") if is_object(told) else None
+    if not isinstance(path, str):
+        raise Failed(
+            f"{program} does not say where its configuration is "
+            f"({last_words(answer.said)}); see that openclaw config file works."
+        )
+    return OpenClaw(program, found[0], Path(path), home, environ)
+
+
+def installing(folder: str, *, link: bool) -> tuple[str, ...]:
+    """Return the arguments that install a plug-in from a folder.
+
+    `--force` says that the source is meant, and `--accept-capabilities` what the
+    person has agreed to by setting up; OpenClaw asks for both where nobody can answer.
+    """
+    how = ("--link", folder) if link else (folder,)
+    return ("plugins", "install", *how, "--force", "--accept-capabilities")
+
+
+def uninstalling(name: str) -> tuple[str, ...]:
+    """Return the arguments that uninstall a plug-in."""
+    return ("plugins", "uninstall", name, "--force")
+
+
+def patching(file: str) -> tuple[str, ...]:
+    """Return the arguments that change the configuration by a file."""
+    return ("config", "patch", "--file", file)
+
+
+def last_words(said: str) -> str:
+    """Return the end of what a command said, on one line that steers no terminal."""
+    words = " ".join(said.split())
+    safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
+    return f"…{safe[-_SHOWN:]}" if len(safe) > _SHOWN else safe or "no word"
+
+
+def _run(
+    program: str, arguments: tuple[str, ...], environ: Mapping[str, str]
+) -> _Answer:
+    kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the operator's own command
+            (program, *arguments),
+            env={**kept, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Failed(
+            f"{program} cannot be started ({_why(error)}); install OpenClaw, or set "
+            "TASKMEM_OPENCLAW_BIN to its command."
+        ) from error
+    with process:
+        try:
+            out, complaints = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise Failed(
+                f"{program} {' '.join(arguments[:2])} gave no answer within "
+                f"{SECONDS:g} s and was ended; see that the gateway is well, and run "
+                "this again."
+            ) from None
+        except BaseException:
+            _end(process)
+            raise
+    text = out.decode(errors="replace")
+    said = f"{text}\n{complaints.decode(errors='replace')}"
+    return _Answer(process.returncode, text, said)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command that still runs, and whatever it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    import json5
+
+    try:
+        return json5.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _includes(config: Document) -> bool:
+    parts = [config.get(name) for name in _SECTIONS]
+    return "$include" in config or '"$include":' in json.dumps(parts)
+
+
+def _broken(config: Path, problem: str | None = None) -> str:
+    reason = f" ({last_words(problem)})" if problem else ""
+    return (
+        f"OpenClaw's configuration {config} is not valid{reason}; run openclaw doctor "
+        "--fix, then this again."
+    )
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,228 @@
+"""What setting up changes in OpenClaw's configuration, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from taskmem_openclaw.setup import sight
+from taskmem_openclaw.setup.edits import (
+    Change,
+    Put,
+    Words,
+    applied,
+    at,
+    edited,
+    entries,
+    items,
+    removed,
+)
+from taskmem_openclaw.setup.patches import Document, same
+
+PLUGIN: Final = "taskmem"
+BUNDLE: Final = "taskmem-mcp"
+SERVER: Final = "taskmem"
+"""The ids in the configuration: of the plug-in, of the bundle, of its MCP server."""
+
+_ENTRY: Final = ("plugins", "entries", PLUGIN)
+LOAD: Final = ("plugins", "load", "paths")
+ALLOW: Final = ("plugins", "allow")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How it shall be."""
+
+    folder: str
+    """The plug-in's folder, absolute."""
+    command: tuple[str, ...]
+    """The command that is `taskmem`."""
+    home: str
+    tools: frozenset[str]
+    """The names of the tools."""
+    profiles: frozenset[str] = frozenset()
+    """The tool profiles in which the plug-in's manifest puts all of them."""
+    stale: frozenset[str] = frozenset()
+    """Where the plug-in was linked from before, as far as is known."""
+
+
+class Refused(Exception):
+    """The operator has said that it shall not be; `str()` says how to change that."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What there is to change; no change: everything is in place."""
+
+    changes: list[Change]
+    notes: list[str]
+    """What only the operator can change."""
+
+
+def for_plugin(config: Mapping[str, Any], wishes: Wishes) -> Plan:
+    """Plan the native plug-in.
+
+    Raises:
+        Refused: The configuration rules it out, or the bundle is there.
+    """
+    _must_be_allowed(config, PLUGIN)
+    if at(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
+        raise Refused(_twice("MCP bundle", "plug-in"))
+    tools = sight.Tools(PLUGIN, wishes.tools, wishes.profiles)
+    seen, notes = sight.changes(config, tools)
+    wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), _access(config)]
+    return Plan(_real(config, [*wanted, *seen, *_servers(config)]), notes)
+
+
+def for_bundle(config: Mapping[str, Any], wishes: Wishes) -> Plan:
+    """Plan the MCP bundle, which needs no native plug-in.
+
+    Raises:
+        Refused: The configuration rules it out, or the plug-in is there.
+    """
+    _must_be_allowed(config, BUNDLE)
+    if linked(config, wishes):
+        raise Refused(_twice("plug-in", "MCP bundle"))
+    names = frozenset(f"{SERVER}__{tool}" for tool in wishes.tools)
+    tools = sight.Tools("bundle-mcp", names, frozenset(("coding", "messaging")))
+    seen, notes = sight.changes(config, tools)
+    wanted = [_bundle(config, wishes), *_listed(config, BUNDLE)]
+    return Plan(_real(config, [*wanted, *seen]), notes)
+
+
+def without(config: Mapping[str, Any], wishes: Wishes) -> Document:
+    """Return a configuration without any trace of ours.
+
+    What is empty then goes too, but for a list of what is allowed: an empty one
+    does not mean what a missing one means.
+    """
+    result = dict(config)
+    for name in (PLUGIN, BUNDLE):
+        result = removed(result, ("plugins", "entries", name))
+    for name in servers(config):
+        result = removed(result, ("mcp", "servers", name))
+    words = [
+        Words(LOAD, (), tuple(linked(config, wishes))),
+        Words(ALLOW, (), (PLUGIN, BUNDLE)),
+    ]
+    for scope in sight.scopes(config):
+        for place in (scope, (*scope, "sandbox", "tools")):
+            words += [
+                Words((*place, key), (), (PLUGIN,)) for key in ("allow", "alsoAllow")
+            ]
+    for edit in words:
+        if not set(edit.dropped).isdisjoint(map(str, items(at(result, edit.path)))):
+            result = edited(result, edit)
+            if not at(result, edit.path) and edit.path[-1] != "allow":
+                result = removed(result, edit.path)
+    return result
+
+
+def linked(config: Mapping[str, Any], wishes: Wishes) -> list[str]:
+    """Return the load paths that are the plug-in's, the wished one included."""
+    known = wishes.stale | {wishes.folder}
+    return [each for each in items(at(config, LOAD)) if each in known]
+
+
+def servers(config: Mapping[str, Any]) -> list[str]:
+    """Return the MCP servers that are `taskmem mcp`, by name."""
+    found = entries(at(config, ("mcp", "servers")))
+    return [name for name, server in found.items() if runs_taskmem(server)]
+
+
+def runs_taskmem(server: object) -> bool:
+    """Whether an MCP server's entry, of any host, starts `taskmem mcp`."""
+    entry = entries(server)
+    arguments = items(entry.get("args"))
+    if arguments == ["mcp"]:
+        return PurePath(str(entry.get("command"))).name == "taskmem"
+    return arguments == ["-m", "openclaw_taskmem", "mcp"]
+
+
+def _must_be_allowed(config: Mapping[str, Any], name: str) -> None:
+    if at(config, ("plugins", "enabled")) is False:
+        raise Refused(
+            "OpenClaw's plug-ins are all switched off (plugins.enabled is false); "
+            "switch them on and run this again."
+        )
+    if name in items(at(config, ("plugins", "deny"))):
+        raise Refused(
+            f"OpenClaw's configuration denies it (plugins.deny names {name}); take it "
+            "out of that list if you want it after all, and run this again."
+        )
+
+
+def _twice(there: str, wanted: str) -> str:
+    return (
+        f"The {there} is installed, and with the {wanted} every tool would be there "
+        "twice; run taskmem setup openclaw --remove first."
+    )
+
+
+def _plugin(config: Mapping[str, Any], wishes: Wishes) -> Change:
+    stale = tuple(each for each in linked(config, wishes) if each != wishes.folder)
+    return Change(
+        "the plug-in",
+        "it gives the agent the tools, and wakes a way in"
+        + ("; its link still points to where it was before" if stale else ""),
+        (
+            Words(LOAD, (wishes.folder,), stale),
+            Put((*_ENTRY, "enabled"), value=True),
+            Put((*_ENTRY, "config", "command"), list(wishes.command)),
+            Put((*_ENTRY, "config", "home"), wishes.home),
+        ),
+        needed=True,
+    )
+
+
+def _bundle(config: Mapping[str, Any], wishes: Wishes) -> Change:
+    server = {
+        "command": wishes.command[0],
+        "args": [*wishes.command[1:], "mcp"],
+        "env": {"TASKMEM_HOME": wishes.home},
+    }
+    own = [] if servers(config) else [Put(("mcp", "servers", SERVER), server)]
+    return Change(
+        "the MCP bundle",
+        "it brings the tools and the skill",
+        (Put(("plugins", "entries", BUNDLE, "enabled"), value=True), *own),
+        needed=True,
+    )
+
+
+def _listed(config: Mapping[str, Any], name: str) -> Iterator[Change]:
+    if items(at(config, ALLOW)):
+        yield Change(
+            f"{name} in plugins.allow",
+            "you list the plug-ins that may load, so it must be in that list",
+            (Words(ALLOW, (name,)),),
+            needed=True,
+        )
+
+
+def _access(config: Mapping[str, Any]) -> Change:
+    path = (*_ENTRY, "hooks", "allowConversationAccess")
+    so_far = ", which you have refused so far" if at(config, path) is False else ""
+    return Change(
+        f"access to conversations{so_far}",
+        "a task's packet comes back by itself after a compaction, on a session's first "
+        "turn and on 'continue', and the end of a turn is seen; without it the agent "
+        "has to ask where it was",
+        (Put(path, value=True),),
+    )
+
+
+def _servers(config: Mapping[str, Any]) -> Iterator[Change]:
+    for name in servers(config):
+        yield Change(
+            f"the MCP server {name} switched off",
+            "it is taskmem too, so every tool would be there twice",
+            (Put(("mcp", "servers", name, "enabled"), value=False),),
+        )
+
+
+def _real(config: Mapping[str, Any], changes: Iterable[Change]) -> list[Change]:
+    """Leave out what is so already."""
+    return [each for each in changes if not same(applied(config, [each]), config)]

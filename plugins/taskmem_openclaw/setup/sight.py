@@ -1,0 +1,159 @@
+"""What keeps tools in an agent's sight under OpenClaw's tool policy. Pure.
+
+Measured with OpenClaw 2026.9.6: a narrow profile hides a plug-in's tools unless the
+plug-in's own manifest or `alsoAllow` names them; `allow`, also an empty one, hides what
+it does not name; an agent's `alsoAllow` takes the place of the general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+from taskmem_openclaw.setup.edits import (
+    Change,
+    Path,
+    Words,
+    applied,
+    at,
+    entries,
+    items,
+)
+from taskmem_openclaw.setup.patches import is_list, is_object
+
+_NARROW: Final = ("minimal", "coding", "messaging")
+"""The tool profiles that leave out what they do not know."""
+_SANDBOXED: Final = ("all", "non-main")
+
+
+class Tools(NamedTuple):
+    """Tools that belong together."""
+
+    owner: str
+    """What stands for all of them in a list."""
+    names: frozenset[str]
+    profiles: frozenset[str]
+    """The narrow profiles in which they are anyway."""
+
+
+def changes(config: Mapping[str, Any], tools: Tools) -> tuple[list[Change], list[str]]:
+    """Return what would bring the tools into sight, and what only a person can do."""
+    found: list[Change] = []
+    notes: list[str] = []
+    for path in scopes(config):
+        shown = applied(config, found)
+        answer = _in_scope(_scope(shown, path), tools)
+        if isinstance(answer, str):
+            notes.append(answer)
+        elif answer is not None:
+            found.append(answer)
+        denied = _covering(items(at(config, (*path, "deny"))), tools)
+        if denied is not None:
+            notes.append(
+                f"{'.'.join(path)}.deny has {denied}, so the tools stay hidden there; "
+                "take it out if you want them."
+            )
+    if items(at(config, ("agents", "list"))):
+        notes.append(
+            "Agents are kept in agents.list, an old form, and were not looked at; run "
+            "openclaw doctor --fix, then this again."
+        )
+    return [*found, *_sandboxes(config, tools)], notes
+
+
+def scopes(config: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield every place that says which tools there are; the general one first."""
+    agents = entries(at(config, ("agents", "entries")))
+    places: list[Path] = [("tools",)]
+    places += [("agents", "entries", name, "tools") for name in agents]
+    if not agents:
+        places.append(("agents", "defaults", "tools"))
+    for place in places:
+        if is_object(at(config, place)):
+            yield place
+            for provider in entries(at(config, (*place, "byProvider"))):
+                yield (*place, "byProvider", provider)
+
+
+class _Scope(NamedTuple):
+    path: Path
+    allow: object
+    profile: object
+    also: Sequence[object]
+    """What is allowed beside the profile, its own or what it inherits."""
+    inherits: bool
+
+
+def _scope(config: Mapping[str, Any], path: Path) -> _Scope:
+    said = entries(at(config, path))
+    own: Mapping[str, Any] = {}
+    base = entries(config.get("tools")) if path[-1] == "tools" else own
+    inherits = not is_list(said.get("alsoAllow"))
+    also = (base if inherits else said).get("alsoAllow")
+    profile = said.get("profile") or base.get("profile")
+    return _Scope(path, said.get("allow"), profile, items(also), inherits)
+
+
+def _in_scope(scope: _Scope, tools: Tools) -> Change | str | None:
+    where = ".".join(scope.path)
+    named = _covering(scope.also, tools) is not None
+    narrow = scope.profile in _NARROW and scope.profile not in tools.profiles
+    if is_list(scope.allow):
+        if narrow and not named:
+            return (
+                f"The profile {scope.profile} hides the tools, and {where}.allow "
+                f"leaves no room for an exception; use {where}.alsoAllow instead of it."
+            )
+        if _covering(items(scope.allow), tools) is not None:
+            return None
+        return Change(
+            f"{tools.owner} in {where}.allow",
+            "you list the tools that may be used there, so these must be in that list",
+            (Words((*scope.path, "allow"), (tools.owner,)),),
+        )
+    if named or not narrow:
+        return None
+    inherited = map(str, scope.also) if scope.inherits else ()
+    return Change(
+        f"{tools.owner} in {where}.alsoAllow",
+        f"the tool profile {scope.profile} hides the tools otherwise",
+        (Words((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
+    )
+
+
+def _sandboxes(config: Mapping[str, Any], tools: Tools) -> Iterator[Change]:
+    """Sandboxed sessions have a gate of their own, for all agents or for one."""
+    agents = entries(at(config, ("agents", "entries")))
+    modes = [at(config, ("agents", "defaults", "sandbox", "mode"))]
+    modes += [at(agent, ("sandbox", "mode")) for agent in agents.values()]
+    if not any(mode in _SANDBOXED for mode in modes):
+        return
+    places: list[Path] = [("tools",)]
+    places += [("agents", "entries", name, "tools") for name in agents]
+    for place in places:
+        path = (*place, "sandbox", "tools")
+        gate = entries(at(config, path))
+        if not gate and place != ("tools",):
+            continue
+        allow = gate.get("allow")
+        said = [*items(allow), *items(gate.get("alsoAllow"))]
+        if allow == [] or _covering(said, tools) is not None:
+            continue
+        key = "allow" if is_list(allow) else "alsoAllow"
+        yield Change(
+            f"{tools.owner} in {'.'.join((*path, key))}",
+            "sandboxed sessions see only the tools that are listed for them",
+            (Words((*path, key), (tools.owner,)),),
+        )
+
+
+def _covering(words: Sequence[object], tools: Tools) -> str | None:
+    """Return the word that stands for all the tools in a list; None: none does."""
+    listed = [str(word).lower() for word in words]
+    for word in listed:
+        if word in (tools.owner, "group:plugins"):
+            return word
+        if all(fnmatchcase(name, word) for name in tools.names):
+            return word
+    return "each of them" if tools.names <= set(listed) else None

@@ -1,0 +1,79 @@
+"""Wakes by OpenClaw's webhooks, where the operator has switched them on.
+
+A call takes milliseconds; the text reaches the agent as data, and not for sure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
+from taskmem_openclaw import configuration
+from taskmem_openclaw.plugin import NotThere
+
+if TYPE_CHECKING:
+    import httpx
+
+SECONDS: Final = 10.0
+
+
+class OpenClawHooks:
+    """Hands wakes to the gateway by `POST /hooks/wake`."""
+
+    name = "openclaw-hooks"
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Take the environment, and what carries requests; None: the network."""
+        self._environ = environ
+        self._transport = transport
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Queue a wake in the gateway and start a turn.
+
+        Raises:
+            NotThere: Webhooks are not switched on, or nobody listens.
+            WakeUndelivered: The gateway did not take it.
+        """
+        import httpx
+
+        hooks = configuration.hooks(self._environ)
+        if hooks is None:
+            raise NotThere("Webhooks are not switched on in OpenClaw's configuration.")
+        body = {"text": wake.text, "mode": "now"}
+        if wake.session_key is not None:
+            body["sessionKey"] = wake.session_key
+        try:
+            async with httpx.AsyncClient(
+                transport=self._transport, timeout=SECONDS, trust_env=False
+            ) as client:
+                answer = await client.post(
+                    f"{hooks.url}/wake",
+                    json=body,
+                    headers={"Authorization": f"Bearer {hooks.token}"},
+                )
+        except httpx.ConnectError as error:
+            raise NotThere(f"Nobody listens at {hooks.url}.") from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise WakeUndelivered(
+                f"The webhook at {hooks.url} failed ({type(error).__name__}); see that "
+                "the gateway runs."
+            ) from error
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise WakeUndelivered(
+                f"The webhook at {hooks.url} refuses its token (hooks.token); restart "
+                "the gateway, or mend the token in OpenClaw's configuration."
+            )
+        if not answer.is_success:
+            said = " ".join(answer.text.split())[:200]
+            raise WakeUndelivered(
+                f"The webhook at {hooks.url} answered {answer.status_code}: {said}. "
+                "See OpenClaw's hooks settings."
+            )
+        return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251

@@ -1,0 +1,72 @@
+"""A stand-in `openclaw`, and `taskmem setup` as a person calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from taskmem_openclaw.setup.command import command
+from tests.plugins.openclaw.setup.stand_in import StandIn
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it said."""
+
+    result: Result
+
+    @property
+    def status(self) -> int:
+        return self.result.exit_code
+
+    @property
+    def text(self) -> str:
+        return self.result.output
+
+    @property
+    def sentence(self) -> str:
+        """The last line, which is all that a failure says."""
+        assert self.status == 1, self.text
+        assert isinstance(self.result.exception, SystemExit), self.result.exception
+        return self.text.splitlines()[-1]
+
+
+Setup = Callable[..., Said]
+
+
+@pytest.fixture
+def openclaw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """An `openclaw` whose faults the test chooses."""
+    folder = tmp_path / "openclaw"
+    folder.mkdir()
+    stand_in = StandIn(folder)
+    monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", str(stand_in.program))
+    return stand_in
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Our state folder."""
+    folder = tmp_path / "taskmem"
+    monkeypatch.setenv("TASKMEM_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def setup(home: Path) -> Setup:
+    """Calls `taskmem setup …`."""
+
+    def call(*arguments: str) -> Said:
+        return Said(CliRunner().invoke(command, arguments))
+
+    return call
+
+
+@pytest.fixture
+def into(setup: Setup) -> Setup:
+    """Calls `taskmem setup openclaw … --no-proof`."""
+    return lambda *arguments: setup("openclaw", "--no-proof", *arguments)

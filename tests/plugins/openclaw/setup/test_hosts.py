@@ -1,0 +1,210 @@
+"""`taskmem setup claude`, `codex` and `skill`."""
+
+import json
+import stat
+import tomllib
+
+import pytest
+
+from taskmem_openclaw.setup import shipped
+
+PROGRAM, *ARGUMENTS = shipped.command()
+ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"]}
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    """A user's own home, with nothing in it."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def usual_home(user, home, monkeypatch):
+    """The state folder where it is by default."""
+    monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
+
+
+def servers(file):
+    text = file.read_text()
+    if file.suffix == ".toml":
+        return tomllib.loads(text)["mcp_servers"]
+    return json.loads(text)["mcpServers"]
+
+
+PLACES = [
+    ("claude", ".claude.json", ".claude/skills"),
+    ("codex", ".codex/config.toml", ".agents/skills"),
+]
+
+
+@pytest.mark.parametrize(("host", "file", "skills"), PLACES)
+def test_the_server_and_the_skill_are_where_the_host_reads_them(
+    setup, user, host, file, skills
+):
+    said = setup(host)
+    assert said.status == 0, said.text
+    assert servers(user / file) == {"taskmem": ENTRY}
+    assert stat.S_IMODE((user / file).stat().st_mode) == 0o600
+    skill = user / skills / "task-memory" / "SKILL.md"
+    assert skill.read_bytes() == shipped.skill()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", "own/.claude.json", "own/skills"),
+        ("codex", "CODEX_HOME", "own/config.toml", ".agents/skills"),
+    ],
+)
+def test_a_host_that_was_moved_is_found(setup, user, monkeypatch, place):
+    host, variable, file, skills = place
+    monkeypatch.setenv(variable, str(user / "own"))
+    setup(host)
+    assert servers(user / file) == {"taskmem": ENTRY}
+    assert (user / skills / "task-memory" / "SKILL.md").exists()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("claude", ".mcp.json", ".claude/skills"),
+        ("codex", ".codex/config.toml", ".agents/skills"),
+    ],
+)
+def test_a_project_has_its_own(setup, user, tmp_path, place):
+    host, file, skills = place
+    project = tmp_path / "project"
+    project.mkdir()
+    setup(host, "--project", str(project))
+    assert servers(project / file) == {"taskmem": ENTRY}
+    assert (project / skills / "task-memory" / "SKILL.md").exists()
+    assert list(user.iterdir()) == []
+
+
+@pytest.mark.parametrize(("host", "file", "skills"), PLACES)
+def test_a_second_time_changes_nothing_and_remove_takes_all_of_it(
+    setup, user, host, file, skills
+):
+    setup(host)
+    before = (user / file).stat().st_mtime_ns
+    assert "Everything is in place" in setup(host).text
+    assert (user / file).stat().st_mtime_ns == before
+    said = setup(host, "--remove")
+    assert "Left as it is: the data in" in said.text
+    assert "taskmem" not in (user / file).read_text()
+    assert not (user / skills / "task-memory").exists()
+    assert "no trace of taskmem" in setup(host, "--remove").text
+
+
+@pytest.mark.parametrize(("host", "file", "skills"), PLACES)
+def test_a_dry_run_shows_what_would_change_and_no_secret(
+    setup, user, host, file, skills
+):
+    place = user / file
+    place.parent.mkdir(exist_ok=True)
+    text = {"claude": '{\n  "key": "sk-secret"\n}\n', "codex": "key = 'sk-secret'\n"}
+    place.write_text(text[host])
+    said = setup(host, "--dry-run")
+    assert PROGRAM in said.text
+    assert "would write the skill" in said.text
+    assert "sk-secret" not in said.text.replace('"key": "sk-secret"', "")
+    assert place.read_text() == text[host]
+    assert not (user / skills).exists()
+
+
+def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):
+    monkeypatch.setenv("TASKMEM_HOME", "/elsewhere")
+    setup("claude")
+    there = servers(user / ".claude.json")["taskmem"]
+    assert there["env"] == {"TASKMEM_HOME": "/elsewhere"}
+    monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
+    setup("claude")
+    assert servers(user / ".claude.json") == {"taskmem": ENTRY}
+
+
+def test_what_somebody_has_added_to_our_entry_stays(setup, user):
+    file = user / ".claude.json"
+    own = {"type": "stdio", "command": "taskmem", "args": ["mcp"], "env": {"A": "b"}}
+    file.write_text(json.dumps({"mcpServers": {"taskmem": own}}))
+    setup("claude")
+    wanted = {**ENTRY, "type": "stdio", "env": {"A": "b"}}
+    assert servers(file) == {"taskmem": wanted}
+
+
+@pytest.mark.parametrize("host", PLACES)
+@pytest.mark.parametrize("text", ["{ broken", "\xff"])
+def test_a_broken_file_is_one_sentence_and_stays(setup, user, host, text):
+    name, file, skills = host
+    place = user / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(text.encode("latin-1"))
+    assert "cannot be read (" in setup(name).sentence
+    assert place.read_bytes() == text.encode("latin-1")
+    assert not (user / skills).exists()
+
+
+@pytest.mark.parametrize("way", ["--dry-run", "--remove"])
+def test_another_server_of_that_name_is_left_alone(setup, user, way):
+    file = user / ".claude.json"
+    text = '{"mcpServers": {"taskmem": {"command": "theirs"}}}'
+    file.write_text(text)
+    assert "another MCP server by the name taskmem" in setup("claude", way).sentence
+    assert file.read_text() == text
+
+
+def test_another_skill_of_that_name_is_left_alone(setup, user):
+    theirs = user / ".claude" / "skills" / "task-memory" / "SKILL.md"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("---\nname: another\n---\n")
+    assert "is another skill" in setup("claude").sentence
+    assert not (user / ".claude.json").exists()
+    assert "another" in theirs.read_text()
+
+
+def test_a_link_stays_a_link_and_a_mode_stays(setup, user):
+    real = user / "dotfiles.json"
+    real.write_text("{}\n")
+    real.chmod(0o640)
+    (user / ".claude.json").symlink_to(real)
+    setup("claude")
+    assert (user / ".claude.json").is_symlink()
+    assert servers(real) == {"taskmem": ENTRY}
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_a_file_that_the_host_changes_meanwhile_is_not_overwritten(
+    setup, user, monkeypatch
+):
+    file = user / ".claude.json"
+    file.write_text("{}")
+    skill = shipped.skill
+
+    def meanwhile():
+        file.write_text('{"news": 1}')
+        return skill()
+
+    monkeypatch.setattr(shipped, "skill", meanwhile)
+    (user / ".claude" / "skills" / "task-memory").mkdir(parents=True)
+    (user / ".claude" / "skills" / "task-memory" / "SKILL.md").write_bytes(skill())
+    assert "was changed this moment; run this again" in setup("claude").sentence
+    assert file.read_text() == '{"news": 1}'
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(setup, user):
+    (user / ".claude").write_text("a file")
+    sentence = setup("claude").sentence
+    assert sentence.startswith("Error: ")
+    assert str(user / ".claude") in sentence
+
+
+def test_the_skill_goes_into_any_folder(setup, tmp_path):
+    folder = tmp_path / "skills"
+    file = folder / "task-memory" / "SKILL.md"
+    assert str(file) in setup("skill", str(folder)).text
+    assert file.read_bytes() == shipped.skill()
+    assert "Everything is in place" in setup("skill", str(folder)).text

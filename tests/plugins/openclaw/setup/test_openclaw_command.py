@@ -1,0 +1,320 @@
+"""`taskmem setup openclaw`: in, a second time, back, and out."""
+
+import json
+import os
+import pty
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup.moving import Shipped
+from tests.support.waiting import PATIENCE
+
+BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
+FOLDER = str(shipped.plugin().folder)
+
+
+def entry(config):
+    return config["plugins"]["entries"]["taskmem"]
+
+
+# --- in order -----------------------------------------------------------------
+
+
+def test_two_calls_of_openclaw_move_in(openclaw, into, home):
+    openclaw.write(BEFORE)
+    said = into("--yes")
+    assert said.status == 0, said.text
+    assert openclaw.changes == ["plugins install", "config patch"]
+    assert openclaw.config == {
+        "gateway": {"port": 1},
+        "plugins": {
+            "allow": ["x", "taskmem"],
+            "load": {"paths": [FOLDER]},
+            "entries": {
+                "taskmem": {
+                    "enabled": True,
+                    "hooks": {"allowConversationAccess": True},
+                    "config": {"command": list(shipped.command()), "home": str(home)},
+                }
+            },
+        },
+    }
+    assert "takes it up when it starts" in said.text
+
+
+def test_without_a_terminal_only_what_is_needed_is_done_and_the_rest_is_named(
+    openclaw, into
+):
+    said = into()
+    assert said.status == 0
+    assert "hooks" not in entry(openclaw.config)
+    assert "left out  access to conversations: " in said.text
+
+
+def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch):
+    openclaw.write({"tools": {"allow": ["exec"]}})
+    primary, secondary = pty.openpty()
+    command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
+    with subprocess.Popen(
+        [*command, "--no-proof"], stdin=secondary, stdout=secondary, stderr=secondary
+    ) as process:
+        os.close(secondary)
+        seen = b""
+        for asked, answer in ((b"access to", b"y\n"), (b"tools.allow", b"\n")):
+            while asked not in seen or not seen.rstrip().endswith(b"[y/N]:"):
+                seen += os.read(primary, 4096)
+            os.write(primary, answer)
+            seen = b""
+        while True:
+            try:
+                seen += os.read(primary, 4096)
+            except OSError:
+                break
+        assert process.wait(PATIENCE) == 0, seen
+    os.close(primary)
+    assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+    assert openclaw.config["tools"] == {"allow": ["exec"]}
+
+
+def test_a_second_time_finds_everything_in_place(openclaw, into):
+    into("--yes")
+    before = openclaw.file.read_bytes(), openclaw.changes
+    said = into("--yes")
+    assert "Everything is in place; nothing was changed." in said.text
+    assert (openclaw.file.read_bytes(), openclaw.changes) == before
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(openclaw, into, home):
+    openclaw.write({**BEFORE, "models": {"apiKey": "sk-secret"}})
+    before = openclaw.file.read_bytes()
+    said = into("--yes", "--dry-run")
+    assert said.status == 0
+    assert '+          "allowConversationAccess": true' in said.text
+    assert f"would run: {openclaw.program} plugins install --link {FOLDER}" in said.text
+    assert f"would run: {openclaw.program} config patch --file PATCH" in said.text
+    assert "sk-secret" not in said.text
+    assert openclaw.file.read_bytes() == before
+    assert openclaw.changes == []
+    assert not home.exists()
+
+
+def test_a_dry_run_shows_no_secret_of_a_server_that_goes(openclaw, into):
+    server = {"command": "taskmem", "args": ["mcp"], "env": {"KEY": "sk-secret"}}
+    openclaw.write({"mcp": {"servers": {"mine": server}}})
+    said = into("--remove", "--dry-run")
+    assert '-      "mine": {' in said.text
+    assert "sk-secret" not in said.text
+
+
+def test_comments_that_would_be_lost_are_told_of(openclaw, into):
+    openclaw.file.write_text("{ // mine\n plugins: {allow: ['x'],}}")
+    said = into("--dry-run")
+    assert "comments in it are lost" in said.text
+    assert '+      "taskmem"' in said.text
+
+
+def test_undo_puts_the_configuration_back(openclaw, into, home):
+    openclaw.write(BEFORE)
+    into("--yes")
+    said = into("--undo")
+    assert said.status == 0, said.text
+    assert openclaw.changes[2:] == ["plugins uninstall", "config patch"]
+    assert openclaw.config == BEFORE
+    assert "nothing to undo" in into("--undo").sentence
+
+
+def test_undo_goes_back_one_set_up_at_a_time(openclaw, into):
+    into()
+    first = openclaw.config
+    into("--yes")
+    into("--undo")
+    assert openclaw.config == first
+    assert "plugins uninstall" not in openclaw.changes
+    into("--undo")
+    assert openclaw.config == {}
+
+
+def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, into):
+    openclaw.write({"tools": {"profile": "messaging", "alsoAllow": ["y"]}})
+    into("--yes")
+    config = openclaw.config
+    config["plugins"]["load"]["paths"].append("/theirs")
+    config["plugins"]["entries"]["theirs"] = {"enabled": True}
+    config["tools"]["alsoAllow"] = "everything"
+    openclaw.write(config)
+    said = into("--undo")
+    assert openclaw.config["plugins"]["entries"] == {"theirs": {"enabled": True}}
+    named = "left alone: tools.alsoAllow was changed since" in said.text
+    assert named == ("alsoAllow" in json.dumps(shipped_offers()))
+    assert openclaw.config["tools"]["alsoAllow"] == "everything"
+
+
+def shipped_offers():
+    """What the shipped manifest leaves to be offered under a narrow profile."""
+    wishes = shipped.wishes({}, "")
+    return [] if "messaging" in wishes.profiles else ["alsoAllow"]
+
+
+def test_the_way_back_is_kept_for_its_owner_alone(openclaw, into, home):
+    into("--yes")
+    [kept] = (home / "setup").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_remove_leaves_nothing_but_the_data(openclaw, into, home):
+    openclaw.write(BEFORE)
+    into("--yes")
+    (home / "taskmem.db").write_text("data")
+    said = into("--remove")
+    assert said.status == 0, said.text
+    assert openclaw.config == BEFORE
+    assert f"Left as it is: the data in {home}." in said.text
+    assert (home / "taskmem.db").read_text() == "data"
+    assert "no trace of taskmem" in into("--remove").text
+
+
+def test_remove_needs_no_record(openclaw, into, home):
+    openclaw.write(BEFORE)
+    into("--yes")
+    shutil.rmtree(home)
+    into("--remove")
+    assert openclaw.config == BEFORE
+
+
+def test_remove_takes_the_mark_of_an_uninstalled_plugin_too(openclaw, into):
+    openclaw.write({"plugins": {"entries": {"taskmem": {"enabled": False}}}})
+    into("--remove")
+    assert openclaw.changes == ["config patch"]
+    assert openclaw.config == {}
+
+
+def test_remove_needs_no_record_of_openclaw_s_own(openclaw, into):
+    into("--yes")
+    untracked = 'Plugin "taskmem" is not associated with a tracked package install.'
+    openclaw.fail({"plugins uninstall": {"err": untracked}})
+    assert into("--remove").status == 0
+    assert openclaw.config == {}
+
+
+def test_remove_takes_a_link_that_nobody_uses(openclaw, into):
+    openclaw.write({"plugins": {"allow": ["x"], "load": {"paths": [FOLDER]}}})
+    into("--remove")
+    assert openclaw.changes == ["plugins uninstall", "config patch"]
+    assert openclaw.config == {"plugins": {"allow": ["x"]}}
+
+
+def test_remove_takes_copies_of_the_skill_that_openclaw_made(openclaw, into):
+    copy = openclaw.folder / "workspace" / "skills" / "task-memory"
+    copy.mkdir(parents=True)
+    (copy / "SKILL.md").write_bytes(shipped.skill())
+    theirs = openclaw.folder / "skills" / "task-memory"
+    theirs.mkdir(parents=True)
+    (theirs / "SKILL.md").write_text("---\nname: another\n---\n")
+    said = into("--remove")
+    assert f"Removed the skill {copy}." in said.text
+    assert not copy.exists()
+    assert theirs.exists()
+
+
+def test_the_bundle_is_for_who_wants_no_plugin(openclaw, into, home):
+    openclaw.write(BEFORE)
+    said = into("--mcp")
+    assert said.status == 0, said.text
+    install = next(
+        each for each in openclaw.calls if each[:2] == ["plugins", "install"]
+    )
+    assert "--link" not in install
+    assert openclaw.config["plugins"]["entries"] == {"taskmem-mcp": {"enabled": True}}
+    assert openclaw.config["plugins"]["allow"] == ["x", "taskmem-mcp"]
+    server = openclaw.config["mcp"]["servers"]["taskmem"]
+    assert (server["command"], server["args"][-1]) == (shipped.command()[0], "mcp")
+    assert server["env"] == {"TASKMEM_HOME": str(home)}
+    assert "Everything is in place" in into("--mcp").text
+    assert "--remove first" in into().sentence
+    into("--remove")
+    assert openclaw.config == BEFORE
+
+
+# --- proof --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1)])
+def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends):
+    asked = []
+
+    def run(command, **_):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    assert setup("openclaw", "--yes").status == ends
+    assert asked == [(sys.executable, "-m", "openclaw_taskmem", "doctor")]
+
+
+# --- an upgrade ----------------------------------------------------------------
+
+
+def use(monkeypatch, folder):
+    monkeypatch.setattr(
+        shipped, "plugin", lambda: Shipped("taskmem", folder, link=True)
+    )
+
+
+def copied(tmp_path, name):
+    folder = tmp_path / name / "taskmem_openclaw" / "gateway"
+    folder.mkdir(parents=True)
+    for each in ("openclaw.plugin.json", "index.js"):
+        shutil.copy(Path(FOLDER) / each, folder)
+    return folder
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_plugin_that_has_moved_is_linked_anew(into, tmp_path, request, gone, known):
+    openclaw, monkeypatch, home = map(
+        request.getfixturevalue, ("openclaw", "monkeypatch", "home")
+    )
+    old, new = copied(tmp_path, "old"), copied(tmp_path, "new")
+    use(monkeypatch, old)
+    into("--yes")
+    if gone:
+        shutil.rmtree(old)
+    if not known:
+        shutil.rmtree(home)
+    use(monkeypatch, new)
+    said = into("--yes")
+    assert "still points to where it was before" in said.text
+    assert openclaw.changes[2:] == ["config patch", "plugins install"]
+    assert openclaw.config["plugins"]["load"]["paths"] == [str(new)]
+
+
+def test_a_link_that_only_the_record_knows_goes_too(
+    openclaw, into, tmp_path, monkeypatch
+):
+    old = copied(tmp_path, "old")
+    elsewhere = old.rename(tmp_path / "elsewhere")
+    use(monkeypatch, elsewhere)
+    into("--yes")
+    shutil.rmtree(elsewhere)
+    use(monkeypatch, copied(tmp_path, "new"))
+    into("--yes")
+    assert str(elsewhere) not in openclaw.config["plugins"]["load"]["paths"]
+
+
+def test_a_plugin_that_was_upgraded_in_its_place_is_installed_again(
+    openclaw, into, tmp_path, monkeypatch
+):
+    folder = copied(tmp_path, "here")
+    use(monkeypatch, folder)
+    into("--yes")
+    (folder / "index.js").write_text("// newer")
+    into("--yes")
+    assert openclaw.changes[2:] == ["plugins install"]
+    assert "Everything is in place" in into("--yes").text

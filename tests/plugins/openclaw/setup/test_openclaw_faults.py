@@ -1,0 +1,181 @@
+"""`taskmem setup openclaw` when things go wrong: one sentence each, and a way on."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from taskmem_openclaw.setup import keeping
+from taskmem_openclaw.setup import openclaw as its_command
+from tests.support.waiting import PATIENCE
+
+BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
+
+
+def entry(config):
+    return config["plugins"]["entries"]["taskmem"]
+
+
+def test_no_openclaw_is_one_sentence(into, monkeypatch):
+    monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", "/nowhere/openclaw")
+    assert into().sentence == (
+        "Error: /nowhere/openclaw cannot be started (No such file or directory); "
+        "install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+    )
+
+
+@pytest.mark.parametrize(
+    ("out", "status", "word"),
+    [
+        ("OpenClaw 2026.8.31 (abc)", 0, "2026.8.31 is too old; update it to 2026.9"),
+        ("something else", 0, "told no version"),
+        ("node: not found", 127, "(status 127: node: not found)"),
+    ],
+)
+def test_a_version_that_will_not_do_is_one_sentence(openclaw, into, out, status, word):
+    openclaw.fail({"--version": {"out": out, "status": status}})
+    assert word in into().sentence
+    assert openclaw.changes == []
+
+
+READ_ONLY = (
+    "Config is externally managed, so OpenClaw treats openclaw.json as immutable."
+)
+INVALID = (
+    'OpenClaw config is invalid\nProblem:\n  - <root>: Unrecognized key: "bogus"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (READ_ONLY, "is read-only here"),
+        (
+            INVALID,
+            'is not valid (<root>: Unrecognized key: "bogus"); run openclaw doctor',
+        ),
+        ("Error: ENOSPC: no space left on device, write", "is full; make room and run"),
+        ("one\n two \x1b[31m three", "ended with status 1: one two"),
+        ("", "ended with status 1: no word."),
+    ],
+)
+def test_what_openclaw_refuses_is_one_sentence_and_leaves_no_record(
+    openclaw, into, home, said, sentence
+):
+    openclaw.write(BEFORE)
+    openclaw.fail({"plugins install": {"err": said}})
+    answer = into("--yes")
+    assert sentence in answer.sentence
+    assert answer.sentence.isprintable()
+    assert openclaw.config == BEFORE
+    assert "half done" not in answer.text
+    assert "nothing to undo" in into("--undo").sentence
+
+
+def test_a_configuration_that_is_made_elsewhere_need_only_say_what_is_wanted(
+    openclaw, into, home
+):
+    into("--yes")
+    shutil.rmtree(home)
+    openclaw.fail({"plugins install": {"err": READ_ONLY}})
+    for _ in range(2):
+        assert into("--yes").status == 0
+
+
+@pytest.mark.parametrize("way", ["again", "--undo", "--remove"])
+def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, into, way):
+    openclaw.write(BEFORE)
+    openclaw.fail({"config patch": {"err": "Gateway connection lost"}})
+    said = into("--yes")
+    assert "Gateway connection lost" in said.sentence
+    assert "It is half done: the same command finishes it, --undo takes it" in said.text
+    assert openclaw.config != BEFORE
+    openclaw.fail({})
+    if way == "again":
+        assert into("--yes").status == 0
+        assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+        into("--undo")
+    else:
+        assert into(way).status == 0
+    assert openclaw.config == BEFORE
+
+
+def test_what_was_killed_between_the_two_is_finished_by_the_next(
+    openclaw, into, home, monkeypatch
+):
+    openclaw.write(BEFORE)
+    openclaw.fail({"config patch": {"kill": signal.SIGKILL}})
+    command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
+    with subprocess.Popen(
+        [*command, "--yes", "--no-proof"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    ) as killed:
+        assert killed.wait(PATIENCE) == -signal.SIGKILL
+    assert "hooks" not in entry(openclaw.config)
+    openclaw.fail({})
+    into("--yes")
+    assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+    into("--undo")
+    assert openclaw.config == BEFORE
+
+
+def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, into):
+    openclaw.write(BEFORE)
+    into("--yes")
+    openclaw.fail({"config patch": {"err": "no"}})
+    assert "ended with status 1" in into("--undo").sentence
+    openclaw.fail({})
+    assert into("--undo").status == 0
+    assert openclaw.config == BEFORE
+
+
+def test_a_command_that_hangs_is_ended(openclaw, into, monkeypatch):
+    monkeypatch.setattr(its_command, "SECONDS", 2.0)
+    openclaw.fail({"plugins install": {"hang": 600}})
+    assert "gave no answer within 2 s and was ended" in into().sentence
+
+
+def test_a_broken_configuration_is_one_sentence(openclaw, into):
+    openclaw.file.write_text("{ broken")
+    assert "openclaw.json is not valid; run openclaw doctor --fix" in into().sentence
+    assert openclaw.changes == []
+
+
+def test_a_full_disk_is_one_sentence_before_anything_is_done(
+    openclaw, into, home, monkeypatch
+):
+    def full(file, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+    monkeypatch.setattr(keeping, "written", full)
+    sentence = into("--yes").sentence
+    assert "cannot be written (No space left on device); make room" in sentence
+    assert openclaw.changes == []
+
+
+def test_a_record_that_is_damaged_counts_as_none(openclaw, into, home):
+    into("--yes")
+    [kept] = (home / "setup").iterdir()
+    kept.write_text('{"steps": [7')
+    assert "nothing to undo" in into("--undo").sentence
+    assert into("--yes").status == 0
+
+
+def test_included_files_are_read_by_openclaw_itself(openclaw, into):
+    openclaw.write({"$include": "./other.json", "plugins": {"allow": ["x"]}})
+    said = into("--dry-run")
+    assert said.status == 0, said.text
+    asked = [each[2] for each in openclaw.calls if each[:2] == ["config", "get"]]
+    assert asked == ["plugins", "tools", "agents", "mcp"]
+    assert '+      "taskmem"' in said.text
+
+
+def test_both_ways_at_once_are_refused(setup):
+    said = setup("openclaw", "--undo", "--remove")
+    assert said.status == 2
+    assert "Either --undo or --remove" in said.text

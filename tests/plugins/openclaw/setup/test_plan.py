@@ -1,0 +1,380 @@
+"""What setting up changes in a configuration, and what it leaves to the operator."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmem_openclaw.setup import plan
+from taskmem_openclaw.setup.edits import applied, at
+from taskmem_openclaw.setup.patches import patch_between, patched, same
+
+TOOLS = frozenset(("task_register", "smart_wait"))
+WISHES = plan.Wishes(
+    folder="/new/gateway",
+    command=("/bin/taskmem",),
+    home="/data",
+    tools=TOOLS,
+    stale=frozenset(("/old/gateway", "/new/gateway")),
+)
+KNOWING = plan.Wishes(
+    folder="/new/gateway",
+    command=("/bin/taskmem",),
+    home="/data",
+    tools=TOOLS,
+    profiles=frozenset(("coding", "messaging")),
+)
+"""As with a manifest that puts the tools into two profiles itself."""
+ENTRY = {
+    "enabled": True,
+    "config": {"command": ["/bin/taskmem"], "home": "/data"},
+    "hooks": {"allowConversationAccess": True},
+}
+SERVER = {"command": "/bin/taskmem", "args": ["mcp"], "env": {"KEY": "secret"}}
+
+
+def taken(config, wishes=WISHES, *, everything=True):
+    """The configuration after a set-up."""
+    changes = plan.for_plugin(config, wishes).changes
+    return applied(config, [each for each in changes if each.needed or everything])
+
+
+def offers(config, wishes=WISHES):
+    """What is offered beside the access to conversations."""
+    changes = plan.for_plugin(config, wishes).changes
+    return [each.what for each in changes if not each.needed][1:]
+
+
+def test_a_fresh_configuration_gets_the_link_and_one_entry():
+    assert taken({}) == {
+        "plugins": {
+            "load": {"paths": ["/new/gateway"]},
+            "entries": {"taskmem": ENTRY},
+        }
+    }
+
+
+def test_what_is_not_needed_is_left_to_the_operator():
+    entry = taken({}, everything=False)["plugins"]["entries"]["taskmem"]
+    assert "hooks" not in entry
+    assert entry["enabled"] is True
+
+
+def test_what_else_is_said_of_the_plugin_stays():
+    config = {"plugins": {"entries": {"taskmem": {"hooks": {"timeoutMs": 5}}}}}
+    entry = taken(config)["plugins"]["entries"]["taskmem"]
+    assert entry["hooks"] == {"timeoutMs": 5, "allowConversationAccess": True}
+
+
+def test_a_link_to_where_the_plugin_was_goes_and_others_stay():
+    config = {"plugins": {"load": {"paths": ["/old/gateway", "/theirs"]}}}
+    assert at(taken(config), plan.LOAD) == ["/theirs", "/new/gateway"]
+
+
+@pytest.mark.parametrize(
+    ("allow", "after"),
+    [(None, None), ([], []), (["x"], ["x", "taskmem"]), (["taskmem"], ["taskmem"])],
+)
+def test_a_list_of_plugins_is_extended_and_never_made(allow, after):
+    config = {"plugins": {} if allow is None else {"allow": allow}}
+    assert at(taken(config, everything=False), plan.ALLOW) == after
+
+
+@pytest.mark.parametrize(
+    ("plugins", "word"),
+    [({"enabled": False}, "plugins.enabled"), ({"deny": ["taskmem"]}, "plugins.deny")],
+)
+def test_what_the_operator_has_ruled_out_is_refused(plugins, word):
+    with pytest.raises(plan.Refused, match=word):
+        plan.for_plugin({"plugins": plugins}, WISHES)
+
+
+def test_a_refused_access_is_offered_as_one():
+    config = {
+        "plugins": {
+            "entries": {"taskmem": {"hooks": {"allowConversationAccess": False}}}
+        }
+    }
+    [change] = [c for c in plan.for_plugin(config, WISHES).changes if not c.needed]
+    assert "which you have refused" in change.what
+
+
+# --- tools in sight, as measured with OpenClaw 2026.9.6 ------------------------
+
+
+@pytest.mark.parametrize(
+    ("tools", "after"),
+    [
+        ({}, {}),
+        ({"profile": "full"}, {"profile": "full"}),
+        ({"alsoAllow": ["x"]}, {"alsoAllow": ["x"]}),
+        ({"profile": "coding"}, {"profile": "coding", "alsoAllow": ["taskmem"]}),
+        (
+            {"profile": "minimal", "alsoAllow": ["x"]},
+            {"profile": "minimal", "alsoAllow": ["x", "taskmem"]},
+        ),
+        (
+            {"profile": "minimal", "alsoAllow": ["group:plugins"]},
+            {"profile": "minimal", "alsoAllow": ["group:plugins"]},
+        ),
+        (
+            {"profile": "minimal", "alsoAllow": ["task_*", "smart_wait"]},
+            {"profile": "minimal", "alsoAllow": ["task_*", "smart_wait", "taskmem"]},
+        ),
+        (
+            {"profile": "minimal", "alsoAllow": ["task_register", "Smart_Wait"]},
+            {"profile": "minimal", "alsoAllow": ["task_register", "Smart_Wait"]},
+        ),
+        ({"allow": ["exec"]}, {"allow": ["exec", "taskmem"]}),
+        ({"allow": []}, {"allow": ["taskmem"]}),
+        ({"allow": ["*"]}, {"allow": ["*"]}),
+        (
+            {"byProvider": {"x": {"profile": "minimal"}}},
+            {"byProvider": {"x": {"profile": "minimal", "alsoAllow": ["taskmem"]}}},
+        ),
+    ],
+)
+def test_tools_are_brought_into_sight_where_they_are_hidden(tools, after):
+    assert taken({"tools": tools})["tools"] == after
+
+
+def test_a_profile_that_the_manifest_names_needs_nothing():
+    assert offers({"tools": {"profile": "coding"}}, KNOWING) == []
+    assert offers({"tools": {"profile": "minimal"}}, KNOWING) == [
+        "taskmem in tools.alsoAllow"
+    ]
+
+
+def agents(**tools):
+    return {"agents": {"entries": {"main": {"tools": tools}}}}
+
+
+def test_an_agent_with_a_list_of_its_own_is_seen_to():
+    assert taken(agents(allow=["exec"]))["agents"] == {
+        "entries": {"main": {"tools": {"allow": ["exec", "taskmem"]}}}
+    }
+
+
+def test_an_agent_that_inherits_what_is_allowed_needs_nothing():
+    config = {"tools": {"profile": "coding"}, **agents(profile="minimal")}
+    assert offers(config) == ["taskmem in tools.alsoAllow"]
+
+
+def test_an_agent_that_would_no_longer_inherit_keeps_what_it_had():
+    config = {"tools": {"alsoAllow": ["x"]}, **agents(profile="coding")}
+    tools = taken(config)["agents"]["entries"]["main"]["tools"]
+    assert tools["alsoAllow"] == ["x", "taskmem"]
+
+
+def test_an_agent_with_an_exception_of_its_own_needs_ours_in_it():
+    config = {"tools": {"profile": "coding"}, **agents(alsoAllow=["x"])}
+    after = taken(config)
+    assert after["tools"]["alsoAllow"] == ["taskmem"]
+    tools = after["agents"]["entries"]["main"]["tools"]
+    assert tools["alsoAllow"] == ["x", "taskmem"]
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ({"tools": {"deny": ["group:plugins"]}}, "tools.deny"),
+        ({"tools": {"profile": "coding", "allow": ["exec"]}}, "tools.alsoAllow"),
+        ({"agents": {"list": [{"id": "main"}]}}, "agents.list"),
+    ],
+)
+def test_what_only_a_person_can_change_is_noted_and_left(config, word):
+    planned = plan.for_plugin(config, WISHES)
+    assert [word in note for note in planned.notes] == [True]
+    after = applied(config, planned.changes)
+    assert {key: after[key] for key in config} == config
+
+
+@pytest.mark.parametrize(
+    ("gate", "after"),
+    [
+        (None, {"alsoAllow": ["taskmem"]}),
+        ({"allow": ["exec"]}, {"allow": ["exec", "taskmem"]}),
+        ({"allow": []}, {"allow": []}),
+        ({"alsoAllow": ["group:plugins"]}, {"alsoAllow": ["group:plugins"]}),
+    ],
+)
+def test_sandboxed_sessions_get_the_tools_listed(gate, after):
+    config = {"agents": {"defaults": {"sandbox": {"mode": "all"}}}}
+    if gate is not None:
+        config["tools"] = {"sandbox": {"tools": gate}}
+    assert at(taken(config), ("tools", "sandbox", "tools")) == after
+
+
+def test_no_sandbox_needs_no_gate():
+    config = {"agents": {"defaults": {"sandbox": {"mode": "off"}}}}
+    assert offers(config) == []
+
+
+# --- the same tools twice ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        SERVER,
+        {"command": "taskmem", "args": ["mcp"]},
+        {"command": "/bin/python3", "args": ["-m", "openclaw_taskmem", "mcp"]},
+    ],
+)
+def test_our_own_server_is_offered_to_be_switched_off(server):
+    config = {"mcp": {"servers": {"mine": server, "theirs": {"command": "x"}}}}
+    assert offers(config) == ["the MCP server mine switched off"]
+    assert at(taken(config), ("mcp", "servers")) == {
+        "mine": {**server, "enabled": False},
+        "theirs": {"command": "x"},
+    }
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {**SERVER, "enabled": False},
+        {"command": "taskmem", "args": ["mcp", "--other"]},
+        {"command": "not-taskmem", "args": ["mcp"]},
+        {"url": "http://127.0.0.1:1"},
+        "nonsense",
+    ],
+)
+def test_any_other_server_is_left_alone(server):
+    assert offers({"mcp": {"servers": {"taskmem": server}}}) == []
+
+
+def test_the_plugin_and_the_bundle_exclude_each_other():
+    bundle = {"plugins": {"entries": {"taskmem-mcp": {"enabled": True}}}}
+    with pytest.raises(plan.Refused, match="--remove first"):
+        plan.for_plugin(bundle, WISHES)
+    with pytest.raises(plan.Refused, match="--remove first"):
+        plan.for_bundle(taken({}), WISHES)
+
+
+def test_the_bundle_says_where_this_installation_is():
+    config = {}
+    after = applied(config, plan.for_bundle(config, WISHES).changes)
+    assert after == {
+        "plugins": {"entries": {"taskmem-mcp": {"enabled": True}}},
+        "mcp": {
+            "servers": {
+                "taskmem": {
+                    "command": "/bin/taskmem",
+                    "args": ["mcp"],
+                    "env": {"TASKMEM_HOME": "/data"},
+                }
+            }
+        },
+    }
+
+
+def test_the_bundle_leaves_a_server_of_ours_as_it_is():
+    config = {"mcp": {"servers": {"mine": SERVER}}}
+    after = applied(config, plan.for_bundle(config, WISHES).changes)
+    assert after["mcp"] == config["mcp"]
+
+
+# --- any configuration ---------------------------------------------------------
+
+WORDS = st.lists(
+    st.sampled_from(("exec", "taskmem", "group:plugins", "*")), unique=True
+)
+POLICIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "profile": st.sampled_from(("minimal", "coding", "full")),
+        "deny": WORDS,
+        "sandbox": st.fixed_dictionaries(
+            {}, optional={"tools": st.fixed_dictionaries({}, optional={"allow": WORDS})}
+        ),
+    },
+).flatmap(
+    lambda said: st.sampled_from(("allow", "alsoAllow", "none")).flatmap(
+        lambda key: WORDS.map(
+            lambda words: {**said, key: words} if key != "none" else said
+        )
+    )
+)
+ENTRIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "enabled": st.booleans(),
+        "config": st.fixed_dictionaries({"home": st.sampled_from(("/data", "/other"))}),
+        "hooks": st.fixed_dictionaries({"allowConversationAccess": st.booleans()}),
+    },
+)
+PATHS = st.lists(
+    st.sampled_from(("/old/gateway", "/new/gateway", "/theirs")), unique=True
+)
+CONFIGS = st.fixed_dictionaries(
+    {"gateway": st.just({"auth": {"token": "secret"}})},
+    optional={
+        "plugins": st.fixed_dictionaries(
+            {},
+            optional={
+                "allow": WORDS,
+                "load": st.fixed_dictionaries({}, optional={"paths": PATHS}),
+                "entries": st.fixed_dictionaries(
+                    {}, optional={"taskmem": ENTRIES, "theirs": ENTRIES}
+                ),
+            },
+        ),
+        "tools": POLICIES,
+        "agents": st.fixed_dictionaries(
+            {},
+            optional={
+                "defaults": st.just({"sandbox": {"mode": "all"}}),
+                "entries": st.fixed_dictionaries(
+                    {}, optional={"main": POLICIES.map(lambda said: {"tools": said})}
+                ),
+            },
+        ),
+        "mcp": st.just({"servers": {"mine": SERVER, "theirs": {"url": "http://x"}}}),
+    },
+)
+
+
+@given(CONFIGS, st.booleans())
+def test_setting_up_twice_is_as_if_once(config, everything):
+    once = taken(config, everything=everything)
+    assert same(taken(once, everything=everything), once)
+    if everything:
+        assert plan.for_plugin(once, WISHES).changes == []
+
+
+@given(CONFIGS)
+def test_the_way_back_is_known_for_any_configuration(config):
+    after = taken(config)
+    assert same(patched(after, patch_between(after, config)), config)
+
+
+@given(CONFIGS)
+def test_nothing_else_is_ever_touched(config):
+    after = taken(config)
+    assert after["gateway"] == config["gateway"]
+    theirs = ("plugins", "entries", "theirs")
+    assert at(after, theirs) == at(config, theirs)
+    theirs = ("mcp", "servers", "theirs")
+    assert at(after, theirs) == at(config, theirs)
+    assert at(after, ("tools", "deny")) == at(config, ("tools", "deny"))
+
+
+@given(CONFIGS)
+def test_no_trace_is_left_when_all_is_taken_out(config):
+    left = plan.without(taken(config), WISHES)
+    assert "taskmem" not in str(at(left, ("plugins", "entries")) or "")
+    assert plan.linked(left, WISHES) == []
+    assert plan.servers(left) == []
+    for path in plan.sight.scopes(left):
+        for key in ("allow", "alsoAllow"):
+            assert "taskmem" not in (at(left, (*path, key)) or [])
+    assert left["gateway"] == config["gateway"]
+    assert same(plan.without(left, WISHES), left)
+
+
+def test_an_emptied_list_of_what_is_allowed_stays_a_list():
+    config = {"tools": {"allow": ["taskmem"]}, "plugins": {"allow": ["taskmem"]}}
+    assert plan.without(config, WISHES) == {
+        "tools": {"allow": []},
+        "plugins": {"allow": []},
+    }

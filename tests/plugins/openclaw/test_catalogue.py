@@ -1,0 +1,124 @@
+"""What ships for the gateway fits what the daemon answers."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import openclaw_taskmem
+import taskmem_openclaw
+from openclaw_taskmem.tools import catalog
+from taskmem_openclaw import catalogue
+
+GATEWAY = Path(taskmem_openclaw.__file__).parent / "gateway"
+COMMAND = (
+    "taskmem tools --json | python -m taskmem_openclaw.catalogue "
+    "> plugins/taskmem_openclaw/gateway/tools.json"
+)
+IMPORTS = re.compile(
+    r"""(?x) \b(?:from|import|require)\s*\(?\s* (["'`]) (?P<module>[^"'`\n]+) \1"""
+)
+TOOLS = [
+    {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+    }
+    for tool in catalog.TOOLS
+]
+"""As `taskmem tools --json` prints them."""
+
+
+def read(name):
+    return json.loads((GATEWAY / name).read_text(encoding="utf-8"))
+
+
+def test_the_gateway_registers_the_tools_there_are():
+    kept = (GATEWAY / "tools.json").read_text(encoding="utf-8")
+    assert kept == catalogue.text(TOOLS), f"make it anew: {COMMAND}"
+
+
+def test_the_command_that_makes_it_makes_it():
+    made = subprocess.run(
+        [sys.executable, "-m", "taskmem_openclaw.catalogue"],
+        input=json.dumps(TOOLS),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout == catalogue.text(TOOLS)
+
+
+def test_no_tool_asks_for_the_session_that_the_gateway_knows():
+    for tool, made in zip(TOOLS, catalogue.catalogue(TOOLS), strict=True):
+        asked = tool["inputSchema"]["properties"]
+        assert "session_key" in asked
+        assert made["parameters"]["properties"] == {
+            name: field for name, field in asked.items() if name != "session_key"
+        }
+        assert {**made["parameters"], "properties": asked} == tool["inputSchema"]
+        assert "session_key" not in made["parameters"].get("required", ())
+
+
+def test_the_model_always_sees_what_it_cannot_do_without():
+    made = catalogue.catalogue(TOOLS)
+    in_sight = {tool["name"] for tool in made if tool["direct"]}
+    assert in_sight == set(catalogue.IN_SIGHT)
+
+
+def test_the_manifest_names_the_same_tools():
+    named = read("openclaw.plugin.json")["contracts"]["tools"]
+    assert named == [tool.name for tool in catalog.TOOLS]
+
+
+@pytest.mark.parametrize("name", ["openclaw.plugin.json", "package.json"])
+def test_what_ships_for_the_gateway_has_our_own_version(name):
+    assert read(name)["version"] == openclaw_taskmem.__version__
+
+
+def test_the_manifest_and_the_package_name_what_is_there():
+    manifest, package = read("openclaw.plugin.json"), read("package.json")
+    assert manifest["id"] == package["name"]
+    for named in (*manifest["skills"], *package["openclaw"]["extensions"]):
+        assert (GATEWAY / named).exists()
+
+
+def scripts():
+    return [p for p in GATEWAY.rglob("*") if p.suffix in (".js", ".mjs", ".cjs", ".ts")]
+
+
+def imported(text):
+    return [found["module"] for found in IMPORTS.finditer(text)]
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
+def test_what_runs_in_the_gateway_needs_node_and_itself_alone(script):
+    for module in imported(script.read_text(encoding="utf-8")):
+        if not module.startswith("node:"):
+            assert module.startswith("./"), f"{script.name} imports {module}"
+            assert (script.parent / module).is_file()
+
+
+def test_there_is_something_that_runs_in_the_gateway():
+    assert {"index.js", "daemon.js", "door.js", "sessions.js"} <= {
+        script.name for script in scripts()
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import { a } from "ws";',
+        "import a, {\n  b,\n} from 'ws'",
+        'import "ws"',
+        'const a = require("ws");',
+        'const a = await import("ws");',
+        'export * from "ws";',
+        'import a from"ws"',
+    ],
+)
+def test_every_way_to_import_is_seen(text):
+    assert imported(text) == ["ws"]

@@ -1,0 +1,156 @@
+"""`auto`: the best way to the gateway that is there, and none after it."""
+
+import asyncio
+import sys
+
+import pytest
+
+from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeTransport, WakeUndelivered
+from taskmem_hookspecs.testing import a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_openclaw import hooks
+from taskmem_openclaw.cli import OpenClawCli
+from taskmem_openclaw.ladder import Ladder
+from taskmem_openclaw.plugin import NotThere, OpenClawPlugin
+from taskmem_openclaw.stdout import Stdout
+from taskmem_openclaw.webhook import OpenClawHooks
+from tests.support.gateways import MAIN
+
+NOTES = f"""#!{sys.executable} -IS
+import os
+with open(os.path.join(os.path.dirname(__file__), "calls"), "a") as calls:
+    calls.write("called\\n")
+"""
+"""An `openclaw` that notes that it was called."""
+
+
+class Rung:
+    """A way that does as it is told."""
+
+    def __init__(self, name, outcome=None):
+        self.name = name
+        self.outcome = outcome or WakeReceipt(delivered_at=DAWN)
+        self.asked = []
+
+    async def deliver(self, wake):
+        self.asked.append(wake)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+def deliver(*rungs):
+    return asyncio.run(Ladder(rungs).deliver(a_wake()))
+
+
+def test_it_plays_the_part():
+    assert isinstance(Ladder([]), WakeTransport)
+    assert Ladder([]).name == "auto"
+
+
+def test_the_first_that_takes_it_is_the_one_that_is_named():
+    first, second = Rung("first"), Rung("second")
+    receipt = deliver(first, second)
+    assert receipt == WakeReceipt(delivered_at=DAWN, transport="first")
+    assert len(first.asked) == 1
+    assert second.asked == []
+
+
+def test_what_the_one_that_takes_it_says_is_kept():
+    said = WakeReceipt(delivered_at=DAWN, note="turn: heartbeat")
+    assert deliver(Rung("first", said)).note == "turn: heartbeat"
+
+
+def test_the_ways_that_are_not_there_are_noted_and_the_next_is_tried():
+    said = WakeReceipt(delivered_at=DAWN, note="It took long.")
+    receipt = deliver(
+        Rung("first", NotThere("Nobody listens.")),
+        Rung("second", NotThere("Not switched on.")),
+        Rung("third", said),
+    )
+    assert receipt.transport == "third"
+    assert receipt.note == (
+        "first: Nobody listens. second: Not switched on. It took long."
+    )
+
+
+@pytest.mark.parametrize("error", [WakeUndelivered, WakeRefused])
+def test_one_that_is_there_and_does_not_take_it_has_the_last_word(error):
+    last = Rung("third")
+    with pytest.raises(error, match="not now") as raised:
+        deliver(
+            Rung("first", NotThere("Nobody listens.")),
+            Rung("second", error("not now")),
+            last,
+        )
+    assert not isinstance(raised.value, NotThere)
+    assert last.asked == []
+
+
+def test_what_is_undelivered_says_all_that_was_tried():
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(
+            Rung("first", NotThere("Nobody listens.")),
+            Rung("second", WakeUndelivered("It hangs.")),
+        )
+    assert str(raised.value) == "first: Nobody listens. second: It hangs."
+
+
+def test_where_no_way_is_there_nothing_is_delivered():
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(Rung("first", NotThere("One.")), Rung("second", NotThere("Two.")))
+    assert str(raised.value) == "first: One. second: Two."
+
+
+# --- the ways there are -------------------------------------------------------
+
+
+def test_auto_is_the_plugin_then_webhooks_then_the_command_line():
+    ladder = hooks.wake_transport("auto")
+    assert isinstance(ladder, Ladder)
+    kinds = [type(rung) for rung in ladder._rungs]
+    assert kinds == [OpenClawPlugin, OpenClawHooks, OpenClawCli]
+
+
+def test_a_name_of_another_transport_is_left_to_it():
+    assert isinstance(hooks.wake_transport("stdout"), Stdout)
+    assert hooks.wake_transport("ntfy") is None
+
+
+@pytest.fixture
+def auto(gateway, tmp_path):
+    """All ways into a gateway, of which only the command is there."""
+    binary = tmp_path / "openclaw"
+    binary.write_text(NOTES)
+    binary.chmod(0o700)
+    environ = {
+        **gateway.environ,
+        "HOME": str(tmp_path),
+        "TASKMEM_OPENCLAW_BIN": str(binary),
+    }
+    return Ladder(
+        [OpenClawPlugin(environ), OpenClawHooks(environ), OpenClawCli(environ)]
+    )
+
+
+def send(auto):
+    return asyncio.run(auto.deliver(a_wake(session_key=MAIN, delivery_id="d")))
+
+
+def test_a_gateway_without_plugin_and_webhooks_is_reached_by_its_command(
+    auto, tmp_path
+):
+    receipt = send(auto)
+    assert receipt.transport == "openclaw-cli"
+    assert receipt.note.startswith("openclaw-plugin: No gateway with the plug-in")
+    assert "openclaw-hooks: Webhooks are not switched on" in receipt.note
+    assert (tmp_path / "calls").read_text() == "called\n"
+
+
+def test_a_plugin_that_is_there_is_all_that_is_used(auto, gateway, tmp_path):
+    gateway.open()
+    assert send(auto).transport == "openclaw-plugin"
+    gateway.quick, gateway.idle = False, True
+    with pytest.raises(WakeUndelivered, match="openclaw-plugin: The plug-in did not"):
+        asyncio.run(auto.deliver(a_wake(wake_id="wake_2", session_key=MAIN)))
+    assert not (tmp_path / "calls").exists()

@@ -1,0 +1,322 @@
+"""Wakes by the plug-in in the gateway, however the gateway fares."""
+
+import asyncio
+import socket
+
+import pytest
+
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.home import find_home
+from taskmem_hookspecs import WakeCause, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite, a_wake
+from taskmem_openclaw import door, hooks
+from taskmem_openclaw.plugin import NotThere, OpenClawPlugin, message
+from tests.support.gateways import MAIN, OTHER
+from tests.support.waiting import PATIENCE
+
+SOON = 0.3
+"""Seconds after which a test gives a gateway up that will never answer."""
+
+
+def transport_to(gateway, seconds=PATIENCE):
+    return OpenClawPlugin(gateway.environ, seconds)
+
+
+def deliver(gateway, seconds=PATIENCE, **fields):
+    fields = {"session_key": MAIN, "delivery_id": "delivery_1", **fields}
+
+    async def bounded():
+        async with asyncio.timeout(PATIENCE):
+            return await transport_to(gateway, seconds).deliver(a_wake(**fields))
+
+    return asyncio.run(bounded())
+
+
+class TestOpenClawPlugin(TransportSuite):
+    @pytest.fixture(autouse=True)
+    def _gateway(self, gateway):
+        self.gateway = gateway.open()
+
+    def make_transport(self, tmp_path):
+        return transport_to(self.gateway)
+
+    def make_failing(self, tmp_path):
+        self.gateway.idle = True
+        return transport_to(self.gateway)
+
+    def make_refusing(self, tmp_path):
+        self.gateway.sessions.clear()
+        return transport_to(self.gateway)
+
+    def received(self, tmp_path):
+        return self.gateway.seen
+
+
+def test_it_is_provided_by_its_name():
+    provided = hooks.wake_transport("openclaw-plugin")
+    assert isinstance(provided, OpenClawPlugin)
+
+
+# --- what the plug-in is asked ------------------------------------------------
+
+
+def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
+    deliver(gateway.open(), text="the packet", task_id="task_1")
+    (asked,) = gateway.asked
+    assert asked == {
+        "ask": "wake",
+        "session_key": MAIN,
+        "key": "test:wake_1",
+        "delivery_id": "delivery_1",
+        "text": "the packet",
+        "message": message(a_wake(task_id="task_1")),
+    }
+
+
+def test_a_wake_of_no_session_is_the_main_sessions(gateway):
+    deliver(gateway.open(), session_key=None)
+    assert gateway.asked[0]["session_key"] is None
+    assert [session for session, _ in gateway.turns] == [MAIN]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cause": WakeCause.STUCK, "task_id": "task_1"},
+        {"cause": WakeCause.WAIT, "task_id": "task_1", "wait_id": "wait_1"},
+        {"cause": WakeCause.WAIT, "wait_id": "wait_1"},
+    ],
+)
+def test_what_stays_in_the_history_names_what_it_is_about_and_is_no_wake(fields):
+    """It is all that is left, should the turn be cut off and resumed."""
+    said = message(a_wake(text="[task_stuck_resume] {}", **fields))
+    assert said.startswith("[taskmem] Your ")
+    assert len(said.splitlines()) == 1
+    for name in ("task_id", "wait_id"):
+        assert str(fields.get(name, "task_2")) in said or name not in fields
+    assert "task_stuck_resume" not in said
+    assert "None" not in said
+
+
+# --- how the turn was started -------------------------------------------------
+
+
+def test_an_ordinary_turn_is_not_worth_a_note(gateway):
+    receipt = deliver(gateway.open())
+    assert (receipt.note, receipt.transport) == (None, None)
+
+
+def test_a_turn_that_a_heartbeat_started_is_noted(gateway):
+    gateway.heartbeats = True
+    assert deliver(gateway.open()).note == "turn: heartbeat"
+
+
+def test_the_same_wake_that_waits_still_is_put_there_once(gateway):
+    gateway.quick = False
+    deliver(gateway.open(), text="once")
+    assert deliver(gateway, text="once").note == "turn: started before"
+    gateway.begin(MAIN)
+    assert deliver(gateway, text="once").note == "turn: running"
+    gateway.end(MAIN)
+    assert deliver(gateway, text="once").note == "turn: taken before"
+    assert gateway.seen == ["once"]
+    assert len(gateway.turns) == 1
+
+
+def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
+    gateway.quick = False
+    deliver(gateway.open(), wake_id="wake_1", text="first")
+    with pytest.raises(WakeUndelivered, match=r"still waits .*\(test:wake_1\)") as late:
+        deliver(gateway, wake_id="wake_2", text="second")
+    assert not isinstance(late.value, NotThere)
+    deliver(gateway, session_key=OTHER, wake_id="wake_3", text="elsewhere")
+    gateway.begin(MAIN)
+    gateway.end(MAIN)
+    deliver(gateway, wake_id="wake_2", text="second")
+    gateway.begin(MAIN)
+    gateway.begin(OTHER)
+    assert gateway.seen == ["first", "second", "elsewhere"]
+
+
+# --- what goes wrong ----------------------------------------------------------
+
+
+def test_without_a_gateway_the_door_is_named_as_it_is_written(gateway, tmp_path):
+    gateway.environ["TASKMEM_HOME"] = str(tmp_path / "Not There")
+    with pytest.raises(NotThere) as raised:
+        deliver(gateway)
+    assert str(raised.value) == (
+        f"No gateway with the plug-in listens at {tmp_path}/Not There/openclaw.sock "
+        "(No such file or directory); see: taskmem doctor."
+    )
+
+
+def test_a_gateway_that_was_killed_is_not_there_either(gateway):
+    gateway.open()
+    gateway.close()
+    with pytest.raises(NotThere, match="Connection refused"):
+        deliver(gateway)
+
+
+def test_what_the_plugin_could_not_do_is_quoted(gateway):
+    gateway.idle = True
+    with pytest.raises(WakeUndelivered, match="no turn could be started") as raised:
+        deliver(gateway.open())
+    assert not isinstance(raised.value, NotThere)
+
+
+def test_a_session_that_does_not_exist_will_never_take_a_wake(gateway):
+    with pytest.raises(WakeRefused, match=r"no session agent:x:y\. Register the"):
+        deliver(gateway.open(), session_key="agent:x:y")
+
+
+def hang(visit):
+    visit.rfile.readline()
+    visit.server.gateway.over.wait(PATIENCE)
+
+
+def be_deaf(visit):
+    visit.server.gateway.over.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("rude", [hang, be_deaf])
+@pytest.mark.parametrize("size", [10, 4_000_000])
+def test_a_gateway_that_hangs_is_given_up_in_time(gateway, rude, size):
+    gateway.rude = rude
+    with pytest.raises(WakeUndelivered, match=r"gave no answer within 0\.3 s") as late:
+        deliver(gateway.open(), seconds=SOON, text="x" * size)
+    assert not isinstance(late.value, NotThere)
+
+
+def says(answer):
+    def say(visit):
+        visit.rfile.readline()
+        visit.wfile.write(answer)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b'{"turn":',
+        b"\n",
+        b"hello\n",
+        b"\xff\xfe\n",
+        b"[" * 200_000 + b"\n",
+        b'"' + b"x" * 5_000_000 + b'"\n',
+        b"[]\n",
+        b"null\n",
+        b"7\n",
+    ],
+    ids=lambda answer: repr(answer[:9]),
+)
+def test_a_gateway_that_answers_nonsense_has_taken_nothing(gateway, answer):
+    gateway.rude = says(answer)
+    with pytest.raises(WakeUndelivered, match="did not take it") as raised:
+        deliver(gateway.open())
+    assert not isinstance(raised.value, NotThere)
+    assert len(str(raised.value)) < 200
+
+
+def test_a_gateway_that_hangs_up_before_it_reads_has_taken_nothing(gateway):
+    gateway.rude = lambda visit: visit.request.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(WakeUndelivered, match="hung up"):
+        deliver(gateway.open(), text="x" * 4_000_000)
+
+
+async def test_a_delivery_that_is_cancelled_hangs_up(gateway):
+    heard = asyncio.Event()
+    hung_up = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def wait_for_the_end(visit):
+        visit.rfile.readline()
+        loop.call_soon_threadsafe(heard.set)
+        assert visit.rfile.read() == b""
+        loop.call_soon_threadsafe(hung_up.set)
+
+    gateway.rude = wait_for_the_end
+    wake = a_wake(session_key=MAIN)
+    delivery = asyncio.create_task(transport_to(gateway.open()).deliver(wake))
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+        delivery.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await delivery
+        await hung_up.wait()
+
+
+def test_a_delivery_is_given_up_before_the_wake_counts_as_lost():
+    assert OutboxPolicy().lease_seconds / 2 > door.SECONDS
+
+
+# --- a plug-in that is loaded anew ----------------------------------------------
+
+
+async def bounded(delivery, seconds=PATIENCE):
+    async with asyncio.timeout(seconds):
+        return await delivery
+
+
+async def test_a_plugin_that_is_away_for_a_moment_is_waited_for(gateway, monkeypatch):
+    knocked = asyncio.Event()
+    knock = asyncio.open_unix_connection
+
+    async def knock_and_tell(*given, **more):
+        knocked.set()
+        return await knock(*given, **more)
+
+    monkeypatch.setattr(door, "GLANCE", 0.01)
+    transport = transport_to(gateway.open())
+    await transport.deliver(a_wake(wake_id="wake_1", text="first"))
+    await asyncio.to_thread(gateway.close)
+    monkeypatch.setattr(asyncio, "open_unix_connection", knock_and_tell)
+    second = a_wake(wake_id="wake_2", text="second")
+    delivery = asyncio.create_task(transport.deliver(second))
+    await knocked.wait()
+    await asyncio.to_thread(gateway.open)
+    assert isinstance(await bounded(delivery), WakeReceipt)
+    assert gateway.seen == ["first", "second"]
+
+
+async def test_a_plugin_that_stays_away_is_waited_for_once(gateway):
+    transport = OpenClawPlugin(gateway.open().environ, PATIENCE, patience=0.05)
+    await transport.deliver(a_wake())
+    await asyncio.to_thread(gateway.close)
+    with pytest.raises(NotThere):
+        await bounded(transport.deliver(a_wake()))
+    transport._patience = PATIENCE
+    with pytest.raises(NotThere):
+        await bounded(transport.deliver(a_wake()), PATIENCE / 4)
+
+
+async def test_a_plugin_that_was_never_there_is_not_waited_for(gateway):
+    transport = OpenClawPlugin(gateway.environ, PATIENCE, patience=PATIENCE)
+    with pytest.raises(NotThere):
+        await bounded(transport.deliver(a_wake()), PATIENCE / 4)
+
+
+# --- where the door is --------------------------------------------------------
+
+
+def test_the_door_is_beside_the_daemons_socket(gateway):
+    assert door.path(gateway.environ) == gateway.path
+
+
+def test_the_door_of_a_home_with_a_long_path_is_where_its_socket_is(gateway, tmp_path):
+    """No socket has so long a path: the daemon leaves a link to where it listens."""
+    long = tmp_path / ("x" * 60) / ("y" * 60)
+    environ = {"TASKMEM_HOME": str(long), "XDG_RUNTIME_DIR": str(gateway.home)}
+    home = find_home(environ)
+    home.prepare()
+    assert home.socket.is_relative_to(gateway.home)
+    assert door.path(environ) == home.socket.with_name("openclaw.sock")
+
+
+async def test_other_things_are_asked_the_same_way(gateway):
+    """As `taskmem doctor` does."""
+    gateway.rude = lambda visit: visit.wfile.write(visit.rfile.readline())
+    answer = await door.ask(gateway.open().path, "seen", PATIENCE, session_key=MAIN)
+    assert answer == {"ask": "seen", "session_key": MAIN}

@@ -1,0 +1,227 @@
+"""Wakes by OpenClaw's webhooks, over a real connection to a server that misbehaves."""
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from taskmem_hookspecs import WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite, a_wake
+from taskmem_openclaw import hooks, webhook
+from taskmem_openclaw.plugin import NotThere
+from taskmem_openclaw.webhook import OpenClawHooks
+from tests.support.waiting import PATIENCE
+
+TOKEN, ANOTHER = "hooks-token-of-nobody", "hooks-token-of-nobody-else"
+PAGE = b"<html>\n<h1>\nBad day\n</h1>\n" + b"x" * 10_000
+
+
+class Visit(BaseHTTPRequestHandler):
+    """One connection to the gateway."""
+
+    def do_POST(self):
+        size = int(self.headers["Content-Length"])
+        self.server.gateway.take(self, self.rfile.read(size))
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+class Gateway:
+    """Takes webhooks as OpenClaw does, or as it is told."""
+
+    def __init__(self, folder):
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Visit)
+        self.server.gateway = self
+        self.server.block_on_close = False
+        self.port = self.server.server_address[1]
+        self.path = folder / "openclaw.json"
+        self.environ = {"OPENCLAW_CONFIG_PATH": str(self.path)}
+        self.token = TOKEN
+        self.answer = (200, b'{"ok":true}')
+        self.hangs = False
+        self.cuts = False
+        self.over = threading.Event()
+        self.asked = []
+        serve = self.server.serve_forever
+        self.thread = threading.Thread(target=serve, args=(0.01,), daemon=True)
+        self.thread.start()
+        self.configure()
+
+    def configure(self, **hooks):
+        told = {"enabled": True, "token": TOKEN, **hooks}
+        self.path.write_text(
+            json.dumps({"gateway": {"port": self.port}, "hooks": told})
+        )
+
+    def take(self, visit, body):
+        self.asked.append((visit.path, dict(visit.headers), json.loads(body)))
+        if self.hangs:
+            self.over.wait(PATIENCE)
+            return
+        if self.cuts:
+            visit.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
+            return
+        known = visit.headers["Authorization"] == f"Bearer {self.token}"
+        status, said = self.answer if known else (401, b"unauthorized")
+        visit.send_response(status)
+        visit.send_header("Content-Length", str(len(said)))
+        visit.end_headers()
+        visit.wfile.write(said)
+
+    def close(self):
+        self.over.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(PATIENCE)
+
+
+@pytest.fixture
+def openclaw(tmp_path):
+    made = Gateway(tmp_path)
+    yield made
+    made.close()
+
+
+def deliver(openclaw, **fields):
+    return asyncio.run(OpenClawHooks(openclaw.environ).deliver(a_wake(**fields)))
+
+
+def undelivered(openclaw, **fields):
+    """Why a wake was not taken by a gateway that is there."""
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(openclaw, **fields)
+    assert not isinstance(raised.value, NotThere)
+    said = str(raised.value)
+    assert TOKEN not in said
+    assert len(said.splitlines()) == 1
+    assert len(said) < 500
+    return said
+
+
+class TestOpenClawHooks(TransportSuite):
+    @pytest.fixture(autouse=True)
+    def _openclaw(self, openclaw):
+        self.openclaw = openclaw
+
+    def make_transport(self, tmp_path):
+        return OpenClawHooks(self.openclaw.environ)
+
+    def make_failing(self, tmp_path):
+        self.openclaw.answer = (500, PAGE)
+        return OpenClawHooks(self.openclaw.environ)
+
+    def received(self, tmp_path):
+        return [body["text"] for _, _, body in self.openclaw.asked]
+
+
+def test_it_is_provided_by_its_name():
+    provided = hooks.wake_transport("openclaw-hooks")
+    assert isinstance(provided, OpenClawHooks)
+
+
+# --- what is asked ------------------------------------------------------------
+
+
+def test_a_wake_is_asked_for_at_once_and_with_the_token(openclaw):
+    receipt = deliver(openclaw, text="wake up", session_key="agent:main:other")
+    ((path, headers, body),) = openclaw.asked
+    assert path == "/hooks/wake"
+    assert headers["Authorization"] == f"Bearer {TOKEN}"
+    assert headers["Content-Type"] == "application/json"
+    assert body == {"text": "wake up", "mode": "now", "sessionKey": "agent:main:other"}
+    assert (receipt.note, receipt.transport) == (None, None)
+
+
+def test_a_wake_of_the_main_session_names_none(openclaw):
+    deliver(openclaw, text="wake up")
+    assert openclaw.asked[0][2] == {"text": "wake up", "mode": "now"}
+
+
+def test_another_path_is_asked_at_that(openclaw):
+    openclaw.configure(path="/deep/hooks/")
+    deliver(openclaw)
+    assert openclaw.asked[0][0] == "/deep/hooks/wake"
+
+
+def test_no_proxy_is_asked_for_what_is_on_this_machine(openclaw, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    deliver(openclaw)
+    assert len(openclaw.asked) == 1
+
+
+def test_a_token_that_changed_is_used_from_the_next_wake_on(openclaw):
+    transport = OpenClawHooks(openclaw.environ)
+    asyncio.run(transport.deliver(a_wake()))
+    openclaw.token = ANOTHER
+    with pytest.raises(WakeUndelivered):
+        asyncio.run(transport.deliver(a_wake()))
+    openclaw.configure(token=ANOTHER)
+    asyncio.run(transport.deliver(a_wake()))
+
+
+# --- what goes wrong ----------------------------------------------------------
+
+
+def test_webhooks_that_are_off_are_not_there(openclaw):
+    openclaw.configure(enabled=False)
+    with pytest.raises(NotThere, match="not switched on in OpenClaw's configuration"):
+        deliver(openclaw)
+    assert openclaw.asked == []
+
+
+def test_a_gateway_that_does_not_run_is_not_there(openclaw):
+    openclaw.close()
+    with pytest.raises(NotThere, match=rf"listens at http://127.*:{openclaw.port}/"):
+        deliver(openclaw)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_token_that_is_refused_is_what_the_operator_is_told_of(openclaw, status):
+    openclaw.answer = (status, b"no")
+    assert "refuses its token (hooks.token)" in undelivered(openclaw)
+
+
+@pytest.mark.parametrize("status", [302, 400, 413, 429, 500])
+def test_what_the_gateway_says_instead_is_quoted_in_short(openclaw, status):
+    openclaw.answer = (status, PAGE)
+    said = undelivered(openclaw)
+    assert f"answered {status}: <html> <h1> Bad day </h1> xxx" in said
+
+
+@pytest.mark.parametrize("status", [200, 202, 204])
+def test_every_success_is_one(openclaw, status):
+    openclaw.answer = (status, b"")
+    deliver(openclaw)
+    assert len(openclaw.asked) == 1
+
+
+def test_a_gateway_that_hangs_is_given_up_in_time(openclaw, monkeypatch):
+    openclaw.hangs = True
+    monkeypatch.setattr(webhook, "SECONDS", 0.3)
+    assert "failed (ReadTimeout)" in undelivered(openclaw)
+
+
+def test_an_answer_that_is_cut_off_is_none(openclaw):
+    openclaw.cuts = True
+    assert "failed (RemoteProtocolError)" in undelivered(openclaw)
+
+
+@pytest.mark.parametrize("token", ["tökén", "two\nlines", "nul\0"])
+def test_a_token_that_no_header_can_hold_is_told_without_it(openclaw, token):
+    openclaw.configure(token=token)
+    assert token not in undelivered(openclaw)
+
+
+def test_a_path_that_no_address_can_hold_is_told(openclaw):
+    openclaw.configure(path="/a\tb")
+    assert "failed (InvalidURL)" in undelivered(openclaw)
+
+
+def test_what_no_request_can_hold_is_not_delivered(openclaw):
+    wake = a_wake().model_copy(update={"text": "\ud800"})
+    with pytest.raises(WakeUndelivered, match="UnicodeEncodeError"):
+        asyncio.run(OpenClawHooks(openclaw.environ).deliver(wake))
