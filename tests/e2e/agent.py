@@ -11,6 +11,7 @@ from typing import Any
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, Turn
 
 ENVELOPE = "[task_stuck_resume] "
+REMINDER = "[task_resume] "
 
 Document = dict[str, Any]
 
@@ -29,6 +30,12 @@ def packets_in(text: str) -> list[Document]:
             plain = json.loads(f'"{escaped.group()}"')
         found.append(json.JSONDecoder().raw_decode(plain)[0])
     return found
+
+
+def reminders_in(text: str) -> list[Document]:
+    """The packets put before a prompt; one that does not parse is an error."""
+    pieces = text.split(REMINDER)[1:]
+    return [json.JSONDecoder().raw_decode(piece)[0] for piece in pieces]
 
 
 def packet_size(packet: Document) -> int:

@@ -10,14 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import taskmem_openclaw
 from tests.e2e.gateway import Gateway
+from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import ScriptedModel
-from tests.e2e.taskmem import Taskmem
+from tests.e2e.taskmem import PROGRAM, Taskmem
+
+PLUGIN = Path(taskmem_openclaw.__file__).parent / "gateway"
+"""The native plug-in, as it is shipped."""
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +84,41 @@ def gateway(
         gateway.stop()
 
 
+@pytest.fixture
+def at_home(
+    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
+) -> Iterator[Gateway]:
+    """A running gateway with the plug-in in it, and every permission granted."""
+    gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
+    taskmem.settings.setdefault("TASKMEM_WAKE_TRANSPORT", "auto")
+    taskmem.run("daemon", "--detach")
+    try:
+        gateway.start()
+        yield gateway
+    finally:
+        # In order, it would wait for minutes for a turn that a kill has cut.
+        gateway.kill()
+
+
+@pytest.fixture
+def house(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, tmp_path: Path
+) -> House:
+    """The gateway with the plug-in, and waits that end when the test says so."""
+    model.decide = lambda _: "All is well."
+    return House(at_home, model, taskmem, tmp_path)
+
+
+def plugins(taskmem: Taskmem, folder: Path = PLUGIN) -> dict[str, Any]:
+    """The configuration that `taskmem setup openclaw --yes` would leave."""
+    entry = {
+        "enabled": True,
+        "hooks": {"allowConversationAccess": True},
+        "config": {"command": [str(PROGRAM)], "home": str(taskmem.room.taskmem)},
+    }
+    return {"load": {"paths": [str(folder)]}, "entries": {"taskmem": entry}}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
@@ -85,7 +126,7 @@ def pytest_runtest_makereport(
     """Attach the logs to a failure."""
     report = yield
     if report.failed:
-        for name in ("gateway", "taskmem", "model"):
+        for name in ("gateway", "at_home", "taskmem", "model"):
             part = getattr(item, "funcargs", {}).get(name)
             if part is not None:
                 text = part.summary() if name == "model" else part.report()

@@ -8,8 +8,8 @@ import shlex
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
+from tests.e2e.rpc import Refused, Rpc, connected
 from tests.e2e.scripted_model import MODEL
 
 MAIN_SESSION = "agent:main:main"
@@ -47,8 +48,10 @@ class Gateway:
     openclaw: OpenClaw
     room: Room
     model_url: str
-    mcp_servers: Mapping[str, Any]
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict)
     """As `openclaw mcp set NAME JSON` would save them."""
+    plugins: Mapping[str, Any] = field(default_factory=dict)
+    """The `plugins` of its configuration."""
     port: int = field(default_factory=free_port)
     token: str = field(default_factory=lambda: token_hex(16))
     _process: subprocess.Popen[bytes] | None = None
@@ -96,6 +99,51 @@ class Gateway:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+    def kill(self) -> None:
+        """Kill it and all that it started, at once; none that runs is fine."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def restart(self) -> None:
+        """Stop it in order, and start it again."""
+        self.stop()
+        self.start()
+
+    def reconfigure(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change its configuration as an editor would."""
+        found = json.loads(self.room.config.read_text())
+        change(found)
+        self.room.config.write_text(json.dumps(found, indent=2))
+
+    def rpc(self) -> AbstractContextManager[Rpc]:
+        """A connection to it."""
+        return connected(self.port, self.token)
+
+    def say(self, message: str, session: str = MAIN_SESSION) -> dict[str, Any]:
+        """Say something in a session as its owner, and wait for the turn's end."""
+        run_id = token_hex(8)
+        with self.rpc() as rpc:
+            rpc.call(
+                "agent", sessionKey=session, message=message, idempotencyKey=run_id
+            )
+            ended = rpc.call("agent.wait", runId=run_id, timeoutMs=TURN_LIMIT * 1000)
+        assert ended["status"] == "ok", ended
+        return ended
+
+    def compact(self, session: str = MAIN_SESSION) -> None:
+        """Compact a session, as soon as its last turn has quite ended."""
+
+        def done() -> bool:
+            with suppress(Refused), self.rpc() as rpc:
+                rpc.call("sessions.compact", key=session)
+                return True
+            return False
+
+        until(done, f"{session} is compacted", TURN_LIMIT)
 
     def take_turn(self, message: str) -> dict[str, Any]:
         """Say something to the agent, and wait for the turn's end."""
@@ -173,6 +221,7 @@ class Gateway:
             "models": {"mode": "merge", "providers": {"local": provider}},
             "agents": {"defaults": {"model": {"primary": f"local/{MODEL}"}}},
             "mcp": {"servers": self.mcp_servers},
+            "plugins": self.plugins,
             "logging": {"file": str(self.log), "level": "info"},
             "update": {"checkOnStart": False},
         }

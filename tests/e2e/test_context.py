@@ -1,0 +1,87 @@
+"""What an agent has forgotten comes back by itself: once, and only where it belongs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.agent import reminders_in
+from tests.e2e.gateway import MAIN_SESSION, Gateway
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.taskmem import Taskmem
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+OTHER_SESSION = "agent:main:elsewhere"
+
+
+@pytest.fixture
+def settings():
+    """No silence of this test's length counts as stuck."""
+    return {
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
+        "TASKMEM_WAKE_TRANSPORT": "auto",
+    }
+
+
+def registrar(request: ModelRequest) -> Reply:
+    """Register a task when asked to, and answer everything else with a word."""
+    turn = request.turn
+    if "Please register" in turn.text and not turn.results:
+        return [Call("task_register", {"name": "Bake", "plan": ["Knead", "Proof"]})]
+    return "All is well."
+
+
+def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
+    model: ScriptedModel, at_home: Gateway, taskmem: Taskmem
+):
+    model.decide = registrar
+
+    def heard(message: str, session: str = MAIN_SESSION) -> list[str]:
+        """Which tasks a turn was reminded of."""
+        before = len(model.requests)
+        at_home.say(message, session)
+        first = model.requests[before]
+        return [each["task_id"] for each in reminders_in(first.turn.text)]
+
+    assert heard("Please register it.") == []
+    [task] = taskmem.call("task_list")["tasks"]
+    task_id = task["task_id"]
+    assert taskmem.show(task_id)["session_key"] == MAIN_SESSION
+
+    # An ordinary turn is left alone; the bare word brings it back, each time.
+    assert heard("How is the weather?") == []
+    assert heard("Continue") == [task_id]
+    assert heard("Shall I continue with the bread?") == []
+    assert heard("continue", OTHER_SESSION) == []
+
+    # After a compaction, once.
+    at_home.compact()
+    assert heard("And now?") == [task_id]
+    assert heard("And then?") == []
+
+    # What the agent has reported since is no news.
+    at_home.compact()
+    taskmem.call("task_update", task_id=task_id, message="Kneaded.")
+    assert heard("And now?") == []
+
+    # The command brings it, and names what there is not.
+    def chat(text: str, session: str) -> None:
+        with at_home.rpc() as rpc:
+            rpc.call("chat.send", sessionKey=session, message=text, idempotencyKey=text)
+
+    before = len(model.requests)
+    chat("/resume", MAIN_SESSION)
+    until(lambda: len(model.requests) > before, "the command's turn has begun")
+    found = reminders_in(model.requests[before].turn.text)
+    assert [each["task_id"] for each in found] == [task_id]
+    assert found[0]["recent_messages"][-1]["content"] == "Kneaded."
+
+    # A new start of the gateway is news for every session that has an open task.
+    at_home.restart()
+    assert heard("Good morning.") == [task_id]
+    assert heard("Good day.") == []
+
+    # A task that has ended is nobody's news.
+    taskmem.call("task_update", task_id=task_id, status="completed")
+    assert heard("continue") == []

@@ -1,0 +1,233 @@
+"""`taskmem doctor` on a real gateway: all is well, and each thing that is not is named.
+
+Nothing is faked but the model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.home import find_home
+from tests.e2e.gateway import Gateway
+from tests.e2e.room import Room, until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.taskmem import PROGRAM, Taskmem
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+Rows = Mapping[str, Any]
+MARK = "taskmem-doctor-"
+LIMIT = 150
+"""Seconds for one examination; it takes ten."""
+
+
+@pytest.fixture
+def settings(room: Room) -> dict[str, str]:
+    """What a user's own shell would have."""
+    return {
+        "OPENCLAW_STATE_DIR": str(room.state),
+        "OPENCLAW_CONFIG_PATH": str(room.config),
+        "TASKMEM_WAKE_TRANSPORT": "auto",
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
+    }
+
+
+def obedient(request: ModelRequest) -> Reply:
+    """Do what the examination asks for."""
+    if "task_list once" in request.turn.text and request.opens_turn:
+        return [Call("tool_call", {"id": "task_list", "args": {}})]
+    return "OK"
+
+
+def examine(taskmem: Taskmem, *more: str) -> Rows:
+    """Run `taskmem doctor --json`, and give its rows by id."""
+    done = subprocess.run(
+        [str(PROGRAM), "doctor", "--json", *more],
+        cwd=taskmem.room.root,
+        env=taskmem.room.environment(taskmem.environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    rows = {row["id"]: row for row in found["rows"]}
+    assert len(rows) == len(found["rows"])
+    failing = [row for row in rows.values() if row["state"] == "fail"]
+    assert (done.returncode == 0) is found["ok"] is (not failing)
+    assert all(row["cure"] for row in rows.values() if row["state"] != "ok")
+    return rows
+
+
+def odd(rows: Rows) -> dict[str, str]:
+    """What is not as it should be."""
+    return {name: row["state"] for name, row in rows.items() if row["state"] != "ok"}
+
+
+def sessions(gateway: Gateway) -> list[str]:
+    """The sessions that the gateway knows."""
+    with gateway.rpc() as rpc:
+        return [row["key"] for row in rpc.call("sessions.list")["sessions"]]
+
+
+def gateways(taskmem: Taskmem) -> list[dict[str, Any]]:
+    """The gateways that are connected to the daemon, if one answers."""
+    try:
+        with connect(find_home(taskmem.environment)) as link:
+            return link.call("status", {}, 30)["gateways"]
+    except LinkError:
+        return []
+
+
+def entry_of(config: dict[str, Any]) -> dict[str, Any]:
+    """What the operator has set for the plug-in."""
+    return config["plugins"]["entries"]["taskmem"]
+
+
+def comes_anew(
+    gateway: Gateway, taskmem: Taskmem, change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Change the configuration, and wait until the plug-in was loaded with it."""
+    [before] = gateways(taskmem)
+    gateway.reconfigure(change)
+    until(
+        lambda: [each for each in gateways(taskmem) if each["boot"] != before["boot"]],
+        "the plug-in is loaded anew",
+    )
+
+
+def leaves(
+    gateway: Gateway, taskmem: Taskmem, change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Change the configuration, and wait until the plug-in has left this daemon."""
+    gateway.reconfigure(change)
+    until(lambda: not gateways(taskmem), "the plug-in has left")
+
+
+def test_where_all_is_well_a_wake_arrives_and_nothing_is_left_behind(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
+):
+    model.decide = obedient
+    at_home.say("hello")
+    before = sessions(at_home)
+    files = sorted(each.name for each in room.taskmem.iterdir())
+
+    rows = examine(taskmem)
+
+    assert odd(rows) == {}
+    assert "openclaw-plugin" in rows["openclaw.wake"]["detail"]
+    for hook in (
+        *("session_start", "agent_event", "turn_ended"),
+        *("after_tool_call", "before_prompt_build"),
+    ):
+        assert f"openclaw.hook.{hook}" in rows
+    assert sessions(at_home) == before
+    assert sorted(each.name for each in room.taskmem.iterdir()) == files
+    [wake] = taskmem.wakes()
+    assert wake["state"] == "acknowledged"
+    assert MARK in wake["session_key"]
+    assert taskmem.waits() == []
+
+    # Two turns of a model, and without the proof none.
+    turns = [each for each in model.requests if each.opens_turn]
+    assert len(turns) == 1 + 2
+    assert odd(examine(taskmem, "--no-proof")) == {}
+    assert len([each for each in model.requests if each.opens_turn]) == 1 + 2
+
+
+def test_an_examination_that_is_broken_off_leaves_nothing_behind(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
+):
+    asked, answer = Event(), Event()
+
+    def slow(request: ModelRequest) -> Reply:
+        asked.set()
+        answer.wait(60)
+        return obedient(request)
+
+    model.decide = slow
+    with subprocess.Popen(
+        [str(PROGRAM), "doctor"],
+        env=room.environment(taskmem.environment),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as doctor:
+        assert asked.wait(60)
+        assert any(MARK in key for key in sessions(at_home))
+        os.kill(doctor.pid, signal.SIGINT)
+        answer.set()
+        assert doctor.wait(60) == 130
+    until(
+        lambda: not any(MARK in key for key in sessions(at_home)), "the session is gone"
+    )
+    assert list(room.taskmem.glob("doctor-*")) == []
+    assert taskmem.waits() == []
+
+
+def test_each_broken_link_is_named_with_its_cure(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
+):
+    # Conversations are not shown to the plug-in: it works, and something is lost.
+    model.decide = obedient
+    comes_anew(at_home, taskmem, lambda config: entry_of(config).pop("hooks"))
+    rows = examine(taskmem)
+    assert odd(rows) == {
+        "openclaw.conversation": "warn",
+        "openclaw.hook.before_prompt_build": "warn",
+    }
+    assert "allowConversationAccess true" in rows["openclaw.conversation"]["cure"]
+
+    # A tool policy hides the tools, and the model calls none.
+    def narrow(config: dict[str, Any]) -> None:
+        config["tools"] = {"profile": "minimal"}
+
+    model.decide = lambda _: "I have no such tool."
+    at_home.reconfigure(narrow)
+    rows = examine(taskmem)
+    assert odd(rows)["openclaw.tools"] == "fail"
+    assert odd(rows)["openclaw.hook.after_tool_call"] == "warn"
+    assert rows["openclaw.tools"]["cure"] == "Run: taskmem setup openclaw"
+    at_home.reconfigure(lambda config: config.pop("tools"))
+
+    # The plug-in speaks with another home's daemon.
+    elsewhere = room.root / "elsewhere"
+
+    def move(config: dict[str, Any]) -> None:
+        entry_of(config)["config"]["home"] = str(elsewhere)
+
+    leaves(at_home, taskmem, move)
+    other = Taskmem(room, {**taskmem.settings, "TASKMEM_HOME": str(elsewhere)})
+    until(lambda: gateways(other), "the plug-in has come to the other home")
+    try:
+        rows = examine(taskmem)
+        assert odd(rows)["openclaw.home"] == "fail"
+        assert str(elsewhere) in rows["openclaw.home"]["detail"]
+        assert rows["openclaw.home"]["cure"].startswith("Run: taskmem setup openclaw")
+        assert odd(rows)["openclaw.gateway"] == "fail"
+        assert "openclaw.wake" not in rows
+    finally:
+        at_home.reconfigure(lambda config: entry_of(config).update(enabled=False))
+        until(lambda: not gateways(other), "the plug-in has left that, too")
+        other.stop()
+
+    # The plug-in is switched off.
+    rows = examine(taskmem)
+    assert odd(rows)["openclaw.plugin"] == "fail"
+    assert rows["openclaw.plugin"]["cure"] == "Run: openclaw plugins enable taskmem"
+
+    # The gateway is down.
+    at_home.stop()
+    rows = examine(taskmem)
+    assert odd(rows)["openclaw.gateway"] == "fail"
+    assert rows["openclaw.gateway"]["cure"] == "Run: openclaw gateway start"

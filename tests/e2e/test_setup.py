@@ -1,0 +1,125 @@
+"""One command moves into a real OpenClaw, and another out again without a trace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import PLUGIN
+from tests.e2e.gateway import Gateway
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import Room, until
+from tests.e2e.scripted_model import ScriptedModel
+from tests.e2e.taskmem import PROGRAM, Taskmem
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+LIMIT = 300
+"""Seconds for one set-up: OpenClaw's command takes up to 20 of them, twice."""
+
+
+def set_up(taskmem: Taskmem, *arguments: str) -> str:
+    """Run `taskmem setup openclaw`, and give what it says."""
+    done = subprocess.run(
+        [str(PROGRAM), "setup", "openclaw", *arguments],
+        cwd=taskmem.room.root,
+        env=taskmem.room.environment(taskmem.environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout
+
+
+def configured(room: Room) -> dict[str, Any]:
+    """The configuration, but for what OpenClaw says of itself in it."""
+    found = json.loads(room.config.read_text())
+    found.pop("meta", None)
+    return found
+
+
+def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
+    openclaw: OpenClaw, room: Room, taskmem: Taskmem
+):
+    Gateway(openclaw, room, "http://127.0.0.1:9/v1")
+    before = room.config.read_bytes(), configured(room)
+
+    # A dry run shows what would be, and changes nothing.
+    shown = set_up(taskmem, "--yes", "--dry-run")
+    assert '+          "allowConversationAccess": true' in shown
+    assert f"plugins install --link {PLUGIN}" in shown
+    assert room.config.read_bytes() == before[0]
+    assert list(room.taskmem.iterdir()) == []
+
+    # The first time sets up; the second finds everything in place.
+    assert "takes it up when it starts" in set_up(taskmem, "--yes", "--no-proof")
+    after = configured(room)
+    assert after["plugins"] == {
+        "load": {"paths": [str(PLUGIN)]},
+        "entries": {
+            "taskmem": {
+                "enabled": True,
+                "hooks": {"allowConversationAccess": True},
+                "config": {"command": [str(PROGRAM)], "home": str(room.taskmem)},
+            }
+        },
+    }
+    text = room.config.read_bytes()
+    assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
+    assert room.config.read_bytes() == text
+
+    # Undone, and, set up anew, removed: the configuration is as it was.
+    set_up(taskmem, "--undo")
+    assert configured(room) == before[1]
+    set_up(taskmem, "--yes", "--no-proof")
+    assert configured(room) == after
+    set_up(taskmem, "--remove")
+    assert configured(room) == before[1]
+
+
+def test_a_running_gateway_has_the_tools_at_once_and_gives_them_back(
+    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
+):
+    def shown() -> bool:
+        """Whether the model is shown our tools in the next turn."""
+        gateway.say("Hello")
+        return {"task_register", "smart_wait"} <= model.requests[-1].tools
+
+    gateway = Gateway(openclaw, room, model.url, {"mine": taskmem.mcp_server})
+    gateway.reconfigure(
+        lambda said: said.update(
+            tools={"allow": ["read"]}, plugins={"allow": ["memory-core"]}
+        )
+    )
+    model.decide = lambda _: "Hello."
+    gateway.start()
+    try:
+        assert not shown()
+        before = configured(room)
+
+        said = set_up(taskmem, "--yes", "--no-proof")
+        assert "the running gateway takes it up" in said
+        until(shown, "the tools are in sight")
+        now = configured(room)
+        assert now["plugins"]["allow"] == ["memory-core", "taskmem"]
+        assert now["tools"] == {"allow": ["read", "taskmem"]}
+        assert now["mcp"]["servers"]["mine"]["enabled"] is False
+        assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
+
+        set_up(taskmem, "--undo")
+        assert configured(room) == before
+        until(lambda: not shown(), "the tools are out of sight")
+
+        set_up(taskmem, "--no-proof")
+        set_up(taskmem, "--remove")
+        assert configured(room) == {k: v for k, v in before.items() if k != "mcp"}
+        until(lambda: not shown(), "the tools are out of sight")
+    finally:
+        gateway.stop()

@@ -1,0 +1,110 @@
+"""Wakes by the plug-in: once, at the right moment, and never to nobody."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from threading import Event
+
+import pytest
+
+from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.house import House, woken_by
+from tests.e2e.room import until
+from tests.e2e.scripted_model import ModelRequest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+GHOST = "agent:main:ghost"
+
+
+def seconds(later: str, earlier: str) -> float:
+    """The time between two instants of a list."""
+    times = [datetime.fromisoformat(each) for each in (later, earlier)]
+    return (times[0] - times[1]).total_seconds()
+
+
+def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered(
+    house: House,
+):
+    house.gateway.say("hello")
+    wait = house.wake("ready")
+    wake = house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    assert wake["transport"] == "openclaw-plugin"
+    assert (wake["attempts"], wake["last_error"], wake["note"]) == (1, None, None)
+    [request] = [each for each in house.model.requests if wait in woken_by(each)]
+    text = request.turn.text
+    # It is the user's turn that begins, not a heartbeat, and the wake is no mere data.
+    assert "heartbeat" not in text.lower()
+    assert text.index("[system] smart_wait resolved") < text.index("[taskmem]")
+    assert text.index("[taskmem]") < text.index("INTERNAL_CONTEXT")
+
+    # Heartbeats that are switched off do not matter.
+    with house.gateway.rpc() as rpc:
+        rpc.call("set-heartbeats", enabled=False)
+    quiet = house.wake("quiet")
+    house.reaches(quiet, "acknowledged")
+    assert house.arrivals(quiet) == 1
+
+    # A session that is not there is not made by a wake.
+    nobody = house.wake("nobody", GHOST)
+    refused = house.reaches(nobody, "refused")
+    assert "has no session" in refused["last_error"]
+    with house.gateway.rpc() as rpc:
+        keys = [row["key"] for row in rpc.call("sessions.list")["sessions"]]
+    assert GHOST not in keys
+
+
+def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_turns(
+    house: House,
+):
+    house.gateway.say("hello")
+    reached, go = Event(), Event()
+
+    def busy(request: ModelRequest) -> str:
+        if "Work hard" in request.turn.text and request.opens_turn:
+            reached.set()
+            assert go.wait(100)
+        return "Done."
+
+    house.model.decide = busy
+    with house.gateway.rpc() as rpc:
+        rpc.call(
+            "agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard"
+        )
+        assert reached.wait(60)
+        phrases = [f"number {n} is ready" for n in range(100, 130)]
+        waits = [house.open_wait(phrase) for phrase in phrases]
+        house.end(*phrases)
+        for wait in waits:
+            wake = house.wake_of(wait)
+            assert (wake["state"], wake["attempts"]) == ("due", 0)
+            assert wake["held"] == "a turn of the session is running"
+        assert not any(house.arrivals(wait) for wait in waits)
+        go.set()
+        rpc.call("agent.wait", runId="hard", timeoutMs=60_000)
+    for wait in waits:
+        house.reaches(wait, "acknowledged")
+        assert house.arrivals(wait) == 1
+    turns = [each for each in house.model.requests if woken_by(each)]
+    assert len(turns) <= 2
+
+
+def test_a_gateway_that_has_just_started_is_left_to_its_own_recovery(house: House):
+    house.gateway.say("hello")
+    house.gateway.stop()
+    until(lambda: house.ask("status")["gateways"] == [], "the gateway has left")
+    wait = house.wake("meanwhile")
+    failed = until(
+        lambda: house.wake_of(wait) if house.wake_of(wait)["last_error"] else None,
+        "it was tried in vain",
+    )
+    assert (failed["state"], failed["sent_at"]) == ("due", None)
+    for transport in ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"):
+        assert transport in failed["last_error"]
+    house.gateway.start()
+    [known] = until(lambda: house.ask("status")["gateways"], "the gateway is back")
+    wake = house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    assert wake["transport"] == "openclaw-plugin"
+    assert 11.5 <= seconds(wake["sent_at"], known["started_at"]) <= 20

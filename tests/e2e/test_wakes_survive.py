@@ -1,0 +1,188 @@
+"""What can go wrong between a wake and its turn, each on the real gateway.
+
+Every wake is consumed once, or is still owed and says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from secrets import token_hex
+from threading import Event
+
+import pytest
+
+from tests.e2e.conftest import PLUGIN
+from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.house import House, woken_by
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+RESUMED = "Your previous turn was interrupted by a gateway restart"
+
+
+def test_a_gateway_killed_between_acceptance_and_the_turn_wakes_its_agent_later(
+    house: House,
+):
+    house.gateway.say("hello")
+    wait = house.wake("now")
+    wake = until(
+        lambda: house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None,
+        "it is accepted",
+    )
+    house.gateway.kill()
+    killed_in_time = house.arrivals(wait) == 0
+    house.gateway.start()
+    again = house.reaches(wait, "acknowledged")
+    # The kill may come too late; a turn that was cut then counts as none.
+    assert house.arrivals(wait) == 1 if killed_in_time else house.arrivals(wait) <= 2
+    assert again["wake_id"] == wake["wake_id"]
+    assert killed_in_time
+
+
+def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
+    house: House,
+):
+    house.gateway.say("hello")
+    reached = Event()
+    forever = Event()
+
+    def cut(request: ModelRequest) -> str:
+        if woken_by(request) and not reached.is_set():
+            reached.set()
+            forever.wait(100)
+        return "Done."
+
+    house.model.decide = cut
+    wait = house.wake("now")
+    assert reached.wait(60)
+    house.gateway.kill()
+    forever.set()
+    assert house.wake_of(wait)["state"] == "sent"
+    house.gateway.start()
+    house.reaches(wait, "acknowledged")
+    # The turn that was cut is resumed by OpenClaw, without what was put before it.
+    resumed = [
+        each
+        for each in house.model.requests
+        if RESUMED in each.turn.text and each.opens_turn
+    ]
+    assert len(resumed) == 1
+    assert "[taskmem] Your wait" in resumed[0].turn.text
+    assert house.arrivals(wait) == 2
+
+
+def test_a_graceful_restart_loses_no_wake_and_twenty_leave_nothing_behind(
+    house: House,
+):
+    house.gateway.say("hello")
+    before = len(house.taskmem.room.processes())
+    wait = house.open_wait("the restarts are over")
+    for n in range(20):
+        house.gateway.stop()
+        if n == 0:
+            house.end("the restarts are over")
+            house.wake_of(wait)
+        house.gateway.start()
+    house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    until(
+        lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind"
+    )
+
+
+def test_a_daemon_killed_under_the_turn_of_a_wake_hears_of_its_end(house: House):
+    house.gateway.say("hello")
+    reached, go = Event(), Event()
+
+    def slow(request: ModelRequest) -> Reply:
+        if woken_by(request):
+            reached.set()
+            assert go.wait(100)
+            return [Call("task_register", {"name": "Sow", "plan": ["Dig"]})]
+        return "Done."
+
+    house.model.decide = slow
+    wait = house.wake("now")
+    assert reached.wait(60)
+    house.reaches(wait, "sent")
+    os.kill(house.ask("status")["pid"], signal.SIGKILL)
+    # The plug-in starts another one, and the turn goes on against that.
+    until(lambda: house.answers, "another daemon runs")
+    go.set()
+    house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    [task] = house.call("task_list")["tasks"]
+    assert house.ask("show", id=task["task_id"])["session_key"] == MAIN_SESSION
+
+
+def test_a_token_that_changed_and_a_plugin_that_is_switched_off_lose_no_wake(
+    house: House,
+):
+    house.gateway.say("hello")
+    # The gateway's token is nothing to the plug-in.
+    house.gateway.token = token_hex(16)
+
+    def change(found: dict) -> None:
+        found["gateway"]["auth"]["token"] = house.gateway.token
+
+    house.gateway.reconfigure(change)
+    house.gateway.restart()
+    first = house.wake("first")
+    assert house.reaches(first, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(first) == 1
+
+    # Switched off, another way is taken, and the wake says so.
+    def switch(found: dict, *, on: bool) -> None:
+        found["plugins"]["entries"]["taskmem"]["enabled"] = on
+
+    house.gateway.reconfigure(lambda found: switch(found, on=False))
+    until(lambda: house.ask("status")["gateways"] == [], "the plug-in has left")
+    second = house.wake("second")
+    sent = house.reaches(second, "sent", 240)
+    assert sent["transport"] == "openclaw-cli"
+    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
+    assert "openclaw-hooks: Webhooks are not switched on" in sent["note"]
+    until(lambda: house.arrivals(second) == 1, "it has arrived")
+
+    # Switched on again, it serves again, and what was seen does not come twice.
+    house.gateway.reconfigure(lambda found: switch(found, on=True))
+    until(lambda: house.ask("status")["gateways"], "the plug-in is back")
+    third = house.wake("third")
+    assert house.reaches(third, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(third) == 1
+    assert house.arrivals(second) == 1
+
+
+def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_agent(
+    house: House, tmp_path: Path
+):
+    newer = tmp_path / "newer"
+    shutil.copytree(PLUGIN, newer)
+    manifest = newer / "openclaw.plugin.json"
+    described = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**described, "version": "99.0.0"}))
+    house.gateway.say("hello")
+    house.call("task_register", name="Reap", plan=["Cut"], session_key=MAIN_SESSION)
+
+    def move(found: dict) -> None:
+        found["plugins"]["load"]["paths"] = [str(newer)]
+
+    wait = house.open_wait("the upgrade is over")
+    house.gateway.reconfigure(move)
+
+    def upgraded() -> bool:
+        return [g["version"] for g in house.ask("status")["gateways"]] == ["99.0.0"]
+
+    until(upgraded, "the new plug-in serves", 60)
+    house.end("the upgrade is over")
+    wake = house.reaches(wait, "acknowledged")
+    assert wake["transport"] == "openclaw-plugin"
+    assert house.arrivals(wait) == 1
+    [task] = house.call("task_list")["tasks"]
+    assert task["name"] == "Reap"
