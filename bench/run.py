@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from at_home import turn_weight, wake_acceptance
 from conditions import judge_conditions
 from figures import Figure, header, row
 from homes import disk
@@ -39,6 +40,8 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
+        wake_acceptance,
+        turn_weight,
     )
 }
 ONLY_WHEN_ASKED = (start_uncached.__name__,)

@@ -1,0 +1,192 @@
+"""The plug-in in the real gateway: how soon, how light, against the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from figures import Figure, amount, millis, percentile
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from openclaw_taskmem.faces.link import LinkError
+from tests.e2e.conftest import PLUGIN, plugins
+from tests.e2e.gateway import Gateway
+from tests.e2e.house import House, woken_by
+from tests.e2e.openclaw import cache_folder, obtain
+from tests.e2e.room import Room
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.taskmem import Taskmem
+
+SESSIONS, ROUNDS = 25, 4
+"""Wakes that are measured: a session takes four a minute."""
+CALLS = 100
+EVENTS = 3
+TIMED = """
+import plugin from "./plugin.js";
+import { appendFileSync } from "node:fs";
+const log = (line) => appendFileSync(%(log)s, `${JSON.stringify(line)}\\n`);
+const timed = (kind, run) => (...given) => {
+  const began = performance.now();
+  const answer = run(...given);
+  const note = () => log({ kind, run: given[1]?.runId, ms: performance.now() - began });
+  if (answer?.then) answer.then(note, note); else note();
+  return answer;
+};
+export default { ...plugin, register(api) {
+  const on = (hook, run, ...more) => api.on(hook, timed("hook", run), ...more);
+  const registerTool = (make, ...more) => api.registerTool((ctx) => {
+    const tool = make(ctx);
+    return { ...tool, execute: timed("tool", tool.execute) };
+  }, ...more);
+  plugin.register(new Proxy(api, { get: (from, name) =>
+    name === "on" ? on : name === "registerTool" ? registerTool : from[name] }));
+} };
+"""
+
+
+class Watched(ScriptedModel):
+    """A model that notes when it is asked, and with how much."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.asked: list[tuple[float, int]] = []
+
+    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Note the request, and answer it."""
+        self.asked.append((time.time(), len(json.dumps(body).encode())))
+        return super().answer(body)
+
+
+@contextmanager
+def a_house(
+    *, plugin: Path | None, settings: dict[str, str] | None = None
+) -> Iterator[tuple[House, Watched]]:
+    """A gateway of its own, with the plug-in or without."""
+    with tempfile.TemporaryDirectory() as folder, Watched() as model:
+        root = Path(folder)
+        room = Room(root)
+        taskmem = Taskmem(
+            room,
+            {
+                "TASKMEM_WAKE_TRANSPORT": "auto",
+                "TASKMEM_STUCK_THRESHOLD_SECONDS": "36000",
+                **(settings or {}),
+            },
+        )
+        wanted = plugins(taskmem, plugin) if plugin else {}
+        gateway = Gateway(obtain(cache_folder()), room, model.url, plugins=wanted)
+        model.decide = lambda _: "All is well."
+        taskmem.run("daemon", "--detach")
+        try:
+            gateway.start()
+            yield House(gateway, model, taskmem, root), model
+        finally:
+            gateway.kill()
+            taskmem.stop()
+            room.left_behind()
+
+
+def wake_acceptance() -> Iterator[Figure]:
+    """Measure from a wake being owed to its acceptance, and to the model's request."""
+    with a_house(plugin=PLUGIN) as (house, model):
+        sessions = [f"agent:main:bench-{n}" for n in range(SESSIONS)]
+        for session in sessions:
+            house.gateway.say("hello", session)
+        time.sleep(15)
+        accepted: list[float] = []
+        requested: list[float] = []
+        for round_ in range(ROUNDS):
+            for n, session in enumerate(sessions):
+                before = len(model.requests)
+                wait = house.wake(f"round {round_} of {n} is over", session)
+                wake = house.reaches(wait, "acknowledged")
+                created, sent = (
+                    datetime.fromisoformat(wake[name])
+                    for name in ("created_at", "sent_at")
+                )
+                accepted.append((sent - created).total_seconds())
+                asked = next(
+                    at
+                    for (at, _), request in zip(
+                        model.asked[before:], model.requests[before:], strict=False
+                    )
+                    if wait in woken_by(request)
+                )
+                requested.append(
+                    (datetime.fromtimestamp(asked, UTC) - created).total_seconds()
+                )
+        yield millis("wake owed to accepted, plug-in", accepted, 100)
+        yield amount("the same, p99", [1000 * percentile(accepted, 0.99)], "ms", 500)
+        yield millis("wake owed to the model's request", requested, 3000)
+        events: list[float] = []
+        for n in range(EVENTS):
+            began = time.monotonic()
+            subprocess.run(
+                [
+                    *(str(house.gateway.room.openclaw), "system", "event"),
+                    *("--mode", "now", "--text", f"bench {n}"),
+                ],
+                env=house.gateway.room.environment(),
+                check=True,
+                capture_output=True,
+            )
+            events.append(time.monotonic() - began)
+        yield millis("`openclaw system event`, the whole call", events)
+
+
+def turn_weight() -> Iterator[Figure]:
+    """Measure what hooks, tool calls and prompts cost a turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "gateway"
+        shutil.copytree(PLUGIN, copy)
+        log = Path(folder) / "timed.jsonl"
+        (copy / "index.js").rename(copy / "plugin.js")
+        (copy / "index.js").write_text(TIMED % {"log": json.dumps(str(log))})
+        with a_house(plugin=copy) as (house, model):
+            house.gateway.say("hello")
+            with_us = model.asked[0][1]
+
+            def busy(request: ModelRequest) -> Reply:
+                """Call a tool of ours five times, then end the turn."""
+                if len(request.turn.results) < 5:
+                    return [Call("task_update", {"task_id": "task_x", "query": "?"})]
+                return "Done."
+
+            model.decide = busy
+            for _ in range(CALLS // 5):
+                house.gateway.say("continue")
+            lines = [json.loads(line) for line in log.read_text().splitlines()]
+            direct: list[float] = []
+            arguments = {"task_id": "task_x", "query": "?"}
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                with suppress(LinkError):  # a refusal, like the model's
+                    house.call("task_update", **arguments)
+                direct.append(time.perf_counter() - began)
+    turns: dict[str, float] = {}
+    for line in lines:
+        if line["kind"] == "hook" and line.get("run"):
+            turns[line["run"]] = turns.get(line["run"], 0.0) + line["ms"]
+    tools = [line["ms"] / 1000 for line in lines if line["kind"] == "tool"]
+    with a_house(plugin=None) as (house, model):
+        house.gateway.say("hello")
+        without = model.asked[0][1]
+    each = list(turns.values())
+    yield amount(
+        "all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 20
+    )
+    yield millis("tool call through the plug-in", tools)
+    yield millis("the same call on a new connection to the daemon", direct)
+    yield amount(
+        "prompt bytes that we add to a turn", [with_us - without], "bytes", 6144
+    )
