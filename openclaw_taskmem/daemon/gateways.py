@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
@@ -35,6 +36,7 @@ class Gateways:
         self._apart = apart
         self._free = free
         self._known: dict[object, Presence] = {}
+        self._seen: dict[object, Counter[str]] = {}
 
     async def report(self, visit: object, params: Mapping[str, object]) -> JsonValue:
         """Take the events of one connection, in order.
@@ -43,7 +45,10 @@ class Gateways:
             InvalidArguments: One of them is no event; then none counts.
         """
         for event in reports.parse(params):
+            self._seen.setdefault(visit, Counter())[event.kind] += 1
             match event:
+                case reports.Noted():
+                    pass
                 case reports.Started():
                     await self._started(visit, event)
                 case reports.TurnStarted():
@@ -59,6 +64,7 @@ class Gateways:
 
     def left(self, visit: object) -> None:
         """Forget a gateway whose connection has ended."""
+        self._seen.pop(visit, None)
         if self._known.pop(visit, None) is not None:
             self._free()
 
@@ -78,8 +84,9 @@ class Gateways:
                 "started_at": iso_millis(each.started_at),
                 "main_session": each.main_session,
                 "running": [*sorted(each.running)],
+                "reported": {**self._seen.get(visit, Counter())},
             }
-            for each in self._known.values()
+            for visit, each in self._known.items()
         ]
 
     async def _started(self, visit: object, event: reports.Started) -> None:

@@ -87,13 +87,24 @@ class TurnEnded(_Event):
     """Why no model has answered; None: one has."""
 
 
-Event = Started | Stopped | TurnStarted | Answered | TurnEnded
+class Noted(_Event):
+    """Something else happened: it is counted, and shown by `taskmem status`."""
+
+    kind: Literal["tool_called", "compacted", "session_started", "session_ended"]
+    session_key: Key | None = None
+
+
+Event = Noted | Started | Stopped | TurnStarted | Answered | TurnEnded
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": Started,
     "gateway_stopped": Stopped,
     "turn_started": TurnStarted,
+    "tool_called": Noted,
+    "compacted": Noted,
+    "session_started": Noted,
+    "session_ended": Noted,
     "answered": Answered,
     "turn_ended": TurnEnded,
 }

@@ -93,8 +93,19 @@ async def test_a_gateway_that_has_said_hello_is_known(gateways: Gateways) -> Non
             "started_at": "2026-02-16T05:59:00.000Z",
             "main_session": MAIN,
             "running": [MAIN, OTHER],
+            "reported": {"gateway": 1},
         }
     ]
+
+
+async def test_whatever_else_it_reports_is_counted(gateways: Gateways) -> None:
+    called = {"kind": "tool_called", "session_key": MAIN, "tool": "exec"}
+    await report(gateways, hello(), called, called, {"kind": "compacted"})
+    await report(gateways, hello(), visit=OTHER)
+
+    first, second = gateways.view()
+    assert first["reported"] == {"gateway": 1, "tool_called": 2, "compacted": 1}
+    assert second["reported"] == {"gateway": 1}
 
 
 async def test_a_gateway_is_as_old_as_it_says_whatever_its_clock_says(

@@ -62,7 +62,7 @@ def test_the_events_of_a_report_come_in_their_order() -> None:
 
 
 def test_what_a_newer_plugin_tells_more_is_left_out() -> None:
-    assert parse({"kind": "compacted"}, {}, {**ENDED, "at": 1, "more": {}}) == [
+    assert parse({"kind": "of_tomorrow"}, {}, {**ENDED, "at": 1, "more": {}}) == [
         reports.TurnEnded(kind="turn_ended", session_key=MAIN)
     ]
     assert reports.parse({"events": []}) == []

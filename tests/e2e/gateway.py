@@ -70,8 +70,8 @@ class Gateway:
         """What the gateway printed."""
         return self.room.root / "gateway.out"
 
-    def start(self) -> None:
-        """Start it, and return when it is ready for turns."""
+    def start(self, ready: Callable[[], bool] | None = None) -> None:
+        """Start it, and return when it is ready for turns, or for what is given."""
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
                 [str(self.room.openclaw), "gateway", "run"],
@@ -83,7 +83,7 @@ class Gateway:
                 start_new_session=True,
             )
         try:
-            until(self._ready, "the gateway is ready", READY_LIMIT)
+            until(ready or self._ready, "the gateway is ready", READY_LIMIT)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.report()}") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.e2e.agent import reminders_in
@@ -76,6 +78,12 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
     found = reminders_in(model.requests[before].turn.text)
     assert [each["task_id"] for each in found] == [task_id]
     assert found[0]["recent_messages"][-1]["content"] == "Kneaded."
+
+    # All of that was reported.
+    [known] = json.loads(taskmem.run("status", "--json"))["gateways"]
+    assert known["reported"]["compacted"] == 2
+    assert known["reported"]["tool_called"] >= 1
+    assert known["reported"]["session_started"] >= 2
 
     # A new start of the gateway is news for every session that has an open task.
     at_home.restart()

@@ -82,13 +82,18 @@ def test_a_graceful_restart_loses_no_wake_and_twenty_leave_nothing_behind(
 ):
     house.gateway.say("hello")
     before = len(house.taskmem.room.processes())
-    wait = house.open_wait("the restarts are over")
+    wait = house.open_wait("it restarts")
+
+    def greeted() -> bool:
+        return bool(house.ask("status")["gateways"])
+
     for n in range(20):
         house.gateway.stop()
+        until(lambda: not greeted(), "the gateway has left")
         if n == 0:
-            house.end("the restarts are over")
+            house.end("it restarts")
             house.wake_of(wait)
-        house.gateway.start()
+        house.gateway.start(greeted if n < 19 else None)
     house.reaches(wait, "acknowledged")
     assert house.arrivals(wait) == 1
     until(

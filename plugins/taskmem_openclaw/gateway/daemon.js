@@ -39,8 +39,8 @@ export class Daemon {
 
   /** Call the daemon; rejects with its refusal, or when there is no answer in time. */
   async call(method, params, ms) {
-    const socket = await this.#within(this.#reach(), ms, method);
-    return this.#within(this.#ask(socket, method, params), ms, method);
+    const socket = await within(this.#reach(), ms, method);
+    return within(this.#ask(socket, method, params), ms, method);
   }
 
   /** Report something, some time, in order; never throws, and keeps 500 at most. */
@@ -80,7 +80,10 @@ export class Daemon {
     try {
       while (this.#reports.length > 0 && !this.#closed) {
         const events = this.#reports.slice(0, 50);
-        await this.#ask(await this.#reach(), "report", { events });
+        await this.#ask(await this.#reach(), "report", { events }).catch((error) => {
+          if (error.name === "daemon_unavailable") throw error;
+          this.logger.warn(`taskmem: a report was refused (${error.message})`);
+        });
         this.#reports.splice(0, events.length);
       }
     } catch {
@@ -123,11 +126,14 @@ export class Daemon {
       socket.on("data", (text) => {
         const lines = (rest + text).split("\n");
         rest = lines.pop();
-        for (const line of lines) {
-          const said = JSON.parse(line);
-          if (open) this.#heard(said);
-          else if (said.taskmem === 1) resolve(((open = true), socket));
-          else reject(new DaemonError(said.error, said.message));
+        try {
+          for (const said of lines.map((line) => JSON.parse(line))) {
+            if (open) this.#heard(said);
+            else if (said.taskmem === 1) resolve(((open = true), socket));
+            else reject(new DaemonError(said.error, said.message));
+          }
+        } catch {
+          socket.destroy(); // nothing of ours speaks like that
         }
       });
       socket.on("close", () => {
@@ -172,13 +178,15 @@ export class Daemon {
       });
     });
   }
+}
 
-  #within(promise, ms, what) {
-    let timer;
-    const late = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new DaemonError("daemon_unavailable", `The daemon did not answer ${what} within ${ms} ms; it may or may not have been done.`)), ms);
-      timer.unref();
-    });
-    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-  }
+/** What a promise brings within a time; it rejects when that is over. */
+export function within(promise, ms, what) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    const sentence = `The daemon did not answer ${what} within ${ms} ms; it may or may not have been done.`;
+    timer = setTimeout(() => reject(new DaemonError("daemon_unavailable", sentence)), ms);
+    timer.unref();
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

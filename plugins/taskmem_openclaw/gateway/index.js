@@ -1,9 +1,9 @@
 // openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
 // anything means is decided by the daemon.
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { Daemon, DaemonError } from "./daemon.js";
+import { Daemon, DaemonError, within } from "./daemon.js";
 import { openDoor } from "./door.js";
 import { Sessions } from "./sessions.js";
 
@@ -48,6 +48,7 @@ class Instance {
   boot = randomUUID();
   startedAt = Date.now();
   news = new Map(); // session → since when its agent may have forgotten
+  fetched = new Map(); // session → { found, since }: a packet on its way
   greeted = new Set(); // sessions that had a turn since this start
   given = new Set(); // sessions whose next turn has the packet already
 
@@ -68,7 +69,9 @@ class Instance {
 
   /** What a daemon must know of this gateway; the door opens where it is found. */
   hello() {
-    this.door ??= openDoor(join(dirname(this.daemon.path), "openclaw.sock"), {
+    const path = join(dirname(this.daemon.path), "openclaw.sock");
+    if (this.door && !existsSync(path)) this.door = void this.door.close();
+    this.door ??= openDoor(path, {
       wake: (wake) => this.sessions.wake(wake),
       open: async ({ session_key, message }) => this.sessions.run(session_key, message),
       seen: ({ session_key }) => this.sessions.seen(session_key),
@@ -86,21 +89,31 @@ class Instance {
     if (started() === this) delete globalThis[STARTED];
   }
 
-  /** What is put before a prompt: the open task's packet, while it is news. */
-  async context({ prompt }, { sessionKey, runId }) {
-    const first = this.greeted.has(sessionKey) ? undefined : this.startedAt;
-    const since = this.news.get(sessionKey) ?? first;
-    const asked = CARRY_ON.test(prompt ?? "");
+  /** Fetch the open task's packet, where it is news, when a message has been written:
+   * a second before its prompt is built. */
+  prepare({ message }, { sessionKey }) {
+    if (message?.role !== "user") return;
+    const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
+    const asked = CARRY_ON.test(message.content);
+    if (since === undefined && !asked) return;
+    const age = asked ? null : Date.now() - since;
+    const found = this.daemon.call("packet", { session_key: sessionKey, age }, COMMAND_MS);
+    found.catch(() => undefined);
+    this.fetched.set(sessionKey, { found, since });
+  }
+
+  /** What is put before a prompt: the packet, once; where it is late, before the next. */
+  async context(_, { sessionKey, runId }) {
+    const { found, since } = this.fetched.get(sessionKey) ?? {};
+    for (const each of [this.fetched, this.news]) each.delete(sessionKey);
     this.greeted.add(sessionKey);
-    this.news.delete(sessionKey);
-    if (this.given.delete(sessionKey)) return undefined;
-    if ((since === undefined && !asked) || this.sessions.isOurs(runId) || this.sessions.pending(sessionKey).length > 0) return undefined;
+    const given = this.given.delete(sessionKey) || this.sessions.isOurs(runId);
+    if (!found || given || this.sessions.pending(sessionKey).length > 0) return undefined;
     try {
-      const age = asked ? null : Date.now() - since;
-      const { text } = await this.daemon.call("packet", { session_key: sessionKey, age }, PROMPT_MS);
+      const { text } = await within(found, PROMPT_MS, "packet");
       return text ? { prependContext: text } : undefined;
     } catch {
-      if (since !== undefined) this.news.set(sessionKey, since); // the next turn will do
+      if (since !== undefined) this.news.set(sessionKey, since);
       return undefined;
     }
   }
@@ -119,7 +132,8 @@ function observed(hook, heard, event, ctx) {
 }
 
 const hooks = {
-  before_prompt_build: (at, event, ctx) => at.context(event, ctx),
+  before_message_write: (here, event, ctx) => here.prepare(event, ctx),
+  before_prompt_build: (here, event, ctx) => here.context(event, ctx),
   after_tool_call: ({ daemon }, { toolName, toolCallId, durationMs, error }, { sessionKey, runId }) => {
     daemon.tell({ kind: "tool_called", session_key: sessionKey, run_id: runId, tool: toolName, call_id: toolCallId, ms: durationMs, failed: Boolean(error) });
   },
@@ -127,7 +141,10 @@ const hooks = {
     news.set(sessionKey, Date.now());
     daemon.tell({ kind: "session_started", session_key: sessionKey });
   },
-  session_end: ({ daemon }, { reason }, { sessionKey }) => daemon.tell({ kind: "session_ended", session_key: sessionKey, reason }),
+  session_end: ({ daemon, greeted }, { reason }, { sessionKey }) => {
+    greeted.delete(sessionKey);
+    daemon.tell({ kind: "session_ended", session_key: sessionKey, reason });
+  },
   model_call_ended: ({ sessions }, { runId, outcome }) => {
     if (outcome === "completed") sessions.answered(runId);
   },

@@ -4,12 +4,13 @@ import { randomUUID } from "node:crypto";
 const KEPT_MS = 24 * 3_600_000;
 const HEARTBEAT_MS = 3_000;
 const MOST_DONE = 500;
+const START_MS = 60_000; // after which a turn that did not begin is asked for again
 
 export class Sessions {
   #runs = new Map(); // run id → { session, began, key }
   #owed = new Map(); // session → Map(key → { delivery, since })
   #done = new Set(); // the keys of wakes that turns have taken
-  #starting = new Set(); // sessions that a turn of ours was asked for, and has not ended
+  #starting = new Map(); // session → when a turn of ours was asked for that has not ended
   #fired = new Map(); // session → Map(hook → count), for taskmem doctor
 
   constructor({ api, id, deliver, tell }) {
@@ -126,8 +127,9 @@ export class Sessions {
 
   /** Start an ordinary turn; where that cannot be, one that a heartbeat starts. */
   async #turn(session, message) {
-    if (this.#starting.has(session)) return "started before";
-    this.#starting.add(session);
+    const asked = this.#starting.get(session);
+    if (Date.now() - asked < START_MS || (asked && this.running.includes(session))) return "started before";
+    this.#starting.set(session, Date.now());
     try {
       await this.run(session, message);
       return "ordinary";

@@ -5,8 +5,10 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
+from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import hooks, webhook
@@ -203,6 +205,22 @@ def test_a_gateway_that_hangs_is_given_up_in_time(openclaw, monkeypatch):
     openclaw.hangs = True
     monkeypatch.setattr(webhook, "SECONDS", 0.3)
     assert "failed (ReadTimeout)" in undelivered(openclaw)
+
+
+def test_all_of_a_request_is_limited_within_what_a_delivery_may_take(openclaw):
+    limits = []
+
+    def answer(request):
+        limits.append(request.extensions["timeout"])
+        return httpx.Response(200)
+
+    carrier = httpx.MockTransport(answer)
+    transport = OpenClawHooks(openclaw.environ, carrier)
+    asyncio.run(transport.deliver(a_wake()))
+    assert limits == [
+        dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)
+    ]
+    assert OutboxPolicy().lease_seconds / 2 > sum(limits[0].values())
 
 
 def test_an_answer_that_is_cut_off_is_none(openclaw):
