@@ -203,6 +203,7 @@ class Seams:
             return found
         probes = (ANY_TRANSPORT, *KNOWN_TRANSPORTS, *(p.name for p in self._on()))
         known = {found.name for probe in probes for found in self._transports(probe)}
+        known.discard(ANY_TRANSPORT)
         if not known:
             raise NoProvider(f"No plug-in carries wakes; install one. {self._roll()}")
         raise SettingsInvalid(

@@ -285,7 +285,7 @@ def test_a_transport_that_does_not_exist_is_refused_with_those_that_do(home):
     assert status == 1
     assert said == (
         "TASKMEM_WAKE_TRANSPORT is 'pigeon', and no plug-in has such a transport; "
-        "use auto or one of: openclaw-cli, stdout."
+        "use auto or one of: openclaw-cli, openclaw-hooks, openclaw-plugin, stdout."
     )
     assert not home.database.exists()
 

@@ -263,6 +263,7 @@ def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path
         rude.call("wait_cancel", wait_id=wait_id)
     assert row(rude, wait_id)["status"] == "cancelled"
     assert [w for w in rude.wakes() if w["wait_id"] == wait_id] == []
+    until(lambda: rude.out.lines, "the other wake has gone out")
     assert rude.stop() == 0
     assert len(rude.out.lines) == 1
 

@@ -92,7 +92,12 @@ def test_a_running_gateway_has_the_tools_at_once_and_gives_them_back(
         gateway.say("Hello")
         return {"task_register", "smart_wait"} <= model.requests[-1].tools
 
+    def greeted() -> bool:
+        """Whether the plug-in serves."""
+        return bool(json.loads(taskmem.run("status", "--json"))["gateways"])
+
     gateway = Gateway(openclaw, room, model.url, {"mine": taskmem.mcp_server})
+    taskmem.run("daemon", "--detach")
     gateway.reconfigure(
         lambda said: said.update(
             tools={"allow": ["read"]}, plugins={"allow": ["memory-core"]}
@@ -106,6 +111,8 @@ def test_a_running_gateway_has_the_tools_at_once_and_gives_them_back(
 
         said = set_up(taskmem, "--yes", "--no-proof")
         assert "the running gateway takes it up" in said
+        # A turn that runs would keep the gateway from taking it up.
+        until(greeted, "the plug-in has come")
         until(shown, "the tools are in sight")
         now = configured(room)
         assert now["plugins"]["allow"] == ["memory-core", "taskmem"]
@@ -115,11 +122,13 @@ def test_a_running_gateway_has_the_tools_at_once_and_gives_them_back(
 
         set_up(taskmem, "--undo")
         assert configured(room) == before
+        until(lambda: not greeted(), "the plug-in has gone")
         until(lambda: not shown(), "the tools are out of sight")
 
         set_up(taskmem, "--no-proof")
         set_up(taskmem, "--remove")
         assert configured(room) == {k: v for k, v in before.items() if k != "mcp"}
+        until(lambda: not greeted(), "the plug-in has gone")
         until(lambda: not shown(), "the tools are out of sight")
     finally:
         gateway.stop()
