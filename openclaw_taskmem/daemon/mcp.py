@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 INSTRUCTIONS: Final = (
     "Memory for work that takes many steps. Register such work with task_register, "
     "narrate every step with task_update, revise with task_plan_update. A message "
-    "that starts with [task_stuck_resume] is from here: it holds your own task as "
-    "JSON; go on with its suggested_next_action and report with task_update. Never "
+    "that starts with [task_stuck_resume] or [task_resume] is from here: it holds your "
+    "own task as JSON; go on with its suggested_next_action and report with "
+    "task_update. Never "
     "poll for what takes long: start it under `taskmem run --name NAME -- CMD`, hand "
     "the waiting over with smart_wait, and end your turn: [system] smart_wait … wakes "
     "you when it is time."

@@ -82,17 +82,23 @@ class OpenClawPlugin:
         if self._was_there:
             # It is away for a moment while it is loaded anew.
             await door.opened(path, self._patience)
-        self._was_there = False
-        answer: Mapping[str, Any] = await door.ask(
-            path,
-            "wake",
-            self._seconds,
-            session_key=wake.session_key,
-            key=wake.key,
-            delivery_id=wake.delivery_id,
-            text=wake.text,
-            message=message(wake),
-        )
+        try:
+            answer: Mapping[str, Any] = await door.ask(
+                path,
+                "wake",
+                self._seconds,
+                session_key=wake.session_key,
+                key=wake.key,
+                delivery_id=wake.delivery_id,
+                text=wake.text,
+                message=message(wake),
+            )
+        except door.NobodyHome:
+            self._was_there = False
+            raise
+        except door.Failed:
+            self._was_there = True
+            raise
         self._was_there = True
         return answer
 

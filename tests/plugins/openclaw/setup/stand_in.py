@@ -33,7 +33,7 @@ if verb in faults:
     print(fault.get("err", ""), file=sys.stderr)
     if fault.get("kill"):
         os.kill(os.getppid(), fault["kill"])
-        time.sleep(60)
+        time.sleep(1)
     sys.exit(fault.get("status", 1))
 
 def read():
