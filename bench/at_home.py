@@ -102,7 +102,8 @@ def wake_acceptance() -> Iterator[Figure]:
         sessions = [f"agent:main:bench-{n}" for n in range(SESSIONS)]
         for session in sessions:
             house.gateway.say("hello", session)
-        time.sleep(15)
+        first = house.wake("a gateway that has just started takes none", sessions[0])
+        house.reaches(first, "acknowledged")
         accepted: list[float] = []
         requested: list[float] = []
         for round_ in range(ROUNDS):

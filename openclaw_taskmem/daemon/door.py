@@ -159,6 +159,7 @@ class Door:
         answers: Answers,
     ) -> None:
         room = asyncio.Semaphore(CALLS_AT_ONCE)
+        running: set[asyncio.Task[None]] = set()
         while True:
             await room.acquire()
             try:
@@ -167,8 +168,13 @@ class Door:
                 _send(writer, _refusal("invalid_arguments", "The call is too long."))
                 return
             if not line:
+                # What it said before it hung up counts, and comes before its leaving.
+                if running:
+                    await asyncio.wait(running)
                 return
             answer = asyncio.create_task(self._answer(line, writer, answers))
+            running.add(answer)
+            answer.add_done_callback(running.discard)
             self._calls.add(answer)
             answer.add_done_callback(self._calls.discard)
             answer.add_done_callback(lambda _: room.release())

@@ -44,9 +44,11 @@ class Taskmem:
             "env": self.room.environment(self.environment),
         }
 
-    def run(self, *args: str, check: bool = True) -> str:
-        """Run `taskmem ARGS`, and give what it prints."""
-        done = subprocess.run(
+    def tried(
+        self, *args: str, limit: float = CALL_LIMIT
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `taskmem ARGS`, and give how it ended."""
+        return subprocess.run(
             [str(PROGRAM), *args],
             cwd=self.room.root,
             env=self.room.environment(self.environment),
@@ -54,8 +56,12 @@ class Taskmem:
             capture_output=True,
             text=True,
             check=False,
-            timeout=CALL_LIMIT,
+            timeout=limit,
         )
+
+    def run(self, *args: str, check: bool = True) -> str:
+        """Run `taskmem ARGS`, and give what it prints."""
+        done = self.tried(*args)
         if check:
             assert done.returncode == 0, f"taskmem {args}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -36,7 +36,7 @@ when("pulled")
 print("Container coursefolio-web-1  Starting", flush=True)
 when("started")
 print("Container coursefolio-web-1  Healthy", flush=True)
-time.sleep(600)
+when("over")
 """
 
 
@@ -164,5 +164,6 @@ def test_the_deployment_of_seed_001_from_the_first_word_to_the_last(
     wakes = [w for w in house.ask("wakes", all=True) if w["wait_id"] == agent.wait_id]
     assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
     assert {wake["transport"] for wake in wakes} == {"openclaw-plugin"}
+    (flags / "over").touch()
     told = [m["content"] for m in task["messages"] if m["msg_type"] == "wait"]
     assert ["Starting" in told[0], "Healthy" in told[-1]] == [True, True]

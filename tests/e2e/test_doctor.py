@@ -50,16 +50,7 @@ def obedient(request: ModelRequest) -> Reply:
 
 def examine(taskmem: Taskmem, *more: str) -> Rows:
     """Run `taskmem doctor --json`, and give its rows by id."""
-    done = subprocess.run(
-        [str(PROGRAM), "doctor", "--json", *more],
-        cwd=taskmem.room.root,
-        env=taskmem.room.environment(taskmem.environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    done = taskmem.tried("doctor", "--json", *more, limit=LIMIT)
     assert done.stderr == ""
     found = json.loads(done.stdout)
     rows = {row["id"]: row for row in found["rows"]}

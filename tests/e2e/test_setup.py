@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
@@ -23,16 +22,7 @@ LIMIT = 300
 
 def set_up(taskmem: Taskmem, *arguments: str) -> str:
     """Run `taskmem setup openclaw`, and give what it says."""
-    done = subprocess.run(
-        [str(PROGRAM), "setup", "openclaw", *arguments],
-        cwd=taskmem.room.root,
-        env=taskmem.room.environment(taskmem.environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    done = taskmem.tried("setup", "openclaw", *arguments, limit=LIMIT)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     assert done.stderr == ""
     return done.stdout

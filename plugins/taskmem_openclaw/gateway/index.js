@@ -181,6 +181,7 @@ async function resume(api, { sessionKey, args }) {
   try {
     const asked = { session_key: sessionKey, task_id: args?.trim() || null };
     const here = started();
+    if (!here) return { text: "The plug-in is just starting; try again." };
     const { text, task_id } = await here.daemon.call("packet", asked, COMMAND_MS);
     if (!text) return { text: "No task of this session is open." };
     await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });

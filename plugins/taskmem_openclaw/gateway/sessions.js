@@ -7,7 +7,7 @@ const MOST_DONE = 500;
 const START_MS = 60_000; // after which a turn that did not begin is asked for again
 
 export class Sessions {
-  #runs = new Map(); // run id → { session, began, key }
+  #runs = new Map(); // run id → { session, began, answered }
   #owed = new Map(); // session → Map(key → { delivery, since })
   #done = new Set(); // the keys of wakes that turns have taken
   #starting = new Map(); // session → when a turn of ours was asked for that has not ended
@@ -116,11 +116,12 @@ export class Sessions {
       await this.#turn(session, message);
       return { waits_for: first };
     }
+    const since = Date.now(); // a turn that begins while it is being put there may take it
     const injection = { sessionKey: session, text, idempotencyKey: key, placement: "prepend_context", ttlMs: KEPT_MS };
     const { enqueued } = await this.api.session.workflow.enqueueNextTurnInjection(injection);
     const there = enqueued || first === key;
     if (!this.#owed.has(session)) this.#owed.set(session, new Map());
-    this.#owed.get(session).set(key, { delivery: delivery_id, since: Date.now() });
+    this.#owed.get(session).set(key, { delivery: delivery_id, since });
     // Where the operator forbids injections, the turn brings the text along.
     return { turn: await this.#turn(session, there ? message : `${text}\n\n${message}`) };
   }

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from taskmem_openclaw.configuration import parsed
 from taskmem_openclaw.setup import keeping
 from taskmem_openclaw.setup.patches import Document, is_object
 
@@ -69,7 +70,7 @@ class OpenClaw(NamedTuple):
                 f"OpenClaw's configuration {self.config} cannot be read "
                 f"({_why(error)}); see whose file that is."
             ) from error
-        found = _parsed(text)
+        found = parsed(text)
         if not is_object(found):
             raise Failed(_broken(self.config))
         if "$include" in text and _includes(found):
@@ -120,7 +121,7 @@ class OpenClaw(NamedTuple):
     def _section(self, name: str) -> object:
         """Return a part of the configuration with what it includes."""
         answer = self._run(("config", "get", name, "--json"), fine=_UNSET)
-        found = _parsed(answer.out) if answer.status == 0 else None
+        found = parsed(answer.out) if answer.status == 0 else None
         return found if is_object(found) else {}
 
     def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _Answer:
@@ -175,7 +176,7 @@ def find(environ: Mapping[str, str], home: Path) -> OpenClaw:
             "this again."
         )
     answer = _run(program, ("config", "file", "--json"), environ)
-    told = _parsed(answer.out) if answer.status == 0 else None
+    told = parsed(answer.out) if answer.status == 0 else None
     path = told.get("path") if is_object(told) else None
     if not isinstance(path, str):
         raise Failed(
@@ -254,19 +255,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def _parsed(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    import json5
-
-    try:
-        return json5.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _includes(config: Document) -> bool:

@@ -208,8 +208,7 @@ def _access(config: Mapping[str, Any]) -> Change:
     return Change(
         f"access to conversations{so_far}",
         "a task's packet comes back by itself after a compaction, on a session's first "
-        "turn and on 'continue', and the end of a turn is seen; without it the agent "
-        "has to ask where it was",
+        "turn and on 'continue'; without it the agent has to ask where it was",
         (Put(path, value=True),),
     )
 

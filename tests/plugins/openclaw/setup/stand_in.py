@@ -33,7 +33,6 @@ if verb in faults:
     print(fault.get("err", ""), file=sys.stderr)
     if fault.get("kill"):
         os.kill(os.getppid(), fault["kill"])
-        time.sleep(1)
     sys.exit(fault.get("status", 1))
 
 def read():
