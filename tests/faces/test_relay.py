@@ -26,6 +26,22 @@ def host(home, monkeypatch):
 
 
 @pytest.fixture
+def losing(monkeypatch):
+    """Set when the relay knows that its daemon has ended."""
+    seen = threading.Event()
+    real = Relay._lose
+
+    def note(self):
+        had_one = self._daemon is not None
+        real(self)
+        if had_one:
+            seen.set()
+
+    monkeypatch.setattr(Relay, "_lose", note)
+    return seen
+
+
+@pytest.fixture
 def draining(monkeypatch):
     """Set when the relay knows that its stdin has ended."""
     seen = threading.Event()
@@ -421,10 +437,11 @@ def test_a_request_that_ends_every_daemon_is_given_up(host, daemon):
     assert fake.heard.qsize() == 3
 
 
-def test_a_daemon_that_ends_in_every_hello_is_given_up(host, daemon):
+def test_a_daemon_that_ends_in_every_hello_is_given_up(losing, host, daemon):
     old = daemon()
     host.greet()
     old.die()
+    assert losing.wait(10)
     fake = daemon(lambda connection, _: connection.drop())
     host.ask(1)
     said = host.hear()
