@@ -73,7 +73,8 @@ def turn_ended(
     waiting = [
         wake
         for wake in owed
-        if wake.session_key == session_key
+        # One that names no session may have waited for the main one.
+        if wake.session_key in (session_key, None)
         and wake.state is WakeState.DUE
         and wake.delivery_id not in deliveries
         and wake.last_error is not None

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+PLUGIN: Final = "taskmem"
+"""The native plug-in's id."""
 DEFAULT_PORT: Final = 18789
 LARGEST_PORT: Final = 65535
+_ELSEWHERE: Final = ("tailnet", "custom")
+"""Where `gateway.bind` leaves loopback out."""
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -73,6 +77,23 @@ def hooks(environ: Mapping[str, str]) -> Hooks | None:
         return None
     path = str(said.get("path") or "/hooks").strip("/")
     return Hooks(f"http://127.0.0.1:{port}/{path}", token)
+
+
+def wants_plugin(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration has OpenClaw load the native plug-in."""
+    plugins = _object(config.get("plugins"))
+    entry = _object(_object(plugins.get("entries")).get(PLUGIN))
+    return entry.get("enabled") is True and plugins.get("enabled") is not False
+
+
+def local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
+    """Return the port of loopback where the gateway listens; None: it is elsewhere."""
+    gateway = _object(config.get("gateway"))
+    elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
+    if elsewhere:
+        return None
+    said = environ.get("OPENCLAW_GATEWAY_PORT") or gateway.get("port", DEFAULT_PORT)
+    return _port(said, environ)
 
 
 def _resolved(text: str, environ: Mapping[str, str]) -> str:

@@ -36,9 +36,9 @@ def path(environ: Mapping[str, str]) -> Path:
     return Path(os.path.realpath(home / "daemon.sock")).with_name(NAME)
 
 
-async def opened(door: Path, seconds: float) -> None:
-    """Return once somebody listens, or when that many seconds have passed."""
-    with contextlib.suppress(TimeoutError):
+async def opened(door: Path, seconds: float) -> bool:
+    """Wait until somebody listens; False: nobody did within that many seconds."""
+    try:
         async with asyncio.timeout(seconds):
             while True:
                 try:
@@ -47,7 +47,9 @@ async def opened(door: Path, seconds: float) -> None:
                     await asyncio.sleep(GLANCE)
                 else:
                     writer.close()
-                    return
+                    return True
+    except TimeoutError:
+        return False
 
 
 async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it

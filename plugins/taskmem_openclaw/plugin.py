@@ -6,9 +6,11 @@ a turn is started; the plug-in reports when one has taken it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import (
@@ -18,10 +20,12 @@ from taskmem_hookspecs import (
     WakeRefused,
     WakeUndelivered,
 )
-from taskmem_openclaw import door
+from taskmem_openclaw import configuration, door
 
-PATIENCE: Final = 8.0
-"""Seconds that a plug-in which is loaded anew may be away."""
+PATIENCE: Final = 15.0
+"""Seconds that a running gateway may take to load the plug-in."""
+GLANCE_SECONDS: Final = 2.0
+"""How long a gateway may take to let a connection in."""
 
 
 class OpenClawPlugin:
@@ -38,30 +42,37 @@ class OpenClawPlugin:
         """Take the environment, and times in seconds.
 
         Args:
-            environ: Where the state folder is named.
+            environ: Where the state folder is named, and OpenClaw's configuration.
             seconds: How long one delivery may take.
-            patience: How long a plug-in that was there before may be away.
+            patience: How long a gateway may take to load the plug-in.
         """
         self._environ = environ
         self._seconds = seconds
         self._patience = patience
-        self._was_there = False
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Put a wake before the next turn of its session, and start one.
 
         Raises:
-            NotThere: No gateway with the plug-in listens.
-            WakeUndelivered: It was not done, or an earlier wake waits there still.
+            NotThere: The gateway has no plug-in that takes wakes.
+            WakeUndelivered: It was not done, or an earlier wake waits there still; or
+                the gateway is away, or about to load the plug-in.
             WakeRefused: There is no such session.
         """
+        path = door.path(self._environ)
         try:
-            answer = await self._asked(wake)
+            answer: Mapping[str, Any] = await door.ask(
+                path,
+                "wake",
+                self._seconds,
+                session_key=wake.session_key,
+                key=wake.key,
+                delivery_id=wake.delivery_id,
+                text=wake.text,
+                message=message(wake),
+            )
         except door.NobodyHome as error:
-            said = str(error)
-            raise NotThere(
-                f"{said[:1].upper()}{said[1:]}; see: taskmem doctor."
-            ) from error
+            raise await self._missed(path, str(error)) from error
         except door.Failed as error:
             raise WakeUndelivered(f"The plug-in did not take it: {error}.") from error
         if "refused" in answer:
@@ -77,30 +88,40 @@ class OpenClawPlugin:
             note=None if how == "ordinary" else f"turn: {how}",
         )
 
-    async def _asked(self, wake: Wake) -> Mapping[str, Any]:
-        path = door.path(self._environ)
-        if self._was_there:
-            # It is away for a moment while it is loaded anew.
-            await door.opened(path, self._patience)
-        try:
-            answer: Mapping[str, Any] = await door.ask(
-                path,
-                "wake",
-                self._seconds,
-                session_key=wake.session_key,
-                key=wake.key,
-                delivery_id=wake.delivery_id,
-                text=wake.text,
-                message=message(wake),
+    async def _missed(self, path: Path, said: str) -> WakeUndelivered:
+        """Return what it means that nobody is at the door.
+
+        Where the configuration wants the plug-in, no other way is taken past it: one
+        would bring the wake before the gateway has settled, and nobody would see it
+        arrive.
+        """
+        sentence = f"{said[:1].upper()}{said[1:]}"
+        config = configuration.read(self._environ) or {}
+        if not configuration.wants_plugin(config):
+            return NotThere(f"{sentence}; see: taskmem doctor.")
+        port = configuration.local_port(config, self._environ)
+        if port is not None and not await _listens(port):
+            return WakeUndelivered(
+                f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
-        except door.NobodyHome:
-            self._was_there = False
-            raise
-        except door.Failed:
-            self._was_there = True
-            raise
-        self._was_there = True
-        return answer
+        if await door.opened(path, self._patience):
+            return WakeUndelivered("The gateway has only just loaded the plug-in.")
+        return NotThere(
+            f"{sentence}, though one runs and is to load it; see: taskmem doctor."
+        )
+
+
+async def _listens(port: int) -> bool:
+    """Whether anybody listens at a port of loopback; one that is busy does."""
+    try:
+        async with asyncio.timeout(GLANCE_SECONDS):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 class NotThere(WakeUndelivered):

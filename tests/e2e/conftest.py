@@ -91,6 +91,7 @@ def at_home(
     """A running gateway with the plug-in in it, and every permission granted."""
     gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
     taskmem.settings.setdefault("TASKMEM_WAKE_TRANSPORT", "auto")
+    taskmem.settings["OPENCLAW_CONFIG_PATH"] = str(room.config)
     taskmem.run("daemon", "--detach")
     try:
         gateway.start()

@@ -49,7 +49,7 @@ class House:
         """Call a tool."""
         return self.ask("call", tool=tool, arguments=arguments)
 
-    def open_wait(self, phrase: str, session: str = MAIN_SESSION) -> str:
+    def open_wait(self, phrase: str, session: str | None = MAIN_SESSION) -> str:
         """Wait for a phrase in the log; its id."""
         return self.call(
             "smart_wait",

@@ -282,11 +282,13 @@ def test_a_turn_that_ends_before_its_message_is_written_down_has_taken_it(
     assert (wake.transport, wake.note) == (PLUGIN, "turn: running")
 
 
-def test_what_waited_for_the_turn_goes_out_at_once_when_it_ends(world: World) -> None:
-    task = world.register(session_key=MAIN)
-    world.end_wait(world.open_wait(task))
+@pytest.mark.parametrize("session", [MAIN, None], ids=["named", "the main one"])
+def test_what_waited_for_the_turn_goes_out_at_once_when_it_ends(
+    world: World, session: str | None
+) -> None:
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
     (first,) = send(world)
-    world.end_wait(world.open_wait(task))
+    world.end_wait(world.open_wait(world.register(session_key=session)))
     (second,) = world.claim()
     for _ in range(6):
         wakes.failed(world.shell, second, "an earlier wake still waits for its turn")

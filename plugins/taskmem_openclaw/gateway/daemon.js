@@ -27,9 +27,10 @@ export class Daemon {
   #failures = 0;
   #closed = false;
 
-  /** `hello()` gives what a daemon that was just reached must know first. */
-  constructor({ command, home, hello, logger }) {
-    Object.assign(this, { command, home, hello, logger });
+  /** `hello()` gives what a daemon that was just reached must know first; `known()`
+   * is called when it does. */
+  constructor({ command, home, hello, known, logger }) {
+    Object.assign(this, { command, home, hello, known, logger });
   }
 
   /** Where the daemon listens; the door lies beside it. */
@@ -111,6 +112,7 @@ export class Daemon {
       socket.destroy();
       throw error;
     });
+    this.known();
     if (this.#reports.length > 0 && !this.#telling) setImmediate(() => this.#flush());
     return socket;
   }

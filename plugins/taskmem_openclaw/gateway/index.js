@@ -62,13 +62,19 @@ class Instance {
   start({ stateDir }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
-    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), logger });
+    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
   }
 
-  /** What a daemon must know of this gateway; the door opens where it is found. */
+  /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
+    const { main, running } = this.sessions;
+    return { kind: "gateway", boot: this.boot, age: Date.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
+  }
+
+  /** Open the door where the daemon is found. */
+  open() {
     const path = join(dirname(this.daemon.path), "openclaw.sock");
     if (this.door && !existsSync(path)) this.door = void this.door.close();
     this.door ??= openDoor(path, {
@@ -77,8 +83,6 @@ class Instance {
       seen: ({ session_key }) => this.sessions.seen(session_key),
       close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
     }, this.api.logger);
-    const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: Date.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
   }
 
   async stop() {

@@ -10,6 +10,7 @@ export class Sessions {
   #runs = new Map(); // run id → { session, began, answered }
   #owed = new Map(); // session → Map(key → { delivery, since })
   #done = new Set(); // the keys of wakes that turns have taken
+  #waking = new Map(); // session → the wake that is being put there
   #starting = new Map(); // session → when a turn of ours was asked for that has not ended
   #fired = new Map(); // session → Map(hook → count), for taskmem doctor
 
@@ -97,9 +98,17 @@ export class Sessions {
     return taken.map(([, { delivery }]) => delivery);
   }
 
-  /** Put a wake before the next turn of its session, and start one. */
-  async wake({ session_key, key, delivery_id, text, message }) {
-    const session = (session_key ?? this.main).toLowerCase();
+  /** Put a wake before the next turn of its session, and start one.
+   * One at a time: the main session has two names, and the second must see the first. */
+  async wake(asked) {
+    const session = (asked.session_key ?? this.main).toLowerCase();
+    const before = this.#waking.get(session);
+    const done = (async () => (await before?.catch(() => undefined), this.#wake(session, asked)))();
+    this.#waking.set(session, done);
+    return done.finally(() => this.#waking.get(session) === done && this.#waking.delete(session));
+  }
+
+  async #wake(session, { key, delivery_id, text, message }) {
     if (!this.#entry(session)) return { refused: `The gateway has no session ${session}.` };
     if (this.#done.has(key)) {
       // A daemon that was killed in between asks again for what has arrived.

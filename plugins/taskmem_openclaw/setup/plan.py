@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
+from taskmem_openclaw import configuration
 from taskmem_openclaw.setup import sight
 from taskmem_openclaw.setup.edits import (
     Change,
@@ -21,7 +22,7 @@ from taskmem_openclaw.setup.edits import (
 )
 from taskmem_openclaw.setup.patches import Document, same
 
-PLUGIN: Final = "taskmem"
+PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"
 SERVER: Final = "taskmem"
 """The ids in the configuration: of the plug-in, of the bundle, of its MCP server."""

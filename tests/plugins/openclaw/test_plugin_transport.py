@@ -1,13 +1,14 @@
 """Wakes by the plug-in in the gateway, however the gateway fares."""
 
 import asyncio
+import json
 import socket
 
 import pytest
 
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.home import find_home
-from taskmem_hookspecs import WakeCause, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import WakeCause, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door, hooks
 from taskmem_openclaw.plugin import NotThere, OpenClawPlugin, message
@@ -252,7 +253,32 @@ def test_a_delivery_is_given_up_before_the_wake_counts_as_lost():
     assert OutboxPolicy().lease_seconds / 2 > door.SECONDS
 
 
-# --- a plug-in that is loaded anew ----------------------------------------------
+# --- a plug-in that is to be there --------------------------------------------
+
+
+@pytest.fixture
+def port():
+    """A port of loopback where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
+def shut():
+    """A port of loopback where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def configure(gateway, port, *, plugins=None, **more):
+    """Write OpenClaw's configuration: it wants the plug-in, unless told otherwise."""
+    if plugins is None:
+        plugins = {"entries": {"taskmem": {"enabled": True}}}
+    file = gateway.home / "openclaw.json"
+    found = {"plugins": plugins, "gateway": {"port": port, **more}}
+    file.write_text(json.dumps(found))
+    gateway.environ["OPENCLAW_CONFIG_PATH"] = str(file)
 
 
 async def bounded(delivery, seconds=PATIENCE):
@@ -260,42 +286,91 @@ async def bounded(delivery, seconds=PATIENCE):
         return await delivery
 
 
-async def test_a_plugin_that_is_away_for_a_moment_is_waited_for(gateway, monkeypatch):
+def patient(gateway, patience=PATIENCE):
+    return OpenClawPlugin(gateway.environ, PATIENCE, patience)
+
+
+async def test_a_gateway_that_is_away_is_said_to_be_and_no_other_way_is_tried(
+    gateway, shut
+):
+    configure(gateway, shut)
+    with pytest.raises(WakeUndelivered) as raised:
+        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+    assert not isinstance(raised.value, NotThere)
+    assert str(raised.value) == (
+        f"No gateway listens at 127.0.0.1:{shut}; see that it is started."
+    )
+
+
+async def test_a_gateway_that_loads_the_plugin_is_awaited_and_then_left_to_settle(
+    gateway, port, monkeypatch
+):
+    """What comes while it starts is owed still: the daemon knows when it may go."""
     knocked = asyncio.Event()
     knock = asyncio.open_unix_connection
 
     async def knock_and_tell(*given, **more):
-        knocked.set()
-        return await knock(*given, **more)
+        try:
+            return await knock(*given, **more)
+        finally:
+            knocked.set()
 
     monkeypatch.setattr(door, "GLANCE", 0.01)
-    transport = transport_to(gateway.open())
-    await transport.deliver(a_wake(wake_id="wake_1", text="first"))
-    await asyncio.to_thread(gateway.close)
     monkeypatch.setattr(asyncio, "open_unix_connection", knock_and_tell)
-    second = a_wake(wake_id="wake_2", text="second")
-    delivery = asyncio.create_task(transport.deliver(second))
+    configure(gateway, port)
+    delivery = asyncio.create_task(patient(gateway).deliver(a_wake()))
     await knocked.wait()
     await asyncio.to_thread(gateway.open)
-    assert isinstance(await bounded(delivery), WakeReceipt)
-    assert gateway.seen == ["first", "second"]
+    with pytest.raises(WakeUndelivered, match="only just loaded") as raised:
+        await bounded(delivery)
+    assert not isinstance(raised.value, NotThere)
+    assert gateway.asked == []
 
 
-async def test_a_plugin_that_stays_away_is_waited_for_once(gateway):
-    transport = OpenClawPlugin(gateway.open().environ, PATIENCE, patience=0.05)
-    await transport.deliver(a_wake())
-    await asyncio.to_thread(gateway.close)
+async def test_a_plugin_that_never_comes_though_it_is_wanted_is_not_there(
+    gateway, port
+):
+    configure(gateway, port)
+    with pytest.raises(NotThere, match="though one runs and is to load it"):
+        await bounded(patient(gateway, 0.05).deliver(a_wake()))
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        {},
+        {"entries": {"taskmem": {"enabled": False}}},
+        {"entries": {"other": {"enabled": True}}},
+        {"enabled": False, "entries": {"taskmem": {"enabled": True}}},
+        {"entries": {"taskmem": None}},
+        [],
+    ],
+    ids=["none", "off", "another", "all off", "null", "nonsense"],
+)
+async def test_a_plugin_that_is_not_wanted_is_not_awaited(gateway, port, plugins):
+    configure(gateway, port, plugins=plugins)
     with pytest.raises(NotThere):
-        await bounded(transport.deliver(a_wake()))
-    transport._patience = PATIENCE
-    with pytest.raises(NotThere):
-        await bounded(transport.deliver(a_wake()), PATIENCE / 4)
+        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
 
 
-async def test_a_plugin_that_was_never_there_is_not_waited_for(gateway):
-    transport = OpenClawPlugin(gateway.environ, PATIENCE, patience=PATIENCE)
+@pytest.mark.parametrize(
+    "more",
+    [{"mode": "remote"}, {"bind": "tailnet"}, {"bind": "custom"}],
+    ids=["far away", "tailnet", "custom"],
+)
+async def test_a_gateway_that_is_not_on_loopback_is_left_to_other_ways(
+    gateway, shut, more
+):
+    configure(gateway, shut, **more)
     with pytest.raises(NotThere):
-        await bounded(transport.deliver(a_wake()), PATIENCE / 4)
+        await bounded(patient(gateway, 0.05).deliver(a_wake()))
+
+
+async def test_the_port_in_the_environment_is_the_gateways(gateway, port, shut):
+    configure(gateway, port)
+    gateway.environ["OPENCLAW_GATEWAY_PORT"] = str(shut)
+    with pytest.raises(WakeUndelivered, match=f"127.0.0.1:{shut}"):
+        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
 
 
 # --- where the door is --------------------------------------------------------
