@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from figures import Figure, amount, millis, percentile
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.home import find_home
 from tests.e2e.conftest import PLUGIN, plugins
-from tests.e2e.gateway import Gateway
+from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House, woken_by
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.room import Room
@@ -100,9 +102,9 @@ def wake_acceptance() -> Iterator[Figure]:
     """Measure from a wake being owed to its acceptance, and to the model's request."""
     with a_house(plugin=PLUGIN) as (house, model):
         sessions = [f"agent:main:bench-{n}" for n in range(SESSIONS)]
-        for session in sessions:
+        for session in (MAIN_SESSION, *sessions):
             house.gateway.say("hello", session)
-        first = house.wake("a gateway that has just started takes none", sessions[0])
+        first = house.wake("a gateway that has just started takes none", MAIN_SESSION)
         house.reaches(first, "acknowledged")
         accepted: list[float] = []
         requested: list[float] = []
@@ -168,12 +170,13 @@ def turn_weight() -> Iterator[Figure]:
                 house.gateway.say("continue")
             lines = [json.loads(line) for line in log.read_text().splitlines()]
             direct: list[float] = []
-            arguments = {"task_id": "task_x", "query": "?"}
-            for _ in range(CALLS):
-                began = time.perf_counter()
-                with suppress(LinkError):  # a refusal, like the model's
-                    house.call("task_update", **arguments)
-                direct.append(time.perf_counter() - began)
+            given = {"task_id": "task_x", "query": "?"}
+            with connect(find_home(house.taskmem.environment)) as link:
+                for _ in range(CALLS):
+                    began = time.perf_counter()
+                    with suppress(LinkError):  # a refusal, like the model's
+                        link.call("call", {"tool": "task_update", "arguments": given})
+                    direct.append(time.perf_counter() - began)
     turns: dict[str, float] = {}
     for line in lines:
         if line["kind"] == "hook" and line.get("run"):
@@ -187,7 +190,9 @@ def turn_weight() -> Iterator[Figure]:
         "all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 20
     )
     yield millis("tool call through the plug-in", tools)
-    yield millis("the same call on a new connection to the daemon", direct)
+    yield millis("the same call on an open connection to the daemon", direct)
+    added = 1000 * (median(tools) - median(direct))
+    yield amount("what the plug-in adds to a call", [added], "ms", 5)
     yield amount(
         "prompt bytes that we add to a turn", [with_us - without], "bytes", 6144
     )

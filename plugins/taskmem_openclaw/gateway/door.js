@@ -20,6 +20,7 @@ export function openDoor(path, handlers, logger) {
   const answer = async (line) => {
     try {
       const { ask, ...given } = JSON.parse(line);
+      if (!Object.hasOwn(handlers, ask)) throw new Error(`the plug-in knows no ${ask}`);
       return JSON.stringify((await handlers[ask](given)) ?? {});
     } catch (error) {
       return JSON.stringify({ failed: String(error?.message ?? error) });

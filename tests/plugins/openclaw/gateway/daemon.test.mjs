@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { mock, test } from "node:test";
+import { daemon, folder, kinds, load } from "./stand_ins.mjs";
+
+const { Daemon, within } = await load("daemon.js");
+const LONG = 60_000;
+
+function line(test, home, more = {}) {
+  const warned = [];
+  const known = [];
+  const made = new Daemon({
+    command: ["/bin/false"],
+    home,
+    hello: () => ({ kind: "gateway", boot: "b" }),
+    known: () => known.push(true),
+    logger: { warn: (said) => warned.push(said) },
+    ...more,
+  });
+  test.after(() => made.close());
+  return Object.assign(made, { warned, told_known: known });
+}
+
+async function both(test, more) {
+  const home = folder(test);
+  return { home, there: await daemon(test, home), here: line(test, home, more) };
+}
+
+test("a daemon is told of the gateway before anything else, and then it is known", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = ({ method }) => ({ result: method === "report" ? {} : { text: "packet" } });
+  assert.deepEqual(await here.call("packet", { session_key: "s" }, LONG), { text: "packet" });
+  assert.deepEqual(there.received.map(({ method }) => method), ["report", "packet"]);
+  assert.equal(there.events()[0].kind, "gateway");
+  assert.equal(here.told_known.length, 1);
+});
+
+test("reports come in order, on one connection", async (t) => {
+  const { here, there } = await both(t);
+  for (let n = 0; n < 120; n++) here.tell({ kind: `k${n}` });
+  await there.until((d) => kinds(d.events()).length === 120);
+  assert.deepEqual(kinds(there.events()), Array.from({ length: 120 }, (_, n) => `k${n}`));
+  assert.equal(there.sockets.length, 1);
+});
+
+test("what is told while no daemon runs is told when one does, the last five hundred", async (t) => {
+  const home = folder(t);
+  const here = line(t, home);
+  for (let n = 0; n < 600; n++) here.tell({ kind: `k${n}` });
+  await assert.rejects(here.call("packet", {}, LONG), /cannot be started/);
+  const there = await daemon(t, home);
+  here.keep();
+  await there.until((d) => kinds(d.events()).includes("k599"));
+  const told = kinds(there.events());
+  assert.equal(told.length, 500);
+  assert.equal(told[0], "k100");
+});
+
+test("a report that is refused does not hold up those after it", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = ({ params }) =>
+    params.events?.some(({ kind }) => kind === "bad") ? { error: { error: "bad", message: "not that" } } : { result: {} };
+  here.tell({ kind: "first" });
+  await there.until((d) => kinds(d.events()).includes("first"));
+  here.tell({ kind: "bad" });
+  await there.until((d) => kinds(d.events()).includes("bad"));
+  here.tell({ kind: "good" });
+  await there.until((d) => kinds(d.events()).includes("good"));
+  assert.match(here.warned.join(), /a report was refused \(not that\)/);
+});
+
+test("a refusal of the daemon is thrown by its name", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = ({ method }) => (method === "report" ? { result: {} } : { error: { error: "task_not_found", message: "No task." } });
+  await assert.rejects(here.call("call", {}, LONG), { name: "task_not_found", message: "No task." });
+});
+
+test("an answer that does not come in time is given up, and said to be unknown", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  there.answer = ({ method }) => method === "report" && { result: {} };
+  const call = here.call("call", {}, 500);
+  await there.until((d) => d.received.length === 2);
+  mock.timers.tick(500);
+  await assert.rejects(call, /did not answer call within 500 ms; it may or may not have been done/);
+});
+
+test("a daemon that ends under a call says so, and is found again and greeted", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = ({ method }) => method === "report" && { result: {} };
+  const call = here.call("call", {}, LONG);
+  await there.until((d) => d.received.length === 2);
+  there.sockets[0].destroy();
+  await assert.rejects(call, /ended while this call was running/);
+  there.answer = () => ({ result: {} });
+  // Nobody asks: it looks by itself.
+  await there.until((d) => d.events().filter(({ kind }) => kind === "gateway").length === 2);
+});
+
+for (const said of ["hello\n", "{\n", "null\n", "[[[\n", "\u0000\n"]) {
+  test(`a daemon that greets with ${JSON.stringify(said)} is none`, async (t) => {
+    const { here, there } = await both(t);
+    there.greeting = said;
+    await assert.rejects(here.call("call", {}, LONG));
+  });
+}
+
+test("a daemon that answers nonsense is left, and the call says so", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = ({ method }) => (method === "report" ? { result: {} } : "nonsense\n");
+  await assert.rejects(here.call("call", {}, LONG), /ended while this call was running/);
+});
+
+test("a daemon that refuses the gateway is not called known", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = () => ({ error: { error: "invalid", message: "Too old." } });
+  await assert.rejects(here.call("call", {}, LONG), /Too old/);
+  assert.equal(here.told_known.length, 0);
+});
+
+test("where no daemon runs, one is started with the home, and then reached", async (t) => {
+  const home = folder(t);
+  const program = join(home, "program");
+  const note = join(home, "note");
+  writeFileSync(program, `#!/bin/sh\necho "$@ $TASKMEM_HOME" > ${note}\nexit 3\n`);
+  chmodSync(program, 0o700);
+  const here = line(t, home, { command: [program, "--verbose"] });
+  await assert.rejects(here.call("call", {}, LONG), { name: "daemon_unavailable" });
+  assert.equal(readFileSync(note, "utf8").trim(), `--verbose daemon --detach ${home}`);
+});
+
+test("it is warned of once, however often it is tried", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const here = line(t, folder(t));
+  for (let n = 0; n < 3; n++) {
+    here.keep();
+    await here.call("call", {}, LONG).catch(() => {});
+  }
+  assert.equal(here.warned.length, 1);
+  assert.match(here.warned[0], /run: taskmem doctor/);
+});
+
+test("after it is closed nothing is begun", async (t) => {
+  const { here } = await both(t);
+  await here.call("status", {}, LONG);
+  here.close();
+  await assert.rejects(line(t, "/nowhere").call.call(here, "status", {}, LONG), /has stopped|ended/);
+});
+
+test("what comes in time is not late", async () => {
+  assert.equal(await within(Promise.resolve(7), LONG, "it"), 7);
+  await assert.rejects(within(Promise.reject(new Error("no")), LONG, "it"), /no/);
+});

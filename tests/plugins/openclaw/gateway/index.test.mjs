@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { daemon, folder, gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
+
+const { default: plugin } = await load("index.js");
+const STARTED = Symbol.for("openclaw-taskmem");
+const said_by_user = (content) => [{ message: { role: "user", content } }, { sessionKey: MAIN }];
+const turn = (runId = "r1", sessionKey = MAIN) => [{}, { sessionKey, runId }];
+
+/** A gateway with the plug-in registered, and started against a stand-in for a daemon. */
+async function at_home(test, { started = true, packet = "the packet" } = {}) {
+  const state = folder(test);
+  const there = await daemon(test, state);
+  there.answer = ({ method }) => ({ result: method === "packet" ? { text: packet, task_id: "task_1" } : { done: true } });
+  const house = gateway({ home: state });
+  plugin.register(house.api);
+  if (started) {
+    house.service.start({ stateDir: state });
+    test.after(() => house.service.stop());
+    await there.until((d) => d.events().length > 0);
+  }
+  const asked = () => there.received.filter(({ method }) => method === "packet");
+  return { ...house, there, asked, state };
+}
+
+/** What is put before the prompt of a message. */
+async function prompted(house, content, runId = "r1") {
+  const before = house.asked().length;
+  house.hooks.before_message_write(...said_by_user(content));
+  if (globalThis[STARTED].fetched.has(MAIN)) await globalThis[STARTED].fetched.get(MAIN).found.catch(() => {});
+  const given = await house.hooks.before_prompt_build(...turn(runId));
+  return { given: given?.prependContext, asked: house.asked().slice(before) };
+}
+
+test("the packet comes on a session's first turn, once, with how long it may be forgotten", async (t) => {
+  const house = await at_home(t);
+  const first = await prompted(house, "hello");
+  assert.equal(first.given, "the packet");
+  assert.equal(first.asked[0].params.session_key, MAIN);
+  assert.equal(typeof first.asked[0].params.age, "number");
+  assert.deepEqual(await prompted(house, "hello again"), { given: undefined, asked: [] });
+});
+
+test("it comes again after a compaction, and in a new session", async (t) => {
+  const house = await at_home(t);
+  await prompted(house, "hello");
+  for (const hook of ["after_compaction", "session_start"]) {
+    house.hooks[hook]({}, { sessionKey: MAIN });
+    assert.equal((await prompted(house, "go on")).given, "the packet");
+  }
+});
+
+for (const [word, expected] of [["continue", true], ["  /resume\n", true], ["Continue", true], ["continue please", false], ["", false]]) {
+  test(`${JSON.stringify(word)} ${expected ? "asks" : "does not ask"} for it`, async (t) => {
+    const house = await at_home(t);
+    await prompted(house, "hello");
+    const { given, asked } = await prompted(house, word);
+    assert.equal(given, expected ? "the packet" : undefined);
+    if (expected) assert.equal(asked[0].params.age, null);
+  });
+}
+
+test("a turn of ours has its wake already, and one before which a wake waits gets it", async (t) => {
+  const house = await at_home(t);
+  assert.equal((await prompted(house, "hello", "taskmem:1")).given, undefined);
+  house.hooks.after_compaction({}, { sessionKey: MAIN });
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", createdAt: Date.now(), ttlMs: 1_000_000 });
+  assert.equal((await prompted(house, "hello")).given, undefined);
+});
+
+test("another session's prompt gets nothing of it", async (t) => {
+  const house = await at_home(t);
+  house.hooks.before_message_write(...said_by_user("hello"));
+  assert.equal(await house.hooks.before_prompt_build(...turn("r1", OTHER)), undefined);
+  await house.there.until(() => house.asked().length === 1);
+});
+
+test("a packet that is late is put before the next prompt, and keeps nobody waiting", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const house = await at_home(t);
+  const answer = house.there.answer;
+  house.there.answer = ({ method }) => method !== "packet" && { result: {} };
+  house.hooks.before_message_write(...said_by_user("hello"));
+  const waiting = house.hooks.before_prompt_build(...turn());
+  mock.timers.tick(18);
+  assert.equal(await waiting, undefined);
+  house.there.answer = answer;
+  assert.equal((await prompted(house, "and now?")).given, "the packet");
+});
+
+test("where there is no news, nothing is put before the prompt", async (t) => {
+  const house = await at_home(t, { packet: null });
+  assert.equal((await prompted(house, "hello")).given, undefined);
+});
+
+test("no handler throws, whatever it is given, started or not", async (t) => {
+  for (const started of [false, true]) {
+    const house = await at_home(t, { started });
+    for (const handler of Object.values(house.hooks))
+      for (const given of [[], [undefined, undefined], [{}, {}], [{ message: 7 }, { sessionKey: MAIN }], [null, null]])
+        assert.equal(await handler(...given), undefined);
+  }
+});
+
+test("a tool call goes to the daemon with its session, and the answer comes back as it is", async (t) => {
+  const house = await at_home(t);
+  const tool = house.tools.task_list({ sessionKey: MAIN, agentId: "main" });
+  const { content, details } = await tool.execute("call_1", { status: "active" });
+  assert.deepEqual(JSON.parse(content[0].text), { done: true });
+  assert.equal(details.ok, true);
+  const { params } = house.there.received.find(({ method }) => method === "call");
+  assert.deepEqual([params.tool, params.session_key, params.arguments], ["task_list", MAIN, { status: "active" }]);
+});
+
+test("a refusal is an answer that the model can read", async (t) => {
+  const house = await at_home(t);
+  house.there.answer = () => ({ error: { error: "task_not_found", message: "No task has that id." } });
+  const { content, details } = await house.tools.task_update({ sessionKey: MAIN }).execute("call_1", {});
+  assert.deepEqual(JSON.parse(content[0].text), { error: "task_not_found", message: "No task has that id." });
+  assert.equal(details.ok, false);
+});
+
+test("before it has started, tools and /resume say so", async (t) => {
+  const house = await at_home(t, { started: false });
+  const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
+  assert.match(content[0].text, /just starting; call again/);
+  assert.match((await house.commands.resume.handler({ sessionKey: MAIN })).text, /just starting/);
+});
+
+test("/resume puts the packet before the turn that it continues, and not twice", async (t) => {
+  const house = await at_home(t);
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: " task_1 " }), { continueAgent: true });
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+  assert.equal(house.asked()[0].params.task_id, "task_1");
+  assert.equal((await prompted(house, "/resume")).given, undefined);
+});
+
+test("/resume without an open task says so", async (t) => {
+  const house = await at_home(t, { packet: null });
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN }), { text: "No task of this session is open." });
+});
+
+test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
+  const house = await at_home(t);
+  house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", durationMs: 5, error: "no" }, { sessionKey: MAIN, runId: "r1" });
+  house.hooks.session_end({ reason: "idle" }, { sessionKey: MAIN });
+  await house.there.until((d) => d.events().some(({ kind }) => kind === "session_ended"));
+  const [, call, ended] = house.there.events();
+  assert.deepEqual([call.kind, call.tool, call.failed], ["tool_called", "exec", true]);
+  assert.deepEqual([ended.kind, ended.reason], ["session_ended", "idle"]);
+});
+
+test("a module that a turn loads anew finds the one that was started", async (t) => {
+  const house = await at_home(t);
+  const again = gateway();
+  again.api.registrationMode = "tools";
+  plugin.register(again.api);
+  assert.equal(again.service, undefined);
+  const { content } = await again.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
+  assert.deepEqual(JSON.parse(content[0].text), { done: true });
+  assert.ok(house.there.received.length > 0);
+});
+
+test("when the gateway stops, the daemon is told, and the instance is gone", async (t) => {
+  const house = await at_home(t);
+  await house.service.stop();
+  assert.equal(house.there.events().at(-1).kind, "gateway_stopped");
+  assert.equal(globalThis[STARTED], undefined);
+});
+
+test("a plug-in that is loaded anew before the old one has stopped stays", async (t) => {
+  const house = await at_home(t);
+  const newer = gateway({ home: house.state });
+  plugin.register(newer.api);
+  newer.service.start({ stateDir: house.state });
+  t.after(() => newer.service.stop());
+  const there = globalThis[STARTED];
+  await house.service.stop();
+  assert.equal(globalThis[STARTED], there);
+});

@@ -1,0 +1,248 @@
+import assert from "node:assert/strict";
+import { beforeEach, mock, test } from "node:test";
+import { gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
+
+const { Sessions } = await load("sessions.js");
+let house, told, sessions;
+
+function move_in(options, deliver = true) {
+  house = gateway(options);
+  told = [];
+  sessions = new Sessions({ api: house.api, id: "taskmem", deliver, tell: (event) => told.push(event) });
+  house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.lifecycle(event) });
+}
+
+beforeEach(() => move_in());
+
+const wake = (more = {}) =>
+  sessions.wake({ session_key: MAIN, key: "wake-1", delivery_id: "delivery-1", text: "the packet", message: "Carry on.", ...more });
+const told_of = (kind) => told.filter((event) => event.kind === kind);
+
+test("a wake waits before the next turn, and an ordinary turn is asked for", async () => {
+  assert.deepEqual(await wake(), { turn: "ordinary" });
+  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "Carry on."]]);
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+});
+
+test("it has arrived when a model has answered in the turn that took it, and is told once", async () => {
+  await wake();
+  house.begin("r1");
+  assert.deepEqual(told_of("answered"), []);
+  sessions.answered("r1");
+  house.end("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[[], null]]);
+});
+
+test("what waits still has not arrived by a turn that could not take it", async () => {
+  house.begin("earlier");
+  await wake();
+  sessions.answered("earlier");
+  house.end("earlier");
+  assert.deepEqual(told_of("answered"), []);
+  assert.deepEqual(told_of("turn_ended")[0].deliveries, []);
+});
+
+test("a turn that begins while the wake is put there has taken it", async () => {
+  const put = house.put;
+  house.put = async (injection) => {
+    const done = await put(injection);
+    assert.deepEqual(house.begin("r1"), ["the packet"]);
+    return done;
+  };
+  await wake();
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
+});
+
+test("a turn that failed has taken the wake, and it has not arrived", async () => {
+  await wake();
+  house.begin("r1");
+  house.end("r1", { error: "no model" });
+  const [{ error, deliveries }] = told_of("turn_ended");
+  assert.deepEqual([error, deliveries], ["no model", ["delivery-1"]]);
+  // Owed again, it is put there again.
+  await wake({ delivery_id: "delivery-2" });
+  assert.deepEqual(house.begin("r2"), ["the packet"]);
+});
+
+test("a turn that failed after a model had answered, or was aborted, is no failure", async () => {
+  await wake();
+  house.begin("r1");
+  sessions.answered("r1");
+  house.end("r1", { error: "late" });
+  house.begin("r2");
+  house.end("r2", { error: "stopped", aborted: true });
+  assert.deepEqual(told_of("turn_ended").map(({ error }) => error), [null, null]);
+});
+
+test("what has arrived is not brought again: the daemon is told of it", async () => {
+  await wake();
+  house.begin("r1");
+  house.end("r1");
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "taken before" });
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+  assert.equal(house.turns.length, 1);
+});
+
+test("a wake whose turn runs is told under its new delivery, and not put there again", async () => {
+  await wake();
+  house.begin("r1");
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "running" });
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
+});
+
+test("a wake follows the one that waits, whose turn is asked for again when it does not come", async () => {
+  mock.timers.enable({ apis: ["Date"] });
+  await wake();
+  assert.deepEqual(await wake({ key: "wake-2" }), { waits_for: "wake-1" });
+  assert.equal(house.turns.length, 1);
+  mock.timers.tick(60_000);
+  assert.deepEqual(await wake({ key: "wake-2" }), { waits_for: "wake-1" });
+  assert.equal(house.turns.length, 2);
+  mock.timers.reset();
+});
+
+test("the main session takes one wake at a time, by either of its names", async () => {
+  const both = await Promise.all([wake(), wake({ key: "wake-2", session_key: null })]);
+  assert.deepEqual(both, [{ turn: "ordinary" }, { waits_for: "wake-1" }]);
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+});
+
+test("a wake that could not be put there does not hold up the next", async () => {
+  const put = house.put;
+  house.put = async () => Promise.reject(new Error("disk full"));
+  const first = wake();
+  const second = wake({ key: "wake-2", session_key: null });
+  await assert.rejects(first, /disk full/);
+  house.put = put;
+  await second.catch(() => {});
+  assert.deepEqual(await wake({ key: "wake-3" }), { turn: "ordinary" });
+});
+
+test("sessions do not wait for each other", async () => {
+  await wake();
+  assert.deepEqual(await wake({ key: "wake-2", session_key: OTHER }), { turn: "ordinary" });
+});
+
+test("a session that is not there is not made", async () => {
+  const said = await wake({ session_key: "agent:main:ghost" });
+  assert.match(said.refused, /no session agent:main:ghost/);
+  assert.deepEqual([house.turns, house.beats], [[], []]);
+});
+
+test("the main session is the default agent's", () => {
+  for (const [agents, expected] of [
+    [{ entries: { main: {} } }, MAIN],
+    [{ entries: { Zoe: {}, ann: { default: true } } }, "agent:ann:main"],
+    [{ entries: { Zoe: {} } }, "agent:zoe:main"],
+    [undefined, MAIN],
+  ]) {
+    move_in({ agents });
+    if (agents === undefined) house.api.runtime.config.current = () => ({});
+    assert.equal(sessions.main, expected);
+  }
+});
+
+test("where no ordinary turn can be started, a heartbeat starts one", async () => {
+  house.run = async () => Promise.reject(new Error("not allowed"));
+  assert.deepEqual(await wake(), { turn: "heartbeat" });
+  assert.equal(house.beats[0].sessionKey, MAIN);
+});
+
+test("where a heartbeat is skipped, too, the wake says both reasons", async () => {
+  house.run = async () => Promise.reject(new Error("not allowed"));
+  house.beat = async () => ({ status: "skipped", reason: "disabled" });
+  await assert.rejects(wake(), /not allowed.*disabled/);
+});
+
+test("a heartbeat that takes long is under way", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.run = async () => Promise.reject(new Error("not allowed"));
+  const asked = new Promise((done) => {
+    house.beat = () => (setImmediate(done), new Promise(() => {}));
+  });
+  const said = wake();
+  await asked;
+  mock.timers.tick(3_000);
+  assert.deepEqual(await said, { turn: "heartbeat" });
+  mock.timers.reset();
+});
+
+test("where nothing may be put before prompts, the turn's message brings the text", async () => {
+  move_in({ allowed: false });
+  await wake();
+  assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\nCarry on."]);
+  house.begin("r1");
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
+});
+
+test("a turn that ran already when the message was sent has not taken it", async () => {
+  mock.timers.enable({ apis: ["Date"] });
+  move_in({ allowed: false });
+  house.begin("earlier");
+  mock.timers.tick(1);
+  await wake();
+  sessions.answered("earlier");
+  house.end("earlier");
+  assert.deepEqual(told_of("answered"), []);
+  mock.timers.reset();
+});
+
+test("after a turn has ended the next wake gets its own", async () => {
+  await wake();
+  house.begin("r1");
+  house.end("r1");
+  assert.deepEqual(await wake({ key: "wake-2" }), { turn: "ordinary" });
+  assert.equal(house.turns.length, 2);
+});
+
+test("an injection that has expired waits no more", async () => {
+  mock.timers.enable({ apis: ["Date"] });
+  await wake();
+  assert.deepEqual(sessions.pending(MAIN), ["wake-1"]);
+  mock.timers.tick(24 * 3_600_000 + 1);
+  assert.deepEqual(sessions.pending(MAIN), []);
+  mock.timers.reset();
+});
+
+test("what a turn says goes where the session's user is, unless that is forbidden", async () => {
+  for (const [allowed, kind, expected] of [
+    [true, "external", true],
+    [true, "none", false],
+    [false, "external", false],
+  ]) {
+    move_in({}, allowed);
+    house.sessions.get(MAIN).delivery = { kind };
+    await wake();
+    assert.equal(house.turns[0].deliver, expected);
+  }
+});
+
+test("the sessions whose turns run are told with every beginning and end", () => {
+  house.begin("r1");
+  house.begin("r2", OTHER);
+  house.end("r1");
+  house.end("unknown");
+  assert.deepEqual(told.map(({ kind, running }) => [kind, running]), [
+    ["turn_started", [MAIN]],
+    ["turn_started", [MAIN, OTHER]],
+    ["turn_ended", [OTHER]],
+  ]);
+});
+
+test("a start that is told twice is one", () => {
+  house.begin("r1");
+  house.begin("r1");
+  assert.equal(told.length, 1);
+});
+
+test("hooks are counted for a hundred sessions at most", () => {
+  for (let n = 0; n < 150; n++) sessions.fired("before_prompt_build", `agent:main:${n}`);
+  sessions.fired("before_prompt_build", undefined);
+  sessions.fired("before_prompt_build", "agent:main:149");
+  assert.deepEqual(sessions.seen("agent:main:0"), {});
+  assert.deepEqual(sessions.seen("agent:main:149"), { before_prompt_build: 2 });
+});

@@ -1,0 +1,102 @@
+// Stand-ins for what the plug-in touches: the gateway's API, and a daemon's socket.
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const MAIN = "agent:main:main";
+export const OTHER = "agent:main:other";
+export const SOURCE = new URL("../../../../plugins/taskmem_openclaw/gateway/", import.meta.url);
+export const load = (name) => import(new URL(name, SOURCE));
+
+/** A gateway with sessions whose turns are run by `begin` and `end`. */
+export function gateway({ agents = { entries: { main: {} } }, allowed = true, home } = {}) {
+  const sessions = new Map([MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]));
+  const waiting = (key) => sessions.get(key).pluginNextTurnInjections.taskmem;
+  const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, warned: [] };
+  made.run = async (run) => void made.turns.push(run);
+  made.beat = async () => ({ status: "ran" });
+  made.put = async (injection) => {
+    if (!allowed) return { enqueued: false };
+    const there = waiting(injection.sessionKey);
+    if (there.some(({ idempotencyKey }) => idempotencyKey === injection.idempotencyKey)) return { enqueued: false };
+    there.push({ ...injection, createdAt: Date.now() });
+    return { enqueued: true };
+  };
+  made.api = {
+    registrationMode: "full",
+    pluginConfig: { command: ["/bin/false"], home },
+    logger: { warn: (line) => made.warned.push(line) },
+    runtime: {
+      config: { current: () => ({ agents }) },
+      agent: { session: { getSessionEntry: ({ sessionKey }) => sessions.get(sessionKey) } },
+      subagent: { run: (run) => made.run(run), deleteSession: async () => {} },
+      system: { runHeartbeatOnce: (beat) => (made.beats.push(beat), made.beat(beat)) },
+    },
+    session: { workflow: { enqueueNextTurnInjection: (injection) => made.put(injection) } },
+    agent: { events: { registerAgentEventSubscription: ({ handle }) => (made.lifecycle = handle) } },
+    on: (hook, handler) => (made.hooks[hook] = handler),
+    registerTool: (offer, { name }) => (made.tools[name] = offer),
+    registerService: (service) => (made.service = service),
+    registerCommand: (command) => (made.commands[command.name] = command),
+  };
+  /** A turn begins: it takes what waits before its prompt. */
+  made.begin = (runId, sessionKey = MAIN) => {
+    made.lifecycle({ runId, sessionKey, data: { phase: "start" } });
+    return waiting(sessionKey).splice(0).map(({ text }) => text);
+  };
+  made.end = (runId, data = {}) => made.lifecycle({ runId, data: { executionSettled: true, ...data } });
+  return made;
+}
+
+/** A folder for sockets, short enough for them, until the test ends. */
+export function folder(test) {
+  const path = mkdtempSync(join(tmpdir(), "tm"));
+  test.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** A daemon at `home`: it greets, keeps what it is sent, and answers as `answer` says. */
+export async function daemon(test, home) {
+  const made = { received: [], sockets: [], answer: () => ({ result: {} }) };
+  const heard = [];
+  const server = createServer((socket) => {
+    made.sockets.push(socket);
+    let rest = "";
+    let greeted = false;
+    socket.on("error", () => {});
+    socket.setEncoding("utf8").on("data", (text) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop();
+      for (const line of lines.map(JSON.parse)) {
+        if (!greeted) {
+          greeted = true;
+          socket.write(made.greeting ?? '{"taskmem":1}\n');
+          continue;
+        }
+        made.received.push(line);
+        const said = made.answer(line);
+        if (typeof said === "string") socket.write(said);
+        else if (said) socket.write(`${JSON.stringify({ id: line.id, ...said })}\n`);
+        for (const each of heard.splice(0)) each();
+      }
+    });
+  });
+  made.path = join(home, "daemon.sock");
+  made.open = () => new Promise((done) => server.listen(made.path, done));
+  made.close = () => {
+    for (const socket of made.sockets.splice(0)) socket.destroy();
+    return new Promise((done) => server.close(done));
+  };
+  made.events = () => made.received.filter(({ method }) => method === "report").flatMap(({ params }) => params.events);
+  /** Wait until what was received fulfils a condition. */
+  made.until = async (fulfilled) => {
+    while (!fulfilled(made)) await new Promise((done) => heard.push(done));
+  };
+  test.after(() => server.listening && made.close());
+  await made.open();
+  return made;
+}
+
+/** The told kinds of events, without what the gateway's start says. */
+export const kinds = (events) => events.map(({ kind }) => kind).filter((kind) => kind !== "gateway");
