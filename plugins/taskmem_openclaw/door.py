@@ -52,6 +52,19 @@ async def opened(door: Path, seconds: float) -> bool:
         return False
 
 
+async def serves(door: Path, version: str, seconds: float) -> bool:
+    """Wait until a plug-in of a version listens; False: none did in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                with contextlib.suppress(NobodyHome, Failed):
+                    if await ask(door, "version", seconds) == {"version": version}:
+                        return True
+                await asyncio.sleep(GLANCE)
+    except TimeoutError:
+        return False
+
+
 async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
     """Knock, ask for one thing, and return the answer.
 

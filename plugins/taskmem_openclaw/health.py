@@ -73,7 +73,7 @@ class OpenClawCheck:
         facts = Facts(
             config=config,
             wishes=shipped.wishes(config, ""),
-            version=own_version(),
+            version=shipped.version(),
             state=state_folder(self._environ),
             gateways=gateways,
         )
@@ -97,12 +97,6 @@ def state_folder(environ: Mapping[str, str]) -> Path:
         return Path(said).expanduser()
     home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
     return home.expanduser() / ".openclaw"
-
-
-def own_version() -> str:
-    """Return the version of the plug-in that this installation brings along."""
-    manifest = Path(__file__).parent / "gateway" / shipped.MANIFEST
-    return str(json.loads(manifest.read_bytes())["version"])
 
 
 # --- the command and the configuration ----------------------------------------

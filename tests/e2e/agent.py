@@ -124,3 +124,10 @@ class Deployer:
                 ]
             case _:
                 return "All done."
+
+
+def obedient(request: ModelRequest) -> Reply:
+    """Do what `taskmem doctor` asks for."""
+    if "task_list once" in request.turn.text and request.opens_turn:
+        return [Call("tool_call", {"id": "task_list", "args": {}})]
+    return "OK"

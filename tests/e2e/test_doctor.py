@@ -17,9 +17,10 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home
+from tests.e2e.agent import obedient
 from tests.e2e.gateway import Gateway
 from tests.e2e.room import Room, until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.scripted_model import ModelRequest, Reply, ScriptedModel
 from tests.e2e.taskmem import PROGRAM, Taskmem
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -39,13 +40,6 @@ def settings(room: Room) -> dict[str, str]:
         "TASKMEM_WAKE_TRANSPORT": "auto",
         "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
     }
-
-
-def obedient(request: ModelRequest) -> Reply:
-    """Do what the examination asks for."""
-    if "task_list once" in request.turn.text and request.opens_turn:
-        return [Call("tool_call", {"id": "task_list", "args": {}})]
-    return "OK"
 
 
 def examine(taskmem: Taskmem, *more: str) -> Rows:

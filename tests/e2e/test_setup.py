@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.agent import obedient
 from tests.e2e.conftest import PLUGIN
 from tests.e2e.gateway import Gateway
 from tests.e2e.openclaw import OpenClaw
@@ -16,6 +19,7 @@ from tests.e2e.taskmem import PROGRAM, Taskmem
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
+DOCS = Path(__file__).parents[2] / "docs" / "first-run.md"
 LIMIT = 300
 """Seconds for one set-up: OpenClaw's command takes up to 20 of them, twice."""
 
@@ -33,6 +37,47 @@ def configured(room: Room) -> dict[str, Any]:
     found = json.loads(room.config.read_text())
     found.pop("meta", None)
     return found
+
+
+def test_one_command_moves_in_and_proves_itself_as_the_docs_show(
+    openclaw: OpenClaw,
+    room: Room,
+    model: ScriptedModel,
+    taskmem: Taskmem,
+    tmp_path: Path,
+):
+    gateway = Gateway(openclaw, room, model.url)
+    taskmem.settings.update(
+        OPENCLAW_STATE_DIR=str(room.state),
+        OPENCLAW_CONFIG_PATH=str(room.config),
+        TASKMEM_WAKE_TRANSPORT="auto",
+    )
+    model.decide = obedient
+    gateway.start()
+    try:
+        moved, looked = set_up(taskmem, "--yes"), taskmem.run("doctor")
+    finally:
+        gateway.stop()
+    shown = f"$ taskmem setup openclaw --yes\n{moved}"
+    for path, name in {
+        PLUGIN: "~/.local/pipx/venvs/openclaw-taskmem/lib/python3.11/site-packages/"
+        "taskmem_openclaw/gateway",
+        PROGRAM: "~/.local/bin/taskmem",
+        room.openclaw: "/usr/local/bin/openclaw",
+        room.taskmem: "~/.openclaw/taskmem",
+        room.state: "~/.openclaw",
+    }.items():
+        shown = re.sub(rf"{re.escape(str(path))}(?![\w-]|\.\w)", name, shown)
+    (tmp_path / "transcript.txt").write_text(shown)
+    [recorded] = re.findall(r"```console\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert plain(shown) == plain(recorded)
+    assert moved.endswith("All is well.\n")
+    assert looked.endswith("All is well.\n")
+
+
+def plain(transcript: str) -> list[str]:
+    """The lines of a transcript, without what no two runs share."""
+    return re.sub(r"-[0-9a-f]{8}\b|\d+", "#", transcript).splitlines()
 
 
 def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(

@@ -80,6 +80,7 @@ class Instance {
     this.door ??= openDoor(path, {
       wake: (wake) => this.sessions.wake(wake),
       open: async ({ session_key, message }) => this.sessions.run(session_key, message),
+      version: () => ({ version }),
       seen: ({ session_key }) => this.sessions.seen(session_key),
       close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
     }, this.api.logger);

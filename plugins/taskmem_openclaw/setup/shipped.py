@@ -32,6 +32,11 @@ def bundle() -> Shipped:
     return Shipped(plan.BUNDLE, _folder("bundle"), link=False)
 
 
+def version() -> str:
+    """Return the version of the native plug-in."""
+    return str(json.loads(plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
+
+
 def skill() -> bytes:
     """Return the words of the skill."""
     return _folder("bundle").joinpath("skills", "task-memory", "SKILL.md").read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from typing import Final, NamedTuple, NoReturn
 
 import click
 
+from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
 from taskmem_openclaw.setup.edits import Change
 from taskmem_openclaw.setup.moving import Move
 from taskmem_openclaw.setup.patches import Document
 
+_LOADS_SECONDS: Final = 30.0
+"""How long a running gateway is given to load the plug-in before it is looked at."""
 _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute."
 
 
@@ -42,6 +46,7 @@ def move_in(choice: Choice) -> None:
         if choice.dry_run:
             _show(move)
             return
+        live = False
         if move.nothing:
             click.echo("Everything is in place; nothing was changed.")
         else:
@@ -55,7 +60,7 @@ def move_in(choice: Choice) -> None:
             else:
                 click.echo("Done.")
     if choice.proof:
-        _prove()
+        _prove(live=live and not choice.bundle)
 
 
 def move_back(*, dry_run: bool) -> None:
@@ -135,13 +140,18 @@ def _show(move: Move) -> None:
         click.echo(f"would run: {line}")
 
 
-def _prove() -> None:
+def _prove(*, live: bool) -> None:
     """Let the doctor look, whose status decides.
+
+    `live`: the gateway is just loading the plug-in.
 
     Raises:
         SystemExit: Something is not well.
     """
     click.echo("The proof:")
+    if live:
+        there = door.path(os.environ)
+        asyncio.run(door.serves(there, shipped.version(), _LOADS_SECONDS))
     done = subprocess.run(
         (sys.executable, "-m", "openclaw_taskmem", "doctor"),
         stdin=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
 FOLDER = Path(health.__file__).parent / "gateway"
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
-    "version": health.own_version(),
+    "version": shipped.version(),
     "started_at": "2026-11-22T06:00:00.000Z",
     "main_session": "agent:main:main",
 }

@@ -395,3 +395,21 @@ async def test_other_things_are_asked_the_same_way(gateway):
     gateway.rude = lambda visit: visit.wfile.write(visit.rfile.readline())
     answer = await door.ask(gateway.open().path, "seen", PATIENCE, session_key=MAIN)
     assert answer == {"ask": "seen", "session_key": MAIN}
+
+
+async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(
+    gateway, monkeypatch
+):
+    monkeypatch.setattr(door, "GLANCE", 0.01)
+    said = [b"{}\n", b'{"failed": "no version"}\n', b'{"version": "1"}\n']
+
+    def answer(visit):
+        visit.rfile.readline()
+        visit.wfile.write(said.pop(0) if said else b'{"version": "2"}\n')
+
+    gateway.rude = answer
+    awaited = asyncio.create_task(door.serves(gateway.path, "2", PATIENCE))
+    await asyncio.to_thread(gateway.open)
+    assert await awaited
+    assert said == []
+    assert not await door.serves(gateway.path, "3", 0.05)

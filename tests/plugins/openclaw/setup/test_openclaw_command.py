@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from taskmem_openclaw import door
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.moving import Shipped
 from tests.support.waiting import PATIENCE
@@ -256,6 +257,30 @@ def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends
     monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
     assert setup("openclaw", "--yes").status == ends
     assert asked == [(sys.executable, "-m", "openclaw_taskmem", "doctor")]
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "stopped"])
+def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
+    openclaw, setup, monkeypatch, live
+):
+    order = []
+
+    async def serves(path, version, seconds):
+        order.append((path.name, version))
+        return True
+
+    def run(command, **_):
+        order.append("doctor")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(door, "serves", serves)
+    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    if live:
+        applied = {"status": 0, "out": "Applied in Gateway."}
+        openclaw.fail({"plugins install": applied})
+    assert setup("openclaw", "--yes").status == 0
+    awaited = [("openclaw.sock", shipped.version())] if live else []
+    assert order == [*awaited, "doctor"]
 
 
 # --- an upgrade ----------------------------------------------------------------
