@@ -17,7 +17,7 @@ from taskmem_hookspecs.errors import Conflict
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500
-"""Due wakes that one pass looks at; the next pass takes the rest."""
+"""Due wakes that one pass looks at, or more where all of them are held."""
 
 
 Holds = Callable[[str | None], Hold | None]
@@ -38,7 +38,7 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
     """
     now = shell.clock.now()
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
-    for wake in shell.store.due_wakes(now, BATCH):
+    for wake in _due(shell, now, holds):
         if holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
@@ -66,12 +66,25 @@ def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     if first is None or first > now:
         return first
     instants: list[datetime] = []
-    for wake in shell.store.due_wakes(now + horizon, BATCH):
+    for wake in _due(shell, now + horizon, holds):
         held = holds(wake.session_key)
         due = wake.due_at if held is None else held.until
         if due is not None:
             instants.append(due)
     return min(instants, default=None)
+
+
+def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
+    """Return the wakes that are due by an instant, first due first.
+
+    It is as many as it takes to find one whose session is not held.
+    """
+    limit = BATCH
+    while True:
+        due = shell.store.due_wakes(instant, limit)
+        if len(due) < limit or any(holds(wake.session_key) is None for wake in due):
+            return due
+        limit *= 4
 
 
 def _claim(

@@ -59,6 +59,18 @@ def test_a_session_that_is_held_takes_no_room_from_the_others(stuck: World) -> N
     assert [d.message.session_key for d in claimed] == ["b", "c"]
 
 
+def test_however_many_are_held_the_others_go_out(
+    stuck: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakes, "BATCH", 1)
+    held = holding(a=None, b=None)
+
+    assert next_due(stuck, held) == stuck.clock.now()
+    (delivery,) = wakes.claim(stuck.shell, held, room=3)
+    assert delivery.message.session_key == "c"
+    assert wakes.claim(stuck.shell, held, room=3) == []
+
+
 def test_what_is_due_and_free_is_due_now(stuck: World) -> None:
     assert next_due(stuck, holding(a=None)) == stuck.clock.now()
 

@@ -168,11 +168,12 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
     parameters,
     ...(direct && { catalogMode: "direct-only" }),
     async execute(callId, given) {
-      const params = { tool, arguments: given ?? {}, session_key: sessionKey, agent_id: agentId, call_id: callId };
       let said;
       try {
-        if (!started()) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
-        said = await started().daemon.call("call", params, TOOL_MS);
+        const here = started();
+        if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
+        const by = { session_key: sessionKey, agent_id: agentId, run_id: here.sessions.current(sessionKey), call_id: callId };
+        said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
       } catch (error) {
         said = { error: error.name, message: error.message };
       }

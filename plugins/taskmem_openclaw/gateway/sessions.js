@@ -22,6 +22,11 @@ export class Sessions {
     return [...new Set([...this.#runs.values()].map(({ session }) => session))];
   }
 
+  /** The run that goes on in a session. */
+  current(session) {
+    return [...this.#runs].findLast(([, run]) => run.session === session)?.[0];
+  }
+
   /** The session that a wake goes to which names none. */
   get main() {
     const { agents, session } = this.api.runtime.config.current();

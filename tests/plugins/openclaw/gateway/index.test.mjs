@@ -103,14 +103,19 @@ test("no handler throws, whatever it is given, started or not", async (t) => {
   }
 });
 
-test("a tool call goes to the daemon with its session, and the answer comes back as it is", async (t) => {
+test("a tool call goes to the daemon with its session and run, and the answer comes back as it is", async (t) => {
   const house = await at_home(t);
+  house.begin("r1");
+  house.begin("r2", OTHER);
   const tool = house.tools.task_list({ sessionKey: MAIN, agentId: "main" });
   const { content, details } = await tool.execute("call_1", { status: "active" });
   assert.deepEqual(JSON.parse(content[0].text), { done: true });
   assert.equal(details.ok, true);
   const { params } = house.there.received.find(({ method }) => method === "call");
-  assert.deepEqual([params.tool, params.session_key, params.arguments], ["task_list", MAIN, { status: "active" }]);
+  assert.deepEqual(params, {
+    ...{ tool: "task_list", arguments: { status: "active" } },
+    ...{ session_key: MAIN, agent_id: "main", run_id: "r1", call_id: "call_1" },
+  });
 });
 
 test("a refusal is an answer that the model can read", async (t) => {
