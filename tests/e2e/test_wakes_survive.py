@@ -164,6 +164,40 @@ def test_a_token_that_changed_and_a_plugin_that_is_switched_off_lose_no_wake(
     assert house.arrivals(second) == 1
 
 
+def test_a_webhook_that_refuses_its_token_is_named_and_brings_the_wake_once_mended(
+    house: House, tmp_path: Path
+):
+    house.gateway.say("hello")
+    token = token_hex(16)
+
+    def by_webhooks(found: dict) -> None:
+        found["plugins"]["entries"]["taskmem"]["enabled"] = False
+        found["hooks"] = {"enabled": True, "token": token}
+        found["hooks"]["allowRequestSessionKey"] = True
+
+    house.gateway.reconfigure(by_webhooks)
+    house.gateway.restart()
+    # The daemon reads a configuration in which the token is another one.
+    theirs = json.loads(house.gateway.room.config.read_text())
+    stale = tmp_path / "stale.json"
+    stale.write_text(json.dumps({**theirs, "hooks": {"enabled": True, "token": "old"}}))
+    house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(stale)})
+    wait = house.wake("by a webhook")
+    refused = until(
+        lambda: house.wake_of(wait) if house.wake_of(wait)["last_error"] else None,
+        "it was tried in vain",
+    )
+    assert (refused["state"], refused["sent_at"]) == ("due", None)
+    assert "refuses its token (hooks.token)" in refused["last_error"]
+    assert house.arrivals(wait) == 0
+
+    stale.write_text(json.dumps(theirs))
+    sent = house.reaches(wait, "sent")
+    assert sent["transport"] == "openclaw-hooks"
+    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
+    until(lambda: house.arrivals(wait) == 1, "it has arrived")
+
+
 def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_agent(
     house: House, tmp_path: Path
 ):
