@@ -11,7 +11,7 @@ from taskmem_hookspecs import HealthCheck, WakeTransport, hookimpl
 def wake_transport(name: str) -> WakeTransport | None:
     """Provide the ways into OpenClaw, `auto` for the best there is, and `stdout`."""
     if name == "auto":
-        from taskmem_openclaw.ladder import Ladder
+        from taskmem_openclaw.transports.ladder import Ladder
 
         rungs = map(_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
         return Ladder([rung for rung in rungs if rung is not None])
@@ -21,8 +21,8 @@ def wake_transport(name: str) -> WakeTransport | None:
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
     """Look at every link into OpenClaw, and send a wake along them."""
-    from taskmem_openclaw.health import OpenClawCheck
-    from taskmem_openclaw.proof import WakeProof
+    from taskmem_openclaw.doctor.health import OpenClawCheck
+    from taskmem_openclaw.doctor.proof import WakeProof
 
     return [OpenClawCheck(), WakeProof()]
 
@@ -30,19 +30,19 @@ def health_checks() -> Sequence[HealthCheck]:
 def _transport(name: str) -> WakeTransport | None:
     match name:
         case "openclaw-plugin":
-            from taskmem_openclaw.plugin import OpenClawPlugin
+            from taskmem_openclaw.transports.plugin import OpenClawPlugin
 
             return OpenClawPlugin()
         case "openclaw-hooks":
-            from taskmem_openclaw.webhook import OpenClawHooks
+            from taskmem_openclaw.transports.webhook import OpenClawHooks
 
             return OpenClawHooks()
         case "openclaw-cli":
-            from taskmem_openclaw.cli import OpenClawCli
+            from taskmem_openclaw.transports.cli import OpenClawCli
 
             return OpenClawCli()
         case "stdout":
-            from taskmem_openclaw.stdout import Stdout
+            from taskmem_openclaw.transports.stdout import Stdout
 
             return Stdout()
         case _:

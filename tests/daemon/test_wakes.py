@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import Wake, WakeCause, WakeRefused, WakeUndelivered
-from taskmem_openclaw.cli import SECONDS, OpenClawCli
+from taskmem_openclaw.transports.cli import SECONDS, OpenClawCli
 from tests.support.openclaws import FakeOpenClaw
 from tests.support.waiting import until
 

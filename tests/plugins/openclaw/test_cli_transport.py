@@ -11,7 +11,7 @@ import pytest
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import hooks
-from taskmem_openclaw.cli import ARGUMENT_BYTES, OpenClawCli, _LastWords
+from taskmem_openclaw.transports.cli import ARGUMENT_BYTES, OpenClawCli, _LastWords
 
 PYTHON = f"#!{sys.executable} -IS\n"
 RECORDS = f"""{PYTHON}

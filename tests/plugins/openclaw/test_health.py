@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthCheck, HealthState
 from taskmem_hookspecs.testing import check_plugin
-from taskmem_openclaw import health, links
-from taskmem_openclaw.links import Facts
+from taskmem_openclaw.doctor import health, links
+from taskmem_openclaw.doctor.links import Facts
 from taskmem_openclaw.setup import shipped
 from tests.support.gateways import FakeGateway
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
-FOLDER = Path(health.__file__).parent / "gateway"
+FOLDER = shipped.plugin().folder
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
     "version": shipped.version(),

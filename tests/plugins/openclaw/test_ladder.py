@@ -9,11 +9,11 @@ from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeTransport, WakeUndel
 from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw import hooks
-from taskmem_openclaw.cli import OpenClawCli
-from taskmem_openclaw.ladder import Ladder
-from taskmem_openclaw.plugin import NotThere, OpenClawPlugin
-from taskmem_openclaw.stdout import Stdout
-from taskmem_openclaw.webhook import OpenClawHooks
+from taskmem_openclaw.transports.cli import OpenClawCli
+from taskmem_openclaw.transports.ladder import Ladder, NotThere
+from taskmem_openclaw.transports.plugin import OpenClawPlugin
+from taskmem_openclaw.transports.stdout import Stdout
+from taskmem_openclaw.transports.webhook import OpenClawHooks
 from tests.support.gateways import MAIN
 
 NOTES = f"""#!{sys.executable} -IS

@@ -11,7 +11,8 @@ from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeCause, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door, hooks
-from taskmem_openclaw.plugin import NotThere, OpenClawPlugin, message
+from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.plugin import OpenClawPlugin, message
 from tests.support.gateways import MAIN, OTHER
 from tests.support.waiting import PATIENCE
 

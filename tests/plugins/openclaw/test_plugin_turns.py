@@ -8,7 +8,7 @@ import pytest
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import WakeReceipt
-from taskmem_openclaw.plugin import OpenClawPlugin
+from taskmem_openclaw.transports.plugin import OpenClawPlugin
 from tests.daemon.looped import inline
 from tests.support.gateways import MAIN
 

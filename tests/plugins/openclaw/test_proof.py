@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthState, TaskmemError
-from taskmem_openclaw import proof
-from taskmem_openclaw.proof import WakeProof
+from taskmem_openclaw.doctor import proof
+from taskmem_openclaw.doctor.proof import WakeProof
 from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL

@@ -9,7 +9,7 @@ import pytest
 
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw.stdout import Stdout
+from taskmem_openclaw.transports.stdout import Stdout
 
 
 class TestStdout(TransportSuite):

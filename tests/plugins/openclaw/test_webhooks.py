@@ -11,9 +11,10 @@ import pytest
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import hooks, webhook
-from taskmem_openclaw.plugin import NotThere
-from taskmem_openclaw.webhook import OpenClawHooks
+from taskmem_openclaw import hooks
+from taskmem_openclaw.transports import webhook
+from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.webhook import OpenClawHooks
 from tests.support.waiting import PATIENCE
 
 TOKEN, ANOTHER = "hooks-token-of-nobody", "hooks-token-of-nobody-else"

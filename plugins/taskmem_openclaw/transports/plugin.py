@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
     WakeUndelivered,
 )
 from taskmem_openclaw import configuration, door
+from taskmem_openclaw.transports.ladder import NotThere
 
 PATIENCE: Final = 15.0
 """Seconds that a running gateway may take to load the plug-in."""
@@ -122,10 +123,6 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
-
-
-class NotThere(WakeUndelivered):
-    """This way to the gateway is not there; another one may be."""
 
 
 MARK: Final = "[taskmem]"

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import Checkup, HealthRow
-from taskmem_openclaw import configuration, door, links
-from taskmem_openclaw.links import RELOAD, Facts, fail, ok, warn
+from taskmem_openclaw import configuration, door
+from taskmem_openclaw.doctor import links
+from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import at, entries
 from taskmem_openclaw.setup.openclaw import OLDEST

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
-from taskmem_openclaw.plugin import NotThere
+
+
+class NotThere(WakeUndelivered):
+    """This way to the gateway is not there; another one may be."""
 
 
 class Ladder:

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar, cast
 
 from taskmem_hookspecs import Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.health import connected
-from taskmem_openclaw.links import RELOAD, fail, ok, warn
+from taskmem_openclaw.doctor.health import connected
+from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.plugin import NotThere
+from taskmem_openclaw.transports.ladder import NotThere
 
 if TYPE_CHECKING:
     import httpx

@@ -1,0 +1,1 @@
+"""The ways by which wakes get to an agent."""
