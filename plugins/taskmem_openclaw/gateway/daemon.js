@@ -5,9 +5,13 @@ import { connect } from "node:net";
 import { join } from "node:path";
 
 const OPENING = `${JSON.stringify({ taskmem: 1, face: "gateway" })}\n`;
+const HELLO_MS = 10_000;
 const START_MS = 30_000;
 const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
 const MOST_REPORTS = 500;
+const BATCH = 50;
+const REFUSALS = 10; // after which a report is given up
+const ABSENT = ["ENOENT", "ECONNREFUSED"];
 
 export class DaemonError extends Error {
   constructor(name, message) {
@@ -16,15 +20,19 @@ export class DaemonError extends Error {
   }
 }
 
+const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
+
 export class Daemon {
   #socket;
   #opening;
-  #calls = new Map();
+  #calls = new Map(); // number → { resolve, reject, socket }
   #number = 0;
   #reports = [];
   #telling = false;
+  #refusals = 0;
   #rest;
   #failures = 0;
+  #unstartable; // why it could not be started, and until when that is not tried again
   #closed = false;
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
@@ -40,21 +48,30 @@ export class Daemon {
 
   /** Call the daemon; rejects with its refusal, or when there is no answer in time. */
   async call(method, params, ms) {
-    const socket = await within(this.#reach(), ms, method);
-    return within(this.#ask(socket, method, params), ms, method);
+    const ends = performance.now() + ms;
+    const socket = await within(this.#reach(), ms, `The daemon was not reached within ${ms} ms; nothing was done.`);
+    const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
+    return this.#ask(socket, method, params, ends - performance.now(), late);
   }
 
   /** Report something, some time, in order; never throws, and keeps 500 at most. */
   tell(event) {
-    this.#reports.push({ at: Date.now(), ...event });
-    if (this.#reports.length > MOST_REPORTS) this.#reports.shift();
-    if (!this.#telling) void this.#flush();
+    this.#reports.push(event);
+    if (this.#reports.length > MOST_REPORTS) {
+      // Calls of tools are only counted: they go first.
+      const least = this.#reports.findIndex(({ kind }) => kind === "tool_called");
+      this.#reports.splice(Math.max(0, least), 1);
+    }
+    void this.#flush();
   }
 
   /** See to it that a daemon runs and knows of this gateway, now and later. */
   keep() {
     this.#reach().then(
-      () => void (this.#failures = 0),
+      () => {
+        this.#failures = 0;
+        void this.#flush();
+      },
       (error) => {
         const ms = RESTS_MS[Math.min(this.#failures++, RESTS_MS.length - 1)];
         if (this.#failures === 1) this.logger.warn(`taskmem: ${error.message}`);
@@ -77,18 +94,28 @@ export class Daemon {
   }
 
   async #flush() {
+    if (this.#telling) return;
     this.#telling = true;
+    let size = BATCH;
     try {
-      while (this.#reports.length > 0 && !this.#closed) {
-        const events = this.#reports.slice(0, 50);
-        await this.#ask(await this.#reach(), "report", { events }).catch((error) => {
-          if (error.name === "daemon_unavailable") throw error;
-          this.logger.warn(`taskmem: a report was refused (${error.message})`);
-        });
-        this.#reports.splice(0, events.length);
+      while (this.#reports.length > 0) {
+        const socket = await this.#reach();
+        const events = this.#reports.splice(0, size);
+        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then(() => undefined, (refusal) => refusal);
+        if (!error) this.#refusals = 0;
+        else if (events.length === 1 && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
+          this.#refusals = 0;
+          this.logger.warn(`taskmem: a report was refused, and is lost (${error.message})`);
+        } else {
+          // One of them may be bad: they go one by one. Or the daemon is in trouble: they wait.
+          this.#reports.unshift(...events);
+          if (error.name !== "invalid_arguments" && size === 1) throw error;
+          size = 1;
+        }
       }
     } catch {
-      // They are kept, and told with the next one.
+      // Where the line is broken, it is mended by itself.
+      if (this.#socket) this.#later(RESTS_MS[1]);
     }
     this.#telling = false;
   }
@@ -103,17 +130,21 @@ export class Daemon {
   }
 
   async #open() {
-    const socket = await this.#connect().catch(async () => {
+    const socket = await this.#connect().catch(async (error) => {
+      if (!ABSENT.includes(error.code)) throw error;
       await this.#start();
       return this.#connect();
     });
-    this.#socket = socket;
-    await this.#ask(socket, "report", { events: [this.hello()] }).catch((error) => {
+    try {
+      await this.#ask(socket, "report", { events: [this.hello()] }, HELLO_MS);
+      if (this.#closed) throw new DaemonError("closed", "The plug-in has stopped.");
+      this.known();
+    } catch (error) {
       socket.destroy();
       throw error;
-    });
-    this.known();
-    if (this.#reports.length > 0 && !this.#telling) setImmediate(() => this.#flush());
+    }
+    this.#socket = socket;
+    setImmediate(() => void this.#flush());
     return socket;
   }
 
@@ -132,62 +163,72 @@ export class Daemon {
           for (const said of lines.map((line) => JSON.parse(line))) {
             if (open) this.#heard(said);
             else if (said.taskmem === 1) resolve(((open = true), socket));
-            else reject(new DaemonError(said.error, said.message));
+            else {
+              reject(new DaemonError(said.error, said.message));
+              socket.destroy();
+            }
           }
         } catch {
           socket.destroy(); // nothing of ours speaks like that
         }
       });
       socket.on("close", () => {
-        reject(new DaemonError("daemon_unavailable", "The daemon has hung up."));
-        if (open) this.#lost();
+        reject(unavailable("The daemon has hung up."));
+        this.#lost(socket);
       });
     });
   }
 
-  #lost() {
-    this.#socket = this.#opening = undefined;
+  #lost(socket) {
     const sentence = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
-    for (const { reject } of this.#calls.values()) reject(new DaemonError("daemon_unavailable", sentence));
-    this.#calls.clear();
+    for (const [id, call] of this.#calls) {
+      if (call.socket !== socket) continue;
+      this.#calls.delete(id);
+      call.reject(unavailable(sentence));
+    }
+    if (socket !== this.#socket) return;
+    this.#socket = this.#opening = undefined;
     this.#later(RESTS_MS[0]);
   }
 
-  #ask(socket, method, params) {
+  #ask(socket, method, params, ms, late = "The daemon did not answer in time.") {
     const id = ++this.#number;
-    return new Promise((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject });
+    const answer = new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject, socket });
       socket.write(`${JSON.stringify({ id, method, params })}\n`);
     });
+    return within(answer, ms, late).finally(() => this.#calls.delete(id));
   }
 
   #heard({ id, result, error }) {
     const call = this.#calls.get(id);
-    this.#calls.delete(id);
     if (error) call?.reject(new DaemonError(error.error, error.message));
     else call?.resolve(result);
   }
 
   /** Start a daemon; it outlives the gateway, and loses to one that runs already. */
   #start() {
+    const { error, until } = this.#unstartable ?? {};
+    if (performance.now() < until) return Promise.reject(error);
     const [program, ...args] = [...this.command, "daemon", "--detach"];
     const env = { ...process.env, TASKMEM_HOME: this.home };
     return new Promise((resolve, reject) => {
-      execFile(program, args, { env, timeout: START_MS }, (error, _, stderr) => {
-        const why = stderr?.trim() || error?.message;
-        if (error) reject(new DaemonError("daemon_unavailable", `The daemon cannot be started (${why}); run: taskmem doctor`));
-        else resolve();
+      execFile(program, args, { env, timeout: START_MS }, (failure, _, stderr) => {
+        const why = stderr?.trim() || failure?.message;
+        if (!failure) return resolve();
+        const error = unavailable(`The daemon cannot be started (${why}); run: taskmem doctor`);
+        this.#unstartable = { error, until: performance.now() + RESTS_MS[Math.min(this.#failures, RESTS_MS.length - 1)] };
+        reject(error);
       });
     });
   }
 }
 
-/** What a promise brings within a time; it rejects when that is over. */
-export function within(promise, ms, what) {
+/** What a promise brings within a time; it rejects with a sentence when that is over. */
+export function within(promise, ms, sentence) {
   let timer;
   const late = new Promise((_, reject) => {
-    const sentence = `The daemon did not answer ${what} within ${ms} ms; it may or may not have been done.`;
-    timer = setTimeout(() => reject(new DaemonError("daemon_unavailable", sentence)), ms);
+    timer = setTimeout(() => reject(unavailable(sentence)), ms);
     timer.unref();
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));

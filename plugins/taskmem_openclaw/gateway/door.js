@@ -4,8 +4,9 @@ import { createServer } from "node:net";
 
 const LONGEST = 1_000_000;
 
-/** Answer each request by the handler of its name, until it is closed. */
-export function openDoor(path, handlers, logger) {
+/** Answer each request by the handler of its name, until it is closed; `failed(error)`
+ * is called when it cannot be opened. */
+export function openDoor(path, handlers, failed) {
   const server = createServer((socket) => {
     let rest = "";
     socket.setEncoding("utf8");
@@ -27,8 +28,15 @@ export function openDoor(path, handlers, logger) {
     }
   };
   rmSync(path, { force: true });
-  server.on("error", (error) => logger.warn(`taskmem: no door at ${path} (${error.message}); run: taskmem doctor`));
-  server.listen(path, () => chmodSync(path, 0o600));
+  server.on("error", failed);
+  server.listen(path, () => {
+    try {
+      chmodSync(path, 0o600);
+    } catch (error) {
+      server.close();
+      failed(error);
+    }
+  });
   server.unref();
   return server;
 }

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { openDoor } from "./door.js";
+import { Kept } from "./kept.js";
 import { Sessions } from "./sessions.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
@@ -14,6 +15,8 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
+const DOOR_MS = 5_000; // after which a door that could not be opened is tried again
+const MOST_SESSIONS = 1_000;
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew: the one instance that was started is found here.
@@ -33,7 +36,7 @@ export default {
     api.agent.events.registerAgentEventSubscription({
       id,
       streams: ["lifecycle"],
-      handle: (event) => started()?.sessions.lifecycle(event),
+      handle: (event) => attempt(() => started()?.sessions.lifecycle(event)),
     });
     api.registerCommand({
       name: "resume",
@@ -46,11 +49,11 @@ export default {
 
 class Instance {
   boot = randomUUID();
-  startedAt = Date.now();
-  news = new Map(); // session → since when its agent may have forgotten
-  fetched = new Map(); // session → { found, since }: a packet on its way
-  greeted = new Set(); // sessions that had a turn since this start
-  given = new Set(); // sessions whose next turn has the packet already
+  startedAt = performance.now();
+  news = new Kept(MOST_SESSIONS); // session → since when its agent may have forgotten
+  fetched = new Kept(MOST_SESSIONS); // session → { found, since }: a packet on its way
+  greeted = new Kept(MOST_SESSIONS); // sessions that had a turn since this start
+  given = new Kept(MOST_SESSIONS); // sessions whose next turn has the packet already
 
   constructor(api) {
     const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
@@ -70,24 +73,39 @@ class Instance {
   /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: Date.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
+    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
   }
 
-  /** Open the door where the daemon is found. */
+  /** Open the door where the daemon is found; again later, where that fails. */
   open() {
-    const path = join(dirname(this.daemon.path), "openclaw.sock");
-    if (this.door && !existsSync(path)) this.door = void this.door.close();
-    this.door ??= openDoor(path, {
-      wake: (wake) => this.sessions.wake(wake),
-      open: async ({ session_key, message }) => this.sessions.run(session_key, message),
-      version: () => ({ version }),
-      seen: ({ session_key }) => this.sessions.seen(session_key),
-      close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
-    }, this.api.logger);
+    try {
+      const path = join(dirname(this.daemon.path), "openclaw.sock");
+      if (this.door && !existsSync(path)) this.door = void this.door.close();
+      this.door ??= openDoor(path, this.handlers, (error) => this.shut(error));
+    } catch (error) {
+      this.shut(error);
+    }
   }
+
+  shut(error) {
+    this.door = undefined;
+    if (!this.warned) this.api.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
+    this.warned = true;
+    clearTimeout(this.opening);
+    this.opening = setTimeout(() => this.open(), DOOR_MS).unref();
+  }
+
+  handlers = {
+    wake: (wake) => this.sessions.wake(wake),
+    open: async ({ session_key, message }) => this.sessions.run(session_key, message),
+    version: () => ({ version }),
+    seen: ({ session_key }) => this.sessions.seen(session_key),
+    close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
+  };
 
   async stop() {
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
+    clearTimeout(this.opening);
     this.door?.close();
     await new Promise((done) => setTimeout(done, 50));
     this.daemon.close();
@@ -101,21 +119,21 @@ class Instance {
     const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
     const asked = CARRY_ON.test(message.content);
     if (since === undefined && !asked) return;
-    const age = asked ? null : Date.now() - since;
+    const age = asked ? null : performance.now() - since;
     const found = this.daemon.call("packet", { session_key: sessionKey, age }, COMMAND_MS);
     found.catch(() => undefined);
     this.fetched.set(sessionKey, { found, since });
   }
 
   /** What is put before a prompt: the packet, once; where it is late, before the next. */
-  async context(_, { sessionKey, runId }) {
+  async context(_, { sessionKey }) {
     const { found, since } = this.fetched.get(sessionKey) ?? {};
     for (const each of [this.fetched, this.news]) each.delete(sessionKey);
-    this.greeted.add(sessionKey);
-    const given = this.given.delete(sessionKey) || this.sessions.isOurs(runId);
-    if (!found || given || this.sessions.pending(sessionKey).length > 0) return undefined;
+    this.greeted.set(sessionKey, true);
+    const given = this.given.delete(sessionKey) || this.sessions.hasPacket(sessionKey);
+    if (!found || given) return undefined;
     try {
-      const { text } = await within(found, PROMPT_MS, "packet");
+      const { text } = await within(found, PROMPT_MS, "The packet is late.");
       return text ? { prependContext: text } : undefined;
     } catch {
       if (since !== undefined) this.news.set(sessionKey, since);
@@ -124,16 +142,23 @@ class Instance {
   }
 }
 
-/** A hook's handler must never throw, and never keep a turn waiting. */
-function observed(hook, heard, event, ctx) {
+/** Nothing of ours may throw into the gateway. */
+function attempt(what) {
   try {
-    const here = started();
-    here?.sessions.fired(hook, ctx?.sessionKey);
-    const answer = here && heard(here, event, ctx);
+    const answer = what();
     return answer?.catch?.(() => undefined) ?? undefined;
   } catch {
     return undefined;
   }
+}
+
+/** A hook's handler must never keep a turn waiting. */
+function observed(hook, heard, event, ctx) {
+  return attempt(() => {
+    const here = started();
+    here?.sessions.fired(hook, ctx?.sessionKey);
+    return here && heard(here, event, ctx);
+  });
 }
 
 const hooks = {
@@ -143,7 +168,7 @@ const hooks = {
     daemon.tell({ kind: "tool_called", session_key: sessionKey, run_id: runId, tool: toolName, call_id: toolCallId, ms: durationMs, failed: Boolean(error) });
   },
   session_start: ({ daemon, news }, _, { sessionKey }) => {
-    news.set(sessionKey, Date.now());
+    news.set(sessionKey, performance.now());
     daemon.tell({ kind: "session_started", session_key: sessionKey });
   },
   session_end: ({ daemon, greeted }, { reason }, { sessionKey }) => {
@@ -154,7 +179,7 @@ const hooks = {
     if (outcome === "completed") sessions.answered(runId);
   },
   after_compaction: ({ daemon, news }, _, { sessionKey }) => {
-    news.set(sessionKey, Date.now());
+    news.set(sessionKey, performance.now());
     daemon.tell({ kind: "compacted", session_key: sessionKey });
   },
 };
@@ -191,7 +216,7 @@ async function resume(api, { sessionKey, args }) {
     const { text, task_id } = await here.daemon.call("packet", asked, COMMAND_MS);
     if (!text) return { text: "No task of this session is open." };
     await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });
-    here.given.add(sessionKey);
+    here.given.set(sessionKey, true);
     return { continueAgent: true };
   } catch (error) {
     return { text: error.message };

@@ -1,18 +1,28 @@
 // What goes on in the gateway's sessions: turns that run, wakes that wait for one.
 import { randomUUID } from "node:crypto";
+import { Kept } from "./kept.js";
 
 const KEPT_MS = 24 * 3_600_000;
 const HEARTBEAT_MS = 3_000;
-const MOST_DONE = 500;
 const START_MS = 60_000; // after which a turn that did not begin is asked for again
+const MOST_DONE = 500;
+const MOST_SESSIONS = 100;
+const PACKET = "[task_stuck_resume]";
+const ANOTHER = "[taskmem] What you waited for stands above. Carry on with your work.";
+
+// No wall clock: it may be set while a turn runs.
+const now = () => performance.now();
+const lines = (text) => text.split("\n");
+/** Whether one text says all that another one says. */
+const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
 
 export class Sessions {
   #runs = new Map(); // run id → { session, began, answered }
-  #owed = new Map(); // session → Map(key → { delivery, since })
-  #done = new Set(); // the keys of wakes that turns have taken
+  #owed = new Map(); // session → Map(key → { delivery, since, text, expires })
+  #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
   #waking = new Map(); // session → the wake that is being put there
-  #starting = new Map(); // session → when a turn of ours was asked for that has not ended
-  #fired = new Map(); // session → Map(hook → count), for taskmem doctor
+  #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
+  #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
   constructor({ api, id, deliver, tell }) {
     Object.assign(this, { api, id, deliver, tell });
@@ -37,10 +47,8 @@ export class Sessions {
 
   fired(hook, session) {
     if (!session) return;
-    if (!this.#fired.has(session)) this.#fired.set(session, new Map());
-    if (this.#fired.size > 100) this.#fired.delete(this.#fired.keys().next().value);
-    const counts = this.#fired.get(session);
-    counts.set(hook, (counts.get(hook) ?? 0) + 1);
+    const counts = this.#fired.get(session) ?? new Map();
+    this.#fired.set(session, counts.set(hook, (counts.get(hook) ?? 0) + 1));
   }
 
   /** Which hooks have fired for a session, and how often. */
@@ -48,14 +56,10 @@ export class Sessions {
     return Object.fromEntries(this.#fired.get(session) ?? []);
   }
 
-  isOurs(runId) {
-    return runId?.startsWith("taskmem:") ?? false;
-  }
-
-  /** Our injections that no turn has taken yet, by key. */
-  pending(session) {
-    const kept = this.#entry(session)?.pluginNextTurnInjections?.[this.id] ?? [];
-    return kept.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs)).map((each) => each.idempotencyKey);
+  /** Whether the next prompt of a session has a packet by a wake. */
+  hasPacket(session) {
+    const texts = [...(this.#owed.get(session)?.values() ?? []), ...this.#waiting(session)].map(({ text }) => text);
+    return texts.some((text) => text.startsWith(PACKET));
   }
 
   /** An event of a run's life, as the gateway tells it. */
@@ -63,7 +67,7 @@ export class Sessions {
     if (data.phase === "start" && sessionKey) {
       this.fired("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
-      this.#runs.set(runId, { session: sessionKey, began: Date.now() });
+      this.#runs.set(runId, { session: sessionKey, began: now() });
       this.tell({ kind: "turn_started", session_key: sessionKey, running: this.running });
     } else if (data.executionSettled) this.#ended(runId, data);
   }
@@ -83,23 +87,26 @@ export class Sessions {
     this.#runs.delete(runId);
     this.#starting.delete(run.session);
     this.fired("turn_ended", run.session);
-    const failed = error && !aborted && !run.answered ? String(error) : null;
-    const deliveries = this.#taken(run, !failed);
-    this.tell({ kind: "turn_ended", session_key: run.session, running: this.running, error: failed, deliveries });
+    const why = error ? String(error) : aborted ? "it was aborted" : null;
+    const failed = run.answered ? null : why;
+    let deliveries = [];
+    try {
+      deliveries = this.#taken(run, !failed);
+    } finally {
+      this.tell({ kind: "turn_ended", session_key: run.session, running: this.running, error: failed, deliveries });
+    }
   }
 
   /** The wakes that a turn took: it began after they were put there, and they are gone. */
   #taken({ session, began }, arrived) {
     const owed = this.#owed.get(session);
     if (!owed) return [];
-    const waiting = this.pending(session);
-    const taken = [...owed].filter(([key, { since }]) => since <= began && !waiting.includes(key));
-    for (const [key] of taken) {
-      owed.delete(key);
-      if (arrived) this.#done.add(key);
-    }
-    while (this.#done.size > MOST_DONE) this.#done.delete(this.#done.values().next().value);
+    const waiting = this.#waiting(session).map(({ key }) => key);
+    const gone = [...owed].filter(([key, { since }]) => since <= began && !waiting.includes(key));
+    for (const [key] of gone) owed.delete(key);
     if (owed.size === 0) this.#owed.delete(session);
+    const taken = gone.filter(([, { expires }]) => Date.now() < expires);
+    if (arrived) for (const [key, { text }] of taken) this.#done.set(key, text);
     return taken.map(([, { delivery }]) => delivery);
   }
 
@@ -113,47 +120,78 @@ export class Sessions {
     return done.finally(() => this.#waking.get(session) === done && this.#waking.delete(session));
   }
 
-  async #wake(session, { key, delivery_id, text, message }) {
+  async #wake(session, { key, delivery_id: delivery, text, message }) {
     if (!this.#entry(session)) return { refused: `The gateway has no session ${session}.` };
-    if (this.#done.has(key)) {
+    if (says(this.#done.get(key), text)) {
       // A daemon that was killed in between asks again for what has arrived.
-      this.tell({ kind: "answered", session_key: session, deliveries: [delivery_id] });
+      this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
       return { turn: "taken before" };
     }
-    const [first] = this.pending(session);
+    // What comes again may say more than it did: that follows what waits or runs.
+    const [first] = this.#waiting(session);
+    if (first && !(first.key === key && says(first.text, text))) {
+      await this.#turn(session, ANOTHER);
+      return { waits_for: first.key };
+    }
     const before = this.#owed.get(session)?.get(key);
-    if (before && first === undefined && this.running.includes(session)) {
-      before.delivery = delivery_id;
+    if (before && !first && this.running.includes(session)) {
+      if (!says(before.text, text)) return { waits_for: key };
+      before.delivery = delivery;
       return { turn: "running" };
     }
-    if (first !== undefined && first !== key) {
-      await this.#turn(session, message);
-      return { waits_for: first };
-    }
-    const since = Date.now(); // a turn that begins while it is being put there may take it
+    const since = now(); // a turn that begins while it is being put there may take it
+    const there = first !== undefined || (await this.#put(session, key, text));
+    if (!this.#owed.has(session)) this.#owed.set(session, new Map());
+    this.#owed.get(session).set(key, { delivery, since, text, expires: Date.now() + KEPT_MS });
+    if (there) return { turn: await this.#turn(session, message) };
+    return { turn: await this.#bring(session, key, `${text}\n\n${message}`) };
+  }
+
+  /** Put a text before the session's next turn; false: the operator forbids it. */
+  async #put(session, key, text) {
     const injection = { sessionKey: session, text, idempotencyKey: key, placement: "prepend_context", ttlMs: KEPT_MS };
     const { enqueued } = await this.api.session.workflow.enqueueNextTurnInjection(injection);
-    const there = enqueued || first === key;
-    if (!this.#owed.has(session)) this.#owed.set(session, new Map());
-    this.#owed.get(session).set(key, { delivery: delivery_id, since });
-    // Where the operator forbids injections, the turn brings the text along.
-    return { turn: await this.#turn(session, there ? message : `${text}\n\n${message}`) };
+    return enqueued || this.#waiting(session).some((each) => each.key === key);
+  }
+
+  /** Start an ordinary turn whose message brings a wake along: no other turn will. */
+  async #bring(session, key, message) {
+    try {
+      if (this.#awaited(session)) throw new Error("a turn that was asked for earlier has not begun");
+      return await this.#ordinary(session, message);
+    } catch (error) {
+      this.#owed.get(session)?.delete(key);
+      throw error;
+    }
   }
 
   /** Start an ordinary turn; where that cannot be, one that a heartbeat starts. */
   async #turn(session, message) {
+    if (this.#awaited(session)) return "started before";
+    try {
+      return await this.#ordinary(session, message);
+    } catch (error) {
+      const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
+      const skipped = await Promise.race([heart, new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref())]);
+      if (skipped && skipped.status !== "ran") throw new Error(`no turn could be started (${error.message}), nor by a heartbeat (${skipped.reason ?? skipped.status})`);
+      return "heartbeat";
+    }
+  }
+
+  /** Whether a turn that we asked for has yet to begin or end. */
+  #awaited(session) {
     const asked = this.#starting.get(session);
-    if (Date.now() - asked < START_MS || (asked && this.running.includes(session))) return "started before";
-    this.#starting.set(session, Date.now());
+    return asked !== undefined && (now() - asked < START_MS || this.running.includes(session));
+  }
+
+  async #ordinary(session, message) {
+    this.#starting.set(session, now());
     try {
       await this.run(session, message);
       return "ordinary";
     } catch (error) {
       this.#starting.delete(session);
-      const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
-      const skipped = await Promise.race([heart, new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref())]);
-      if (skipped && skipped.status !== "ran") throw new Error(`no turn could be started (${error.message}), nor by a heartbeat (${skipped.reason ?? skipped.status})`);
-      return "heartbeat";
+      throw error;
     }
   }
 
@@ -162,6 +200,13 @@ export class Sessions {
     const deliver = this.deliver && this.#entry(session)?.delivery?.kind === "external";
     const run = { sessionKey: session, message, deliver, idempotencyKey: `taskmem:${randomUUID()}` };
     return this.api.runtime.subagent.run(run);
+  }
+
+  /** Our injections that no turn has taken yet. */
+  #waiting(session) {
+    const kept = this.#entry(session)?.pluginNextTurnInjections?.[this.id] ?? [];
+    const fresh = kept.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs));
+    return fresh.map(({ idempotencyKey, text }) => ({ key: idempotencyKey, text }));
   }
 
   #entry(session) {

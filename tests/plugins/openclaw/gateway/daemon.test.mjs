@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mock, test } from "node:test";
 import { daemon, folder, kinds, load } from "./stand_ins.mjs";
@@ -57,17 +57,95 @@ test("what is told while no daemon runs is told when one does, the last five hun
   assert.equal(told[0], "k100");
 });
 
-test("a report that is refused does not hold up those after it", async (t) => {
+const refused = (name) => ({ error: { error: name, message: "not that" } });
+const holds = ({ params }, kind) => params.events?.some((event) => event.kind === kind);
+
+test("a report that is no report is given up and said so, and those around it are told", async (t) => {
   const { here, there } = await both(t);
-  there.answer = ({ params }) =>
-    params.events?.some(({ kind }) => kind === "bad") ? { error: { error: "bad", message: "not that" } } : { result: {} };
+  there.answer = (asked) => (holds(asked, "bad") ? refused("invalid_arguments") : { result: {} });
+  for (const kind of ["first", "bad", "good"]) here.tell({ kind });
+  await there.until((d) => kinds(d.events()).at(-1) === "good" && d.received.at(-1).params.events.length === 1);
+  const alone = there.received.filter(({ params }) => params.events.length === 1);
+  assert.deepEqual(kinds(alone.flatMap(({ params }) => params.events)), ["first", "bad", "good"]);
+  assert.match(here.warned.join(), /a report was refused, and is lost \(not that\)/);
+});
+
+test("what a daemon in trouble cannot take is told again, in order", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  let busy = true;
+  there.answer = (asked) => (busy && holds(asked, "first") ? refused("store_busy") : { result: {} });
   here.tell({ kind: "first" });
-  await there.until((d) => kinds(d.events()).includes("first"));
+  here.tell({ kind: "second" });
+  await there.until((d) => d.received.length === 3);
+  await here.call("status", {}, LONG);
+  busy = false;
+  mock.timers.tick(1_000);
+  await there.until((d) => kinds(d.events()).at(-1) === "second");
+  assert.deepEqual(here.warned, []);
+});
+
+test("a report that is refused for ever does not hold up the others for ever", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = (asked) => (holds(asked, "bad") ? refused("store_busy") : { result: {} });
   here.tell({ kind: "bad" });
-  await there.until((d) => kinds(d.events()).includes("bad"));
   here.tell({ kind: "good" });
-  await there.until((d) => kinds(d.events()).includes("good"));
-  assert.match(here.warned.join(), /a report was refused \(not that\)/);
+  for (let n = 0; n < 30 && here.warned.length === 0; n++) {
+    here.keep();
+    await here.call("status", {}, LONG);
+  }
+  await there.until((d) => kinds(d.events()).at(-1) === "good");
+  assert.equal(here.warned.length, 1);
+});
+
+test("where too much is told, calls of tools go first", async (t) => {
+  const home = folder(t);
+  const here = line(t, home);
+  here.tell({ kind: "turn_ended" });
+  for (let n = 0; n < 600; n++) here.tell({ kind: "tool_called" });
+  const there = await daemon(t, home);
+  here.keep();
+  await there.until((d) => kinds(d.events()).length === 500);
+  assert.equal(kinds(there.events())[0], "turn_ended");
+});
+
+for (const broken of ["hello", "known"])
+  test(`where ${broken}() fails, the connection is closed, and made again after a rest`, async (t) => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    t.after(() => mock.timers.reset());
+    const { here, there } = await both(t, { [broken]: () => assert.fail("EIO") });
+    for (let n = 0; n < 3; n++) await assert.rejects(here.call("status", {}, LONG), /EIO/);
+    await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+    assert.equal(there.sockets.length, 3);
+  });
+
+test("a hello that is refused is said again only after ever longer rests", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  there.answer = () => refused("invalid_arguments");
+  const closed = () => Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+  for (const [n, rest] of [250, 1_000, 5_000].entries()) {
+    if (n === 0) here.keep();
+    await there.until((d) => d.received.length === n + 1);
+    await closed();
+    mock.timers.tick(rest - 1);
+    assert.equal(there.received.length, n + 1);
+    mock.timers.tick(1);
+  }
+  await there.until((d) => d.received.length === 4);
+});
+
+test("a daemon that is there and refuses is not started once more", async (t) => {
+  const home = folder(t);
+  const note = join(home, "note");
+  const program = join(home, "program");
+  writeFileSync(program, `#!/bin/sh\ntouch ${note}\n`, { mode: 0o700 });
+  const there = await daemon(t, home);
+  there.greeting = '{"error":"protocol","message":"Too new."}\n';
+  await assert.rejects(line(t, home, { command: [program] }).call("status", {}, LONG), /Too new/);
+  assert.equal(existsSync(note), false);
 });
 
 test("a refusal of the daemon is thrown by its name", async (t) => {
@@ -143,14 +221,28 @@ test("it is warned of once, however often it is tried", async (t) => {
   assert.match(here.warned[0], /run: taskmem doctor/);
 });
 
-test("after it is closed nothing is begun", async (t) => {
-  const { here } = await both(t);
-  await here.call("status", {}, LONG);
+test("before a daemon is reached nothing is done, and a call that is late says so", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  there.answer = () => undefined;
+  const call = here.call("call", {}, 500);
+  await there.until((d) => d.received.length === 1);
+  mock.timers.tick(500);
+  await assert.rejects(call, /was not reached within 500 ms; nothing was done/);
+});
+
+test("one that is closed while it opens leaves no connection behind", async (t) => {
+  const { here, there } = await both(t);
+  const call = here.call("status", {}, LONG);
   here.close();
-  await assert.rejects(line(t, "/nowhere").call.call(here, "status", {}, LONG), /has stopped|ended/);
+  await assert.rejects(call, /has stopped/);
+  await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+  await assert.rejects(here.call("status", {}, LONG), /has stopped/);
+  assert.equal(here.told_known.length, 0);
 });
 
 test("what comes in time is not late", async () => {
-  assert.equal(await within(Promise.resolve(7), LONG, "it"), 7);
-  await assert.rejects(within(Promise.reject(new Error("no")), LONG, "it"), /no/);
+  assert.equal(await within(Promise.resolve(7), LONG, "late"), 7);
+  await assert.rejects(within(Promise.reject(new Error("no")), LONG, "late"), /no/);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -10,11 +10,10 @@ const { openDoor } = await load("door.js");
 
 async function door(test, handlers) {
   const path = join(folder(test), "openclaw.sock");
-  const warned = [];
-  const server = openDoor(path, handlers, { warn: (line) => warned.push(line) });
+  const server = openDoor(path, handlers, assert.ifError);
   test.after(() => server.close());
   await once(server, "listening");
-  return { path, server, warned };
+  return { path, server };
 }
 
 /** Knock, say something, and return what is answered until a number of lines has come. */
@@ -76,9 +75,17 @@ test("who sends a line without an end is shown out", async (t) => {
   await shown_out;
 });
 
-test("a door that cannot be opened is told, and breaks nothing", async (t) => {
-  const warned = [];
-  const server = openDoor(join(folder(t), "no", "such", "folder.sock"), {}, { warn: (line) => warned.push(line) });
-  await once(server, "error").catch(() => {});
-  assert.match(warned.join(), /no door at .*; run: taskmem doctor/);
+test("a door that cannot be opened is told of, and breaks nothing", async (t) => {
+  const path = join(folder(t), "no", "such", "folder.sock");
+  const error = await new Promise((told) => openDoor(path, {}, told));
+  assert.equal(error.syscall, "listen");
+});
+
+test("a door that somebody takes away while it opens is told of, and breaks nothing", async (t) => {
+  const path = join(folder(t), "openclaw.sock");
+  const error = await new Promise((told) => {
+    const server = openDoor(path, {}, told);
+    server.prependListener("listening", () => rmSync(path));
+  });
+  assert.equal(error.code, "ENOENT");
 });

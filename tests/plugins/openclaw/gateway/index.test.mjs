@@ -60,11 +60,12 @@ for (const [word, expected] of [["continue", true], ["  /resume\n", true], ["Con
   });
 }
 
-test("a turn of ours has its wake already, and one before which a wake waits gets it", async (t) => {
+test("a wake's turn gets it too, but for one that brings a packet of its own", async (t) => {
   const house = await at_home(t);
-  assert.equal((await prompted(house, "hello", "taskmem:1")).given, undefined);
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "[system] smart_wait resolved", createdAt: Date.now(), ttlMs: 1e6 });
+  assert.equal((await prompted(house, "hello")).given, "the packet");
   house.hooks.after_compaction({}, { sessionKey: MAIN });
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", createdAt: Date.now(), ttlMs: 1_000_000 });
+  house.waiting(MAIN).push({ idempotencyKey: "wake-2", text: "[task_stuck_resume] {}", createdAt: Date.now(), ttlMs: 1e6 });
   assert.equal((await prompted(house, "hello")).given, undefined);
 });
 
@@ -92,6 +93,26 @@ test("a packet that is late is put before the next prompt, and keeps nobody wait
 test("where there is no news, nothing is put before the prompt", async (t) => {
   const house = await at_home(t, { packet: null });
   assert.equal((await prompted(house, "hello")).given, undefined);
+});
+
+test("what the gateway says of a run's life never comes back as an error", async (t) => {
+  const house = await at_home(t);
+  for (const event of [undefined, {}, { data: null }, { runId: "r1", data: { executionSettled: true } }]) assert.equal(house.lifecycle(event), undefined);
+});
+
+test("a door that cannot be opened is tried again", async (t) => {
+  const house = await at_home(t);
+  const here = globalThis[STARTED];
+  await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
+  here.door.close();
+  mock.timers.enable({ apis: ["setTimeout"] });
+  here.shut(new Error("EACCES"));
+  here.shut(new Error("EACCES"));
+  assert.equal(here.door, undefined);
+  mock.timers.tick(5_000);
+  mock.timers.reset();
+  assert.notEqual(here.door, undefined);
+  assert.deepEqual(house.warned, ["taskmem: no wake gets in (EACCES); run: taskmem doctor"]);
 });
 
 test("no handler throws, whatever it is given, started or not", async (t) => {

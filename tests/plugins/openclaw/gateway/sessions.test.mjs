@@ -66,14 +66,22 @@ test("a turn that failed has taken the wake, and it has not arrived", async () =
   assert.deepEqual(house.begin("r2"), ["the packet"]);
 });
 
-test("a turn that failed after a model had answered, or was aborted, is no failure", async () => {
+test("a turn that failed after a model had answered is no failure", async () => {
   await wake();
   house.begin("r1");
   sessions.answered("r1");
   house.end("r1", { error: "late" });
   house.begin("r2");
-  house.end("r2", { error: "stopped", aborted: true });
+  sessions.answered("r2");
+  house.end("r2", { aborted: true });
   assert.deepEqual(told_of("turn_ended").map(({ error }) => error), [null, null]);
+});
+
+test("a turn that was aborted before a model had answered brought the wake to nobody", async () => {
+  await wake();
+  house.begin("r1");
+  house.end("r1", { aborted: true });
+  assert.deepEqual(told_of("turn_ended").map(({ error, deliveries }) => [error, deliveries]), [["it was aborted", ["delivery-1"]]]);
 });
 
 test("what has arrived is not brought again: the daemon is told of it", async () => {
@@ -85,6 +93,34 @@ test("what has arrived is not brought again: the daemon is told of it", async ()
   assert.equal(house.turns.length, 1);
 });
 
+test("what has arrived and says more now is brought again", async () => {
+  await wake();
+  house.begin("r1");
+  house.end("r1");
+  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), { turn: "ordinary" });
+  assert.deepEqual(house.begin("r2"), ["the packet\nand more"]);
+  sessions.answered("r2");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
+});
+
+test("a wake that comes again with more follows the one that waits or runs", async () => {
+  await wake({ text: "one\ntwo" });
+  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "two" }), { turn: "started before" });
+  assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
+  house.begin("r1");
+  assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
+});
+
+test("what an earlier start put before the next turn is not put there again", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
+  assert.deepEqual(await wake(), { turn: "ordinary" });
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
+});
+
 test("a wake whose turn runs is told under its new delivery, and not put there again", async () => {
   await wake();
   house.begin("r1");
@@ -94,14 +130,15 @@ test("a wake whose turn runs is told under its new delivery, and not put there a
 });
 
 test("a wake follows the one that waits, whose turn is asked for again when it does not come", async () => {
-  mock.timers.enable({ apis: ["Date"] });
+  let now = 0;
+  mock.method(performance, "now", () => now);
   await wake();
-  assert.deepEqual(await wake({ key: "wake-2" }), { waits_for: "wake-1" });
+  assert.deepEqual(await wake({ key: "wake-2", message: "of another" }), { waits_for: "wake-1" });
   assert.equal(house.turns.length, 1);
-  mock.timers.tick(60_000);
-  assert.deepEqual(await wake({ key: "wake-2" }), { waits_for: "wake-1" });
-  assert.equal(house.turns.length, 2);
-  mock.timers.reset();
+  now += 60_000;
+  assert.deepEqual(await wake({ key: "wake-2", message: "of another" }), { waits_for: "wake-1" });
+  assert.deepEqual(house.turns.map(({ message }) => message.includes("another")), [false, false]);
+  mock.restoreAll();
 });
 
 test("the main session takes one wake at a time, by either of its names", async () => {
@@ -180,15 +217,12 @@ test("where nothing may be put before prompts, the turn's message brings the tex
 });
 
 test("a turn that ran already when the message was sent has not taken it", async () => {
-  mock.timers.enable({ apis: ["Date"] });
   move_in({ allowed: false });
   house.begin("earlier");
-  mock.timers.tick(1);
   await wake();
   sessions.answered("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
-  mock.timers.reset();
 });
 
 test("after a turn has ended the next wake gets its own", async () => {
@@ -199,13 +233,50 @@ test("after a turn has ended the next wake gets its own", async () => {
   assert.equal(house.turns.length, 2);
 });
 
-test("an injection that has expired waits no more", async () => {
+test("an injection that has expired waits no more, and no turn has taken it", async () => {
   mock.timers.enable({ apis: ["Date"] });
   await wake();
-  assert.deepEqual(sessions.pending(MAIN), ["wake-1"]);
   mock.timers.tick(24 * 3_600_000 + 1);
-  assert.deepEqual(sessions.pending(MAIN), []);
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2" }), { turn: "started before" });
+  house.begin("r1");
+  sessions.answered("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
   mock.timers.reset();
+});
+
+test("where nothing may be put before prompts, a wake waits until a turn of its own can bring it", async () => {
+  move_in({ allowed: false });
+  await wake();
+  await assert.rejects(wake({ key: "wake-2", delivery_id: "delivery-2" }), /asked for earlier has not begun/);
+  house.begin("r1");
+  house.end("r1");
+  house.run = async () => Promise.reject(new Error("not allowed"));
+  await assert.rejects(wake({ key: "wake-2", delivery_id: "delivery-2" }), /not allowed/);
+  assert.deepEqual(house.beats, []);
+  house.begin("r2");
+  house.end("r2");
+  assert.deepEqual(told.flatMap(({ deliveries }) => deliveries ?? []), ["delivery-1"]);
+});
+
+test("the end of a turn is told, also where the session cannot be read", async () => {
+  await wake();
+  house.begin("r1");
+  house.api.runtime.agent.session.getSessionEntry = () => assert.fail("EIO");
+  assert.throws(() => house.end("r1"), /EIO/);
+  assert.deepEqual(told_of("turn_ended").map(({ running, deliveries }) => [running, deliveries]), [[[], []]]);
+});
+
+test("a prompt has a packet by a stuck wake that waits or was taken, and by no other", async () => {
+  await wake();
+  assert.equal(sessions.hasPacket(MAIN), false);
+  house.begin("r1");
+  house.end("r1");
+  await wake({ key: "wake-2", text: "[task_stuck_resume] {}" });
+  assert.equal(sessions.hasPacket(MAIN), true);
+  house.begin("r2");
+  assert.equal(sessions.hasPacket(MAIN), true);
+  house.end("r2");
+  assert.equal(sessions.hasPacket(MAIN), false);
 });
 
 test("what a turn says goes where the session's user is, unless that is forbidden", async () => {
