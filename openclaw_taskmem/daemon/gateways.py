@@ -38,34 +38,39 @@ class Gateways:
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
 
-    async def report(self, visit: object, params: Mapping[str, object]) -> JsonValue:
+    async def report(
+        self, connection: object, params: Mapping[str, object]
+    ) -> JsonValue:
         """Take the events of one connection, in order.
 
         Raises:
             InvalidArguments: One of them is no event; then none counts.
         """
         for event in reports.parse(params):
-            self._seen.setdefault(visit, Counter())[event.kind] += 1
+            self._seen.setdefault(connection, Counter())[event.kind] += 1
             match event:
                 case reports.Noted():
                     pass
                 case reports.Started():
-                    await self._started(visit, event)
+                    await self._started(connection, event)
                 case reports.TurnStarted():
-                    self._runs(visit, event.running)
+                    self._runs(connection, event.running)
                 case reports.Answered():
                     await self._took(event, None)
                 case reports.TurnEnded():
-                    await self._took(event, event.error)
-                    self._runs(visit, event.running)
+                    try:
+                        await self._took(event, event.error)
+                    finally:
+                        # The turn is over, also where that cannot be written now.
+                        self._runs(connection, event.running)
                 case reports.Stopped():
-                    self.left(visit)
+                    self.left(connection)
         return {}
 
-    def left(self, visit: object) -> None:
+    def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""
-        self._seen.pop(visit, None)
-        if self._known.pop(visit, None) is not None:
+        self._seen.pop(connection, None)
+        if self._known.pop(connection, None) is not None:
             self._free()
 
     def holds(self) -> Callable[[str | None], Hold | None]:
@@ -75,7 +80,7 @@ class Gateways:
         return lambda session_key: gateway.hold(known, session_key, now)
 
     def view(self) -> list[JsonValue]:
-        """Return what is known of each gateway, for people and programs."""
+        """Return what is known of each gateway, for people and programs; any thread."""
         return [
             {
                 "boot": each.boot,
@@ -84,12 +89,12 @@ class Gateways:
                 "started_at": iso_millis(each.started_at),
                 "main_session": each.main_session,
                 "running": [*sorted(each.running)],
-                "reported": {**self._seen.get(visit, Counter())},
+                "reported": {**self._seen.get(connection, Counter())},
             }
-            for visit, each in self._known.items()
+            for connection, each in tuple(self._known.items())
         ]
 
-    async def _started(self, visit: object, event: reports.Started) -> None:
+    async def _started(self, connection: object, event: reports.Started) -> None:
         # Its clock and ours need not agree, so it says how old it is.
         age = timedelta(milliseconds=min(event.age, OLDEST))
         known = Presence(
@@ -98,9 +103,8 @@ class Gateways:
             version=event.version,
             started_at=self._shell.clock.now() - age,
             main_session=event.main,
-            running=frozenset(event.running),
-        )
-        self._known[visit] = known
+        ).runs(event.running, self._shell.clock.now())
+        self._known[connection] = known
         log.info("a gateway has come, start %s", known.boot)
         await self._apart(engine.started, self._shell, known)
         self._free()
@@ -114,10 +118,10 @@ class Gateways:
                 engine.turn_ended, self._shell, event.session_key, deliveries, error
             )
 
-    def _runs(self, visit: object, running: Sequence[str]) -> None:
-        known = self._known.get(visit)
+    def _runs(self, connection: object, running: Sequence[str]) -> None:
+        known = self._known.get(connection)
         if known is None:
             return
-        self._known[visit] = known.model_copy(update={"running": frozenset(running)})
-        if known.running - set(running):
+        self._known[connection] = known.runs(running, self._shell.clock.now())
+        if known.running.keys() - set(running):
             self._free()

@@ -6,7 +6,7 @@ start (measured with 2026.9.6).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +15,9 @@ from taskmem_hookspecs.model import Instant
 
 SETTLES: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""
+LONGEST_TURN: Final = timedelta(hours=1)
+"""After which a turn whose end was never told holds nobody any more; a wake for one
+that runs still waits in the gateway."""
 
 
 class Presence(Value):
@@ -29,8 +32,13 @@ class Presence(Value):
     started_at: Instant
     main_session: str
     """The session of a wake that names none."""
-    running: frozenset[str] = frozenset()
-    """The sessions in which a turn runs."""
+    running: Mapping[str, Instant] = {}
+    """The sessions in which a turn runs, and since when that is known."""
+
+    def runs(self, sessions: Iterable[str], now: datetime) -> Presence:
+        """Return it with the sessions in which a turn runs now."""
+        running = {key: self.running.get(key, now) for key in sessions}
+        return self.model_copy(update={"running": running})
 
 
 class Hold(Value):
@@ -38,7 +46,7 @@ class Hold(Value):
 
     why: str
     until: Instant | None = None
-    """None: until the gateway says so."""
+    """When it ends by itself, if nobody ends it before; None: it does not."""
 
 
 def hold(
@@ -46,15 +54,18 @@ def hold(
 ) -> Hold | None:
     """Return why no wake may go to a session now; None: it may.
 
-    A session that no gateway is known for is never held: there is nobody to ask.
+    Where no gateway is known nobody is held: there is nobody to ask. A clock that is
+    set back ends a hold, rather than stretching it.
     """
     for gateway in gateways:
         settled = gateway.started_at + SETTLES
-        if now < settled:
+        if gateway.started_at <= now < settled:
             why = "the gateway has just started, and resumes its own turns first"
             return Hold(why=why, until=settled)
-        if (session_key or gateway.main_session) in gateway.running:
-            return Hold(why="a turn of the session is running")
+        since = gateway.running.get(session_key or gateway.main_session)
+        if since is not None and since <= now < since + LONGEST_TURN:
+            why = "a turn of the session is running"
+            return Hold(why=why, until=since + LONGEST_TURN)
     return None
 
 

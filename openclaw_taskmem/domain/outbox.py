@@ -227,7 +227,15 @@ def delivered(
 def failed(
     current: Sequence[Wake], error: str, now: datetime, policy: OutboxPolicy
 ) -> Change:
-    """Return what a failed delivery writes: the wakes stay owed, and why."""
+    """Return what a failed delivery writes: the wakes stay owed, and why.
+
+    One that a turn took all the same has arrived, whatever the transport says.
+    """
+    arrived = tuple(
+        wake.model_copy(update={"state": WakeState.ACKNOWLEDGED})
+        for wake in current
+        if wake.state is WakeState.SUPERSEDED and wake.acknowledged_at is not None
+    )
     owed = tuple(
         wake.model_copy(
             update={
@@ -240,7 +248,9 @@ def failed(
         or (wake.state is WakeState.SENT and wake.cause is WakeCause.WAIT)
     )
     log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
-    return Change(wakes=owed, events=log)
+    return Change(
+        wakes=(*arrived, *owed), events=(*settled_events(arrived, now), *log)
+    )
 
 
 def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:

@@ -151,7 +151,8 @@ def _scrubbed_wake(wake: Wake) -> Wake:
     # The text of a stuck wake is JSON, and was scrubbed before it became that.
     text = wake.text if wake.cause is WakeCause.STUCK else scrub.scrub(wake.text)
     error = scrub.scrub(wake.last_error) if wake.last_error else None
-    return wake.model_copy(update={"text": text, "last_error": error})
+    note = scrub.scrub(wake.note) if wake.note else None
+    return wake.model_copy(update={"text": text, "last_error": error, "note": note})
 
 
 def _due(change: Change) -> Due:

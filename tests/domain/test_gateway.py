@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.gateway import SETTLES, Presence, hold, open_task
+from openclaw_taskmem.domain.gateway import (
+    LONGEST_TURN,
+    SETTLES,
+    Presence,
+    hold,
+    open_task,
+)
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
@@ -24,8 +30,7 @@ def a_gateway(*running: str, started_at: datetime = DAWN) -> Presence:
         version="1",
         started_at=started_at,
         main_session=MAIN,
-        running=frozenset(running),
-    )
+    ).runs(running, started_at)
 
 
 # --- who is held ------------------------------------------------------------
@@ -40,12 +45,26 @@ def test_a_gateway_that_has_just_started_is_left_to_its_own_recovery() -> None:
     assert hold([a_gateway()], OTHER, SETTLED) is None
 
 
-def test_a_session_is_held_while_a_turn_of_it_runs_until_its_gateway_says_so() -> None:
+def test_a_session_is_held_while_a_turn_of_it_runs_but_not_for_ever() -> None:
     held = hold([a_gateway(OTHER)], OTHER, SETTLED)
 
     assert held is not None
     assert "a turn of the session is running" in held.why
-    assert held.until is None
+    assert held.until == DAWN + LONGEST_TURN
+    assert hold([a_gateway(OTHER)], OTHER, DAWN + LONGEST_TURN) is None
+
+
+def test_a_turn_that_goes_on_is_as_old_as_it_was() -> None:
+    later = DAWN + SETTLES
+    gateway = a_gateway(OTHER).runs([MAIN, OTHER], later)
+
+    assert gateway.running == {MAIN: later, OTHER: DAWN}
+    assert gateway.runs([MAIN], later).running == {MAIN: later}
+
+
+@pytest.mark.parametrize("running", [[], [OTHER]], ids=["started", "running"])
+def test_a_clock_that_is_set_back_holds_nobody(running: list[str]) -> None:
+    assert hold([a_gateway(*running)], OTHER, DAWN - timedelta(hours=1)) is None
 
 
 def test_a_turn_of_one_session_holds_no_other() -> None:
