@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PATH_BYTES = 107 if sys.platform == "linux" else 103
+_BESIDE = 8
+"""How much longer the name of a socket may be that a plug-in puts beside ours."""
 """The longest path of a Unix socket in bytes; the system adds a NUL to it."""
 
 _SOCKET = "daemon.sock"
@@ -135,7 +137,7 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _fits(path: Path) -> bool:
-    return len(os.fsencode(path)) <= _PATH_BYTES
+    return len(os.fsencode(path)) + _BESIDE <= _PATH_BYTES
 
 
 def _close_to_others(folder: Path) -> None:

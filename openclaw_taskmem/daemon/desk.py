@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -176,7 +177,7 @@ class Desk:
         if session_key is None:
             raise InvalidArguments("packet takes a session_key.")
         since = None
-        if isinstance(age, int | float):
+        if isinstance(age, int | float) and math.isfinite(age):
             # How long ago the agent may have forgotten; without it, it asks.
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
             since = self._shell.clock.now() - ago

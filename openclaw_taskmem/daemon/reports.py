@@ -18,7 +18,7 @@ from taskmem_hookspecs import InvalidArguments
 
 MOST: Final = 1000
 """Events in one report."""
-Key = Annotated[str, Field(max_length=500)]
+Key = Annotated[str, Field(max_length=10_000)]
 Keys = Annotated[tuple[Key, ...], Field(max_length=10_000)]
 
 

@@ -213,7 +213,7 @@ def delivered(
             task = tasks.get(wake.task_id or "")
             if wake.cause is WakeCause.STUCK and task is not None:
                 restamped.append(task.model_copy(update={"last_stuck_alert_at": now}))
-        elif wake.state is WakeState.SUPERSEDED:
+        elif wake.state in (WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED):
             seen = wake.acknowledged_at is not None
             state = WakeState.ACKNOWLEDGED if seen else WakeState.SUPERSEDED
             sent.append(_close(taken, state))
@@ -227,15 +227,7 @@ def delivered(
 def failed(
     current: Sequence[Wake], error: str, now: datetime, policy: OutboxPolicy
 ) -> Change:
-    """Return what a failed delivery writes: the wakes stay owed, and why.
-
-    One that a turn took all the same has arrived, whatever the transport says.
-    """
-    arrived = tuple(
-        wake.model_copy(update={"state": WakeState.ACKNOWLEDGED})
-        for wake in current
-        if wake.state is WakeState.SUPERSEDED and wake.acknowledged_at is not None
-    )
+    """Return what a failed delivery writes: the wakes stay owed, and why."""
     owed = tuple(
         wake.model_copy(
             update={
@@ -248,9 +240,7 @@ def failed(
         or (wake.state is WakeState.SENT and wake.cause is WakeCause.WAIT)
     )
     log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
-    return Change(
-        wakes=(*arrived, *owed), events=(*settled_events(arrived, now), *log)
-    )
+    return Change(wakes=owed, events=log)
 
 
 def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:
@@ -264,16 +254,12 @@ def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:
 
 
 def taken(current: Sequence[Wake], now: datetime) -> Change:
-    """Return what a gateway's word that a turn took a message writes."""
+    """Return what a gateway's word that a turn took a message writes.
+
+    It counts also where the transport's own word is still to come, or never does.
+    """
     closed = tuple(
-        # One whose delivery is still being written down is closed by that.
-        _close(
-            wake,
-            WakeState.ACKNOWLEDGED
-            if wake.state is WakeState.SENT
-            else WakeState.SUPERSEDED,
-            acknowledged_at=now,
-        )
+        _close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
         for wake in current
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )

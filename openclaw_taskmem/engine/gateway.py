@@ -109,10 +109,13 @@ def reminder(
             return None
         task_id = task.task_id
     facts = shell.store.read_task(task_id)
+    open_ = facts.task.status is TaskStatus.ACTIVE
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(
         idle_seconds=max(idle.total_seconds(), 0.0),
-        reason="This is your open task; your context may have lost it.",
+        reason="This is your open task; your context may have lost it."
+        if open_
+        else f"This task was asked for; it is {facts.task.status}.",
     )
     text, _ = packets.written(
         shell,

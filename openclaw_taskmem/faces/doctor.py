@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 from collections.abc import (
     Callable,
     Generator,
@@ -16,7 +17,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -32,6 +33,8 @@ from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
+MOST_OWED: Final = 10_000
+"""Wakes that are looked at when it comes to what is owed."""
 ASK_SECONDS: Final = 10.0
 """How long the daemon may take for one answer."""
 
@@ -47,13 +50,28 @@ def run(
     # What is wrong with a plug-in is a row; it need not be on stderr, too.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
-    with closing(examine(environ, SystemClock(), proof=proof)) as rows:
+    with (
+        _ended_in_order(),
+        closing(examine(environ, SystemClock(), proof=proof)) as rows,
+    ):
         for row in rows:
             found.append(row)
             if not as_json:
                 say(text(row))
     say(document(found) if as_json else summary(found))
     return 0 if healthy(found) else 1
+
+
+@contextmanager
+def _ended_in_order() -> Generator[None]:
+    """Let whoever ends this end it as Ctrl-C does: what it has made is taken away."""
+    before = signal.signal(
+        signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT)
+    )
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def healthy(rows: Sequence[HealthRow]) -> bool:
@@ -166,9 +184,12 @@ def _told(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
     plugins = answers.ask("plugins")
     if plugins is not None:
         yield from checkup.plugin_rows(plugins)
-    wakes = answers.ask("wakes", all=True)
-    if wakes is not None:
-        yield from checkup.wake_rows(wakes, clock.now())
+    recent = answers.ask("wakes", all=True)
+    owed = answers.ask("wakes", limit=MOST_OWED)
+    if recent is not None and owed is not None:
+        # One that is owed for long is not among the newest.
+        wakes = {wake["wake_id"]: wake for wake in (*recent, *owed)}
+        yield from checkup.wake_rows([*wakes.values()], clock.now())
     events = answers.ask("events", limit=1)
     if events is not None:
         newest = events[-1]["at"] if events else None

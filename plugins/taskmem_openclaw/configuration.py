@@ -72,25 +72,38 @@ def hooks(environ: Mapping[str, str]) -> Hooks | None:
     if said.get("enabled") is not True or not isinstance(token, str) or not token:
         return None
     token = _resolved(token, environ)
-    port = _port(_object(found.get("gateway")).get("port", DEFAULT_PORT), environ)
+    port = local_port(found, environ)
     if not token or port is None:
         return None
     path = str(said.get("path") or "/hooks").strip("/")
     return Hooks(f"http://127.0.0.1:{port}/{path}", token)
 
 
-def wants_plugin(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration has OpenClaw load the native plug-in."""
-    plugins = _object(config.get("plugins"))
+def may_want_plugin(environ: Mapping[str, str]) -> bool:
+    """Whether OpenClaw may be configured to load the native plug-in.
+
+    What cannot be read, or lies in another file, may say so.
+    """
+    found = read(environ)
+    if found is None:
+        return file(environ).exists()
+    plugins = _object(found.get("plugins"))
     entry = _object(_object(plugins.get("entries")).get(PLUGIN))
+    if includes(found):
+        return entry.get("enabled") is not False
     return entry.get("enabled") is True and plugins.get("enabled") is not False
 
 
+def includes(config: Mapping[str, Any]) -> bool:
+    """Whether a part of a configuration that matters here lies in another file."""
+    return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
+
+
 def local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
-    """Return the port of loopback where the gateway listens; None: it is elsewhere."""
+    """Return the port of loopback where the gateway listens; None: nobody can tell."""
     gateway = _object(config.get("gateway"))
     elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
-    if elsewhere:
+    if elsewhere or "$include" in config or "$include" in gateway:
         return None
     said = environ.get("OPENCLAW_GATEWAY_PORT") or gateway.get("port", DEFAULT_PORT)
     return _port(said, environ)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -32,8 +31,11 @@ class Failed(Exception):
 
 def path(environ: Mapping[str, str]) -> Path:
     """Return where the door is: beside the daemon's socket, wherever that is."""
-    home = Path(environ.get("TASKMEM_HOME", ""))
-    return Path(os.path.realpath(home / "daemon.sock")).with_name(NAME)
+    socket = Path(environ.get("TASKMEM_HOME", "")) / "daemon.sock"
+    # Only the link that the daemon has made: a home that is a link may be shorter.
+    if socket.is_symlink():
+        socket = socket.parent / socket.readlink()
+    return socket.with_name(NAME)
 
 
 async def opened(door: Path, seconds: float) -> bool:

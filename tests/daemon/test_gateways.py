@@ -301,3 +301,16 @@ async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
 
     gateways.left(FIRST)
     assert not held(gateways, MAIN)
+
+
+async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
+    gateways: Gateways, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise StoreBusy("locked")
+
+    await report(gateways, hello(MAIN))
+    monkeypatch.setattr(world.store, "list_wakes", busy)
+    with pytest.raises(StoreBusy):
+        await report(gateways, ends(MAIN, deliveries=["delivery_1"]))
+    assert not held(gateways, MAIN)

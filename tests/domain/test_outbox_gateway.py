@@ -95,7 +95,7 @@ def test_a_turn_that_is_quicker_than_the_receipt_acknowledges_by_it() -> None:
     )
     assert claimed.delivery is not None
     (early,) = outbox.taken(claimed.delivery.wakes, NOW).wakes
-    assert early.state is WakeState.SUPERSEDED
+    assert early.state is WakeState.ACKNOWLEDGED
     assert early.due_at is None
 
     (closed,) = outbox.delivered(

@@ -267,6 +267,20 @@ def test_a_message_goes_out_again_after_the_turn_that_failed(world: World) -> No
     assert states(world) == {MAIN: "acknowledged"}
 
 
+def test_no_secret_is_kept_of_what_a_transport_says(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+    secret = "ghp_" + "a1B2" * 9
+
+    wakes.failed(world.shell, delivery, f"no: {secret}")
+    wakes.delivered(world.shell, delivery, PLUGIN, f"yes: {secret}")
+
+    said = only(world)
+    assert said.note is not None
+    assert secret not in f"{said}{world.store.last_events(None, 99)}"
+    assert said.note.startswith("yes: ")
+
+
 def test_a_turn_that_ends_before_its_message_is_written_down_has_taken_it(
     world: World,
 ) -> None:
@@ -274,7 +288,7 @@ def test_a_turn_that_ends_before_its_message_is_written_down_has_taken_it(
     (delivery,) = world.claim()
 
     end_turn(world, delivery)
-    assert only(world).state is WakeState.SUPERSEDED
+    assert only(world).state is WakeState.ACKNOWLEDGED
     wakes.delivered(world.shell, delivery, PLUGIN, "turn: running")
 
     wake = only(world)

@@ -92,7 +92,9 @@ def test_a_task_that_is_named_is_shown_whatever_it_does_and_whosever_it_is(
 
     assert found is not None
     assert found[0] == task
-    assert packet_in(found[1])["status"] == TaskStatus.COMPLETED
+    fields = packet_in(found[1])
+    assert fields["status"] == TaskStatus.COMPLETED
+    assert fields["reason"] == "This task was asked for; it is completed."
 
 
 def test_a_task_that_is_not_there_cannot_be_shown(world: World) -> None:

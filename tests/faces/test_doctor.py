@@ -323,6 +323,17 @@ def test_the_oldest_of_several_wakes_counts():
     assert at(hours=3) in row.detail
 
 
+def test_a_wake_that_is_owed_for_so_long_that_many_are_newer_is_seen():
+    old = wake(wake_id="wake_old", created_at=at(hours=3), last_error="no gateway")
+    newer = [wake("acknowledged", wake_id=f"wake_{n}") for n in range(3)]
+
+    def ask(method, **params):
+        return {"wakes": newer if params.get("all") else [old]}.get(method)
+
+    rows = doctor._told(SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW))
+    assert next(rows).state is FAIL
+
+
 def test_a_wake_that_nobody_acted_on_is_named_with_its_task():
     row = unanswered(wake("unanswered", sent_at=at(hours=23)))
     assert row.state is WARN

@@ -32,9 +32,11 @@ COMMAND_SECONDS: Final = 25.0
 """How long OpenClaw's command may take; most of it is its own start."""
 GATEWAY_SECONDS: Final = 5.0
 """How long the gateway may take for one answer."""
+LOAD_SECONDS: Final = 15.0
+"""How long the gateway may take to load the plug-in anew."""
 OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
 """The transports that go to OpenClaw."""
-_START: Final = "Run: openclaw gateway start"
+_START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
 
 
 class OpenClawCheck:
@@ -68,7 +70,7 @@ class OpenClawCheck:
         yield row
         if config is None:
             return
-        if program is not None and includes(config):
+        if program is not None and configuration.includes(config):
             plugins = await _included(program, self._environ)
             config = config if plugins is None else {**config, "plugins": plugins}
         facts = Facts(
@@ -80,7 +82,7 @@ class OpenClawCheck:
         )
         for row in links.rows(facts):
             yield row
-        asking = Gateway(facts, self._environ, self._transport)
+        asking = Probe(facts, self._environ, self._transport)
         async for row in asking.rows(program):
             yield row
 
@@ -146,11 +148,6 @@ def read(
     return None, fail("configuration", f"{file} cannot be read.", cure)
 
 
-def includes(config: Mapping[str, Any]) -> bool:
-    """Whether a part of the configuration that matters lies in another file."""
-    return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
-
-
 async def _included(
     program: str, environ: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
@@ -194,7 +191,7 @@ async def _said(
 # --- the gateway --------------------------------------------------------------
 
 
-class Gateway:
+class Probe:
     """Looks whether the gateway is there, and which ways lead into it."""
 
     def __init__(
@@ -207,9 +204,8 @@ class Gateway:
         self._facts = facts
         self._environ = environ
         self._transport = transport
-        said = at(facts.config, ("gateway", "port"))
-        port = said if isinstance(said, int) else configuration.DEFAULT_PORT
-        self._url = f"http://127.0.0.1:{port}"
+        port = configuration.local_port(facts.config, environ)
+        self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
     async def rows(self, program: str | None) -> AsyncIterator[HealthRow]:
         """Yield a row for each way; `program` is OpenClaw's command; None: none is."""
@@ -226,6 +222,8 @@ class Gateway:
     def _unplugged(self, *, there: bool) -> HealthRow:
         if not there:
             return fail("gateway", f"No gateway listens at {self._url}.", _START)
+        if self._facts.bundle:
+            return ok("gateway", f"A gateway runs at {self._url}, with the bundle.")
         return fail(
             "gateway",
             f"A gateway runs at {self._url}, and its plug-in is not connected here.",
@@ -235,6 +233,8 @@ class Gateway:
     async def _door(self) -> HealthRow:
         path = door.path(self._environ)
         try:
+            # A plug-in that is just loaded anew is away for a moment.
+            await door.opened(path, LOAD_SECONDS)
             await door.ask(path, "seen", GATEWAY_SECONDS, session_key="")
         except (door.NobodyHome, door.Failed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."
@@ -287,7 +287,7 @@ class Gateway:
                 transport=self._transport, timeout=GATEWAY_SECONDS, trust_env=False
             ) as client:
                 found = await client.request(verb, url, json=body, headers=headers)
-        except httpx.HTTPError:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError):
             return None
         return found.status_code
 

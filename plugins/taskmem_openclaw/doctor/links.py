@@ -21,8 +21,6 @@ from taskmem_openclaw.setup.edits import at, entries, items
 SETUP: Final = "Run: taskmem setup openclaw"
 RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
 SKILL: Final = "task-memory"
-OWN: Final = "taskmem_openclaw/gateway"
-"""Where the plug-in lies in every installation of the package."""
 _ENTRY: Final = f"plugins.entries.{plan.PLUGIN}"
 
 
@@ -47,16 +45,25 @@ class Facts:
         return entries(at(self.config, ("plugins", "entries", plan.PLUGIN)))
 
     @property
+    def bundle(self) -> bool:
+        """Whether the MCP bundle stands in for the plug-in."""
+        enabled = at(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
+        return enabled is True and not self.folders
+
+    @property
     def folders(self) -> list[Path]:
         """The folders from which OpenClaw loads a plug-in of our name."""
         linked = items(at(self.config, ("plugins", "load", "paths")))
-        paths = [Path(str(each)).expanduser() for each in linked]
+        paths = [_home(str(each)) for each in linked]
         copied = self.state / "extensions" / plan.PLUGIN
         return [path for path in (*paths, copied) if _manifest(path) is not None]
 
 
 def rows(facts: Facts) -> Iterator[HealthRow]:
     """Yield a row for each link that the configuration decides."""
+    if facts.bundle:
+        yield ok("bundle", "The MCP bundle is there in place of the plug-in.")
+        return
     yield plugin(facts)
     if not facts.folders:
         return
@@ -158,7 +165,7 @@ def command(facts: Facts) -> HealthRow:
 def home(facts: Facts) -> HealthRow:
     """Look whether the plug-in speaks with the daemon of this home."""
     said = at(facts.entry, ("config", "home"))
-    theirs = Path(str(said)).expanduser() if said else facts.state / "taskmem"
+    theirs = _home(str(said)) if said else facts.state / "taskmem"
     ours = Path(facts.wishes.home)
     if _same(theirs, ours):
         return ok("home", f"The plug-in's home is this one, {ours}.")
@@ -249,6 +256,11 @@ def _manifest(path: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return entries(found) if at(found, ("id",)) == plan.PLUGIN else None
+
+
+def _home(said: str) -> Path:
+    """Return a path as OpenClaw reads it; a user that is not there stays as it is."""
+    return Path(os.path.expanduser(said.replace("\0", "")))  # noqa: PTH111
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 from taskmem_hookspecs import Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.doctor.health import connected
+from taskmem_openclaw.doctor.health import LOAD_SECONDS, connected
 from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at
@@ -35,7 +36,9 @@ MESSAGE: Final = (
     "again, without any tool."
 )
 BY_PLUGIN: Final = "openclaw-plugin"
+_OFFERED: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
+_MAIN: Final = re.compile(r"agent:[^:]{1,100}:[^:]{1,100}\Z")
 Counts = Mapping[str, int]
 T = TypeVar("T")
 
@@ -58,8 +61,11 @@ class WakeProof:
         gateways = connected(checkup.status)
         if not gateways:
             return
-        agent = str(gateways[0].get("main_session")).split(":")[1]
-        trial = Trial(checkup, self._environ, f"agent:{agent}")
+        main = str(gateways[0].get("main_session"))
+        if not _MAIN.match(main):
+            yield fail("proof", f"The gateway's main session is {main!r}.", RELOAD)
+            return
+        trial = Trial(checkup, self._environ, main.rsplit(":", 1)[0])
         yield ok(
             "proof",
             f"The session {trial.session} is made for a moment; it takes two short "
@@ -108,8 +114,13 @@ class Trial:
     async def wake(self) -> Mapping[str, Any]:
         """Let a wait end whose session had a turn; return its acknowledged wake."""
         self.doing = "The session's first turn"
+        await door.opened(self._door, LOAD_SECONDS)
         self._opened = True
-        await self._ask("open", message=MESSAGE)
+        try:
+            await self._ask("open", message=MESSAGE)
+        except door.NobodyHome:
+            self._opened = False
+            raise
         while not self.seen.get("turn_ended"):
             await asyncio.sleep(LOOK_SECONDS)
             self.seen = await self._ask("seen")
@@ -150,7 +161,8 @@ class Trial:
         """Leave nothing behind; return what was, in a sentence."""
         if self._wait and (self._wake or {}).get("state") != "acknowledged":
             await self._forget(self._wait)
-        self._file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)
         if not self._opened:
             return None
         error: Exception | None = None
@@ -253,7 +265,15 @@ def hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
         yield warn(
             "hook.after_tool_call",
             "The model called no tool, so after_tool_call was not seen to fire.",
-            "See whether the agent is offered the tools, then run this again.",
+            _OFFERED,
+        )
+    if seen.get("tool"):
+        yield ok("tool", "A tool that the model called was answered by the daemon.")
+    else:
+        yield warn(
+            "tool",
+            "The model's call of task_list, if there was one, did not get here.",
+            _OFFERED,
         )
     yield _prompt(seen, granted=granted)
 

@@ -1,8 +1,8 @@
 // The line to the daemon: one Unix socket, a JSON object a line.
 import { execFile } from "node:child_process";
-import { realpathSync } from "node:fs";
+import { lstatSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const OPENING = `${JSON.stringify({ taskmem: 1, face: "gateway" })}\n`;
 const HELLO_MS = 10_000;
@@ -43,7 +43,9 @@ export class Daemon {
 
   /** Where the daemon listens; the door lies beside it. */
   get path() {
-    return realpathSync(join(this.home, "daemon.sock"));
+    const socket = join(this.home, "daemon.sock");
+    // Only the link that the daemon has made: a home that is a link may be shorter.
+    return lstatSync(socket).isSymbolicLink() ? resolve(this.home, readlinkSync(socket)) : socket;
   }
 
   /** Call the daemon; rejects with its refusal, or when there is no answer in time. */
@@ -149,7 +151,7 @@ export class Daemon {
   }
 
   #connect() {
-    return new Promise((resolve, reject) => {
+    return new Promise((resolved, reject) => {
       const socket = connect(this.path);
       let rest = "";
       let open = false;
@@ -162,7 +164,7 @@ export class Daemon {
         try {
           for (const said of lines.map((line) => JSON.parse(line))) {
             if (open) this.#heard(said);
-            else if (said.taskmem === 1) resolve(((open = true), socket));
+            else if (said.taskmem === 1) resolved(((open = true), socket));
             else {
               reject(new DaemonError(said.error, said.message));
               socket.destroy();

@@ -1,13 +1,74 @@
 // Where the daemon comes in: a Unix socket beside its own, a JSON object a line.
-import { chmodSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { dirname, join } from "node:path";
 
 const LONGEST = 1_000_000;
+const LOOK_MS = 5_000;
 
-/** Answer each request by the handler of its name, until it is closed; `failed(error)`
- * is called when it cannot be opened. */
-export function openDoor(path, handlers, failed) {
-  const server = createServer((socket) => {
+/** A door that stays open until it is closed, whatever becomes of its file. */
+export class Door {
+  #server;
+  #file; // what tells our file from another's
+
+  /** `where()` gives its path; it is asked whenever the door has to be opened. */
+  constructor(where, handlers, logger) {
+    Object.assign(this, { where, handlers, logger });
+    this.#watch = setInterval(() => this.open(), LOOK_MS).unref();
+  }
+
+  #watch;
+  #warned = false;
+  #closed = false;
+
+  /** Open it where it is not; whoever else is at home there stays. */
+  open() {
+    this.#look().catch((error) => {
+      if (!this.#warned) this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
+      this.#warned = true;
+    });
+  }
+
+  close() {
+    this.#closed = true;
+    clearInterval(this.#watch);
+    this.#server?.close();
+    if (this.#isOurs()) rmSync(this.path, { force: true });
+  }
+
+  async #look() {
+    const path = this.where();
+    if (path === this.path && this.#isOurs()) return;
+    if (await answers(path)) return;
+    this.#server?.close();
+    const server = createServer((socket) => this.#serve(socket));
+    // Node removes the file that it has made, also where it is another's by then.
+    const draft = join(dirname(path), `.${process.pid.toString(36)}`);
+    rmSync(draft, { force: true });
+    await new Promise((done, failed) => server.on("error", failed).listen(draft, done));
+    try {
+      if (this.#closed) return void server.close();
+      chmodSync(draft, 0o600);
+      this.#file = mark(draft);
+      renameSync(draft, path);
+      Object.assign(this, { path });
+      this.#server = server.unref();
+      this.#warned = false;
+    } catch (error) {
+      server.close();
+      throw error;
+    }
+  }
+
+  #isOurs() {
+    try {
+      return this.path !== undefined && mark(this.path) === this.#file;
+    } catch {
+      return false;
+    }
+  }
+
+  #serve(socket) {
     let rest = "";
     socket.setEncoding("utf8");
     socket.on("error", () => socket.destroy());
@@ -15,28 +76,30 @@ export function openDoor(path, handlers, failed) {
       const lines = (rest + text).split("\n");
       rest = lines.pop();
       if (rest.length > LONGEST) socket.destroy();
-      for (const line of lines) void answer(line).then((said) => socket.write(`${said}\n`));
+      for (const line of lines) void this.#answer(line).then((said) => socket.write(`${said}\n`));
     });
-  });
-  const answer = async (line) => {
+  }
+
+  async #answer(line) {
     try {
       const { ask, ...given } = JSON.parse(line);
-      if (!Object.hasOwn(handlers, ask)) throw new Error(`the plug-in knows no ${ask}`);
-      return JSON.stringify((await handlers[ask](given)) ?? {});
+      if (!Object.hasOwn(this.handlers, ask)) throw new Error(`the plug-in knows no ${ask}`);
+      return JSON.stringify((await this.handlers[ask](given)) ?? {});
     } catch (error) {
       return JSON.stringify({ failed: String(error?.message ?? error) });
     }
-  };
-  rmSync(path, { force: true });
-  server.on("error", failed);
-  server.listen(path, () => {
-    try {
-      chmodSync(path, 0o600);
-    } catch (error) {
-      server.close();
-      failed(error);
-    }
+  }
+}
+
+const mark = (path) => {
+  const { dev, ino } = statSync(path);
+  return `${dev}:${ino}`;
+};
+
+/** Whether somebody is at home at a path. */
+function answers(path) {
+  return new Promise((done) => {
+    const socket = connect(path, () => (socket.destroy(), done(true)));
+    socket.on("error", () => done(false));
   });
-  server.unref();
-  return server;
 }

@@ -1,10 +1,10 @@
 // openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
 // anything means is decided by the daemon.
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Daemon, DaemonError, within } from "./daemon.js";
-import { openDoor } from "./door.js";
+import { Door } from "./door.js";
 import { Kept } from "./kept.js";
 import { Sessions } from "./sessions.js";
 
@@ -15,7 +15,6 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
-const DOOR_MS = 5_000; // after which a door that could not be opened is tried again
 const MOST_SESSIONS = 1_000;
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
@@ -76,23 +75,10 @@ class Instance {
     return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
   }
 
-  /** Open the door where the daemon is found; again later, where that fails. */
+  /** Open the door, where the daemon is found. */
   open() {
-    try {
-      const path = join(dirname(this.daemon.path), "openclaw.sock");
-      if (this.door && !existsSync(path)) this.door = void this.door.close();
-      this.door ??= openDoor(path, this.handlers, (error) => this.shut(error));
-    } catch (error) {
-      this.shut(error);
-    }
-  }
-
-  shut(error) {
-    this.door = undefined;
-    if (!this.warned) this.api.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
-    this.warned = true;
-    clearTimeout(this.opening);
-    this.opening = setTimeout(() => this.open(), DOOR_MS).unref();
+    this.door ??= new Door(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
+    this.door.open();
   }
 
   handlers = {
@@ -105,7 +91,6 @@ class Instance {
 
   async stop() {
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
-    clearTimeout(this.opening);
     this.door?.close();
     await new Promise((done) => setTimeout(done, 50));
     this.daemon.close();
@@ -199,6 +184,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
         const by = { session_key: sessionKey, agent_id: agentId, run_id: here.sessions.current(sessionKey), call_id: callId };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
+        here.sessions.fired("tool", sessionKey);
       } catch (error) {
         said = { error: error.name, message: error.message };
       }

@@ -45,6 +45,13 @@ export class Sessions {
     return `agent:${chosen?.[0] ?? "main"}:${session?.mainKey ?? "main"}`.toLowerCase();
   }
 
+  /** A session's whole name; an agent's own `main` is the main one. */
+  #named(session) {
+    const name = session.toLowerCase();
+    if (name.startsWith("agent:")) return name;
+    return ["main", "global"].includes(name) ? this.main : `${this.main.split(":", 2).join(":")}:${name}`;
+  }
+
   fired(hook, session) {
     if (!session) return;
     const counts = this.#fired.get(session) ?? new Map();
@@ -113,7 +120,8 @@ export class Sessions {
   /** Put a wake before the next turn of its session, and start one.
    * One at a time: the main session has two names, and the second must see the first. */
   async wake(asked) {
-    const session = (asked.session_key ?? this.main).toLowerCase();
+    if (![asked.key, asked.delivery_id, asked.text, asked.message].every((each) => typeof each === "string")) throw new Error("this is no wake");
+    const session = this.#named(asked.session_key ?? "main");
     const before = this.#waking.get(session);
     const done = (async () => (await before?.catch(() => undefined), this.#wake(session, asked)))();
     this.#waking.set(session, done);
@@ -121,7 +129,8 @@ export class Sessions {
   }
 
   async #wake(session, { key, delivery_id: delivery, text, message }) {
-    if (!this.#entry(session)) return { refused: `The gateway has no session ${session}.` };
+    const known = this.#entry(session) !== undefined;
+    if (!known && session !== this.main) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
       // A daemon that was killed in between asks again for what has arrived.
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
@@ -140,7 +149,8 @@ export class Sessions {
       return { turn: "running" };
     }
     const since = now(); // a turn that begins while it is being put there may take it
-    const there = first !== undefined || (await this.#put(session, key, text));
+    // A main session that has had no turn yet is made by one.
+    const there = first !== undefined || (known && (await this.#put(session, key, text)));
     if (!this.#owed.has(session)) this.#owed.set(session, new Map());
     this.#owed.get(session).set(key, { delivery, since, text, expires: Date.now() + KEPT_MS });
     if (there) return { turn: await this.#turn(session, message) };

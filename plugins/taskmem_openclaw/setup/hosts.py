@@ -10,6 +10,7 @@ in `~/.codex` (`CODEX_HOME`) or in a trusted project's `.codex`, and skills in
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from taskmem_openclaw.setup import keeping, plan, shipped, skills, splicing
 from taskmem_openclaw.setup.edits import at, entries
 from taskmem_openclaw.setup.openclaw import Failed
-from taskmem_openclaw.setup.patches import is_object
 from taskmem_openclaw.setup.skills import Skill
 
 SERVER: Final = plan.SERVER
@@ -54,7 +54,7 @@ class Host(NamedTuple):
         Raises:
             Failed: It is broken, or has another server of that name.
         """
-        there = self._there(text)
+        there = self.server(text)
         entry = _entry(there)
         return text if there == entry else self._spliced(text, entry)
 
@@ -64,7 +64,7 @@ class Host(NamedTuple):
         Raises:
             Failed: It is broken, or has another server of that name.
         """
-        return text if self._there(text) is None else self._spliced(text, None)
+        return text if self.server(text) is None else self._spliced(text, None)
 
     def write(self, before: str, after: str) -> None:
         """Write the file, if it still is as it was read.
@@ -76,7 +76,12 @@ class Host(NamedTuple):
             raise Failed(f"{self.file} was changed this moment; run this again.")
         keeping.written(self.file, after.encode())
 
-    def _there(self, text: str) -> object:
+    def server(self, text: str) -> Mapping[str, Any] | None:
+        """Return our server in the file's text; None: it has none.
+
+        Raises:
+            Failed: It is broken, or has another server of that name.
+        """
         try:
             there = at(self.parsed(text), self.path)
         except splicing.Unreadable as error:
@@ -86,7 +91,7 @@ class Host(NamedTuple):
                 f"{self.file} has another MCP server by the name {SERVER}; rename that "
                 "one, and run this again."
             )
-        return there
+        return None if there is None else entries(there)
 
     def _spliced(self, text: str, entry: dict[str, Any] | None) -> str:
         try:
@@ -145,7 +150,7 @@ def move_in(host: Host, *, dry_run: bool) -> list[str]:
         return ["Everything is in place; nothing was changed."]
     if dry_run:
         skill = [] if in_place else [f"would write the skill {host.skill.file}"]
-        return [*_difference(host.file, before, after), *skill]
+        return [*_difference(host, before, after), *skill]
     if before != after:
         host.write(before, after)
     if not in_place:
@@ -169,7 +174,7 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         return [f"{host.name} has no trace of taskmem."]
     if dry_run:
         skill = [f"would remove the skill {host.skill.folder}"] if there else []
-        return [*_difference(host.file, before, after), *skill]
+        return [*_difference(host, before, after), *skill]
     if before != after:
         host.write(before, after)
     if there:
@@ -177,14 +182,14 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
     return [f"Removed from {host.name}. Left as it is: the data in {shipped.home()}."]
 
 
-def _entry(there: object) -> dict[str, Any]:
+def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return our entry; what else somebody has said in it stays."""
     program, *arguments = shipped.command()
     entry: dict[str, Any] = {"command": program, "args": [*arguments, "mcp"]}
     usual = Path.home() / ".openclaw" / "taskmem"
     if shipped.home() != usual:
         entry["env"] = {"TASKMEM_HOME": str(shipped.home())}
-    if not is_object(there):
+    if there is None:
         return entry
     own = {k: v for k, v in entries(there.get("env")).items() if k != "TASKMEM_HOME"}
     if own or "env" in entry:
@@ -192,10 +197,20 @@ def _entry(there: object) -> dict[str, Any]:
     return {**{key: each for key, each in there.items() if key != "env"}, **entry}
 
 
-def _difference(file: Path, before: str, after: str) -> list[str]:
-    """Return what would change, and no other line: the file may hold secrets."""
-    old, new, path = before.splitlines(), after.splitlines(), str(file)
-    return list(difflib.unified_diff(old, new, path, path, lineterm="", n=0))
+def _difference(host: Host, before: str, after: str) -> list[str]:
+    """Return what would change of our own entry; the rest may hold secrets."""
+    path = f"{host.file} ({SERVER})"
+    old, new = (_lines(host.server(text)) for text in (before, after))
+    return list(difflib.unified_diff(old, new, path, path, lineterm=""))
+
+
+def _lines(entry: Mapping[str, Any] | None) -> list[str]:
+    """Return an entry as lines; what its environment holds is not shown."""
+    if entry is None:
+        return []
+    if env := entries(entry.get("env")):
+        entry = {**entry, "env": dict.fromkeys(env, "…")}
+    return json.dumps(entry, indent=2, ensure_ascii=False).splitlines()
 
 
 def _broken(file: Path, why: str) -> str:

@@ -85,6 +85,19 @@ def load(home: Path, config: Path) -> Record:
     return Record(str(config), folder, fingerprint, tuple(_steps(found["steps"])))
 
 
+def another(home: Path, config: Path) -> str | None:
+    """Return the configuration of another OpenClaw that is set up with a home."""
+    for file in sorted((home / "setup").glob("openclaw-*.json")):
+        try:
+            found: object = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        other = str(found.get("config")) if is_object(found) else str(config)
+        if other != str(config) and Path(other).exists():
+            return other
+    return None
+
+
 def save(home: Path, record: Record) -> None:
     """Write down what is set up; nothing is: no file is left.
 

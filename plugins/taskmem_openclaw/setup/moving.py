@@ -241,8 +241,9 @@ def difference(move: Move) -> str:
 
 def _carry_out(move: Move) -> bool:
     host, live = move.host, False
-    if _patch_first(move):
-        host.patch(patch_between(move.now, move.wanted))
+    patch = patch_between(move.now, move.wanted)
+    if patch and _patch_first(move):
+        host.patch(patch)
     for name in move.uninstall:
         host.uninstall(name)
     if shipped := move.install:
@@ -254,9 +255,12 @@ def _carry_out(move: Move) -> bool:
 
 
 def _patch_first(move: Move) -> bool:
-    """Whether a link of ours points elsewhere; OpenClaw would keep it too."""
-    before, after = (items(at(each, plan.LOAD)) for each in (move.now, move.wanted))
-    return move.install is not None and any(each not in after for each in before)
+    """Whether what is linked is set up before it is installed.
+
+    A running gateway loads it as soon as it is there: it must not begin with another
+    home, nor where it was linked from before.
+    """
+    return move.install is not None and move.install.link
 
 
 def _still_owed(now: Document, move: Move) -> Document:

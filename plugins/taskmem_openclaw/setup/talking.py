@@ -16,10 +16,13 @@ from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
 from taskmem_openclaw.setup.edits import Change
 from taskmem_openclaw.setup.moving import Move
-from taskmem_openclaw.setup.patches import Document
+from taskmem_openclaw.setup.patches import Document, same
 
 _LOADS_SECONDS: Final = 30.0
 """How long a running gateway is given to load the plug-in before it is looked at."""
+_COMMENTS: Final = (
+    "OpenClaw writes its configuration as plain JSON: comments in it are lost."
+)
 _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute."
 
 
@@ -36,6 +39,11 @@ def move_in(choice: Choice) -> None:
     """Set OpenClaw up, and prove it."""
     with sentences():
         host, record, now = _found()
+        if other := keeping.another(host.home, host.config):
+            raise openclaw.Failed(
+                f"{host.home} is the home of another OpenClaw ({other}), and two "
+                "cannot share one; set TASKMEM_HOME to another folder for this one."
+            )
         wishes = shipped.wishes(now, record.folder)
         planned = (plan.for_bundle if choice.bundle else plan.for_plugin)(now, wishes)
         asked = _chosen(planned.changes, choice)
@@ -51,6 +59,8 @@ def move_in(choice: Choice) -> None:
             click.echo("Everything is in place; nothing was changed.")
         else:
             click.echo(_PATIENCE)
+            if not host.plain and not same(move.now, move.wanted):
+                click.echo(_COMMENTS)
             with _half_done(move):
                 live = moving.move_in(move)
             if live:
@@ -59,7 +69,9 @@ def move_in(choice: Choice) -> None:
                 click.echo("Done; the gateway takes it up when it starts.")
             else:
                 click.echo("Done.")
-    if choice.proof:
+    if choice.proof and move.install is not None and not live:
+        click.echo("Start the gateway, and let it prove itself: taskmem doctor")
+    elif choice.proof:
         _prove(live=live and not choice.bundle)
 
 
@@ -133,9 +145,7 @@ def _show(move: Move) -> None:
     if text := moving.difference(move):
         click.echo(text)
     if not move.host.plain:
-        click.echo(
-            "OpenClaw writes its configuration as plain JSON: comments in it are lost."
-        )
+        click.echo(_COMMENTS)
     for line in moving.commands(move):
         click.echo(f"would run: {line}")
 

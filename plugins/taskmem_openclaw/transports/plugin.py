@@ -97,11 +97,11 @@ class OpenClawPlugin:
         arrive.
         """
         sentence = f"{said[:1].upper()}{said[1:]}"
-        config = configuration.read(self._environ) or {}
-        if not configuration.wants_plugin(config):
+        if not configuration.may_want_plugin(self._environ):
             return NotThere(f"{sentence}; see: taskmem doctor.")
-        port = configuration.local_port(config, self._environ)
-        if port is not None and not await _listens(port):
+        config = configuration.read(self._environ)
+        port = configuration.local_port(config or {}, self._environ)
+        if config is not None and port is not None and not await _listens(port):
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )

@@ -38,7 +38,8 @@ class OpenClawHooks:
         """Queue a wake in the gateway and start a turn.
 
         Raises:
-            NotThere: Webhooks are not switched on, or nobody listens.
+            NotThere: Webhooks are not switched on, nobody listens, or whoever does
+                knows no such webhook or token.
             WakeUndelivered: The gateway did not take it.
         """
         import httpx
@@ -66,9 +67,14 @@ class OpenClawHooks:
                 "the gateway runs."
             ) from error
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise WakeUndelivered(
+            raise NotThere(
                 f"The webhook at {hooks.url} refuses its token (hooks.token); restart "
                 "the gateway, or mend the token in OpenClaw's configuration."
+            )
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise NotThere(
+                f"There is no webhook at {hooks.url}; see hooks.path in OpenClaw's "
+                "configuration."
             )
         if not answer.is_success:
             said = " ".join(answer.text.split())[:200]

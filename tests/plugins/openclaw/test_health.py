@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthCheck, HealthState
 from taskmem_hookspecs.testing import check_plugin
+from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import health, links
 from taskmem_openclaw.doctor.links import Facts
 from taskmem_openclaw.setup import shipped
@@ -30,6 +31,11 @@ CONNECTED = {
     "started_at": "2026-11-22T06:00:00.000Z",
     "main_session": "agent:main:main",
 }
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(health, "LOAD_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -359,7 +365,7 @@ def test_a_configuration_with_comments_is_read(tmp_path):
     ],
 )
 def test_only_what_matters_is_asked_of_openclaw(config, found):
-    assert health.includes(config) is found
+    assert configuration.includes(config) is found
 
 
 @pytest.mark.parametrize(
@@ -414,7 +420,7 @@ def door(home):
 
 def gateway_rows(facts, network, environ, program="/usr/bin/openclaw"):
     async def look():
-        asking = health.Gateway(facts, environ, network.transport())
+        asking = health.Probe(facts, environ, network.transport())
         return [row async for row in asking.rows(program)]
 
     found = asyncio.run(look())
@@ -460,6 +466,49 @@ def test_a_gateway_whose_plugin_is_not_here_is_looked_at_again(facts, network, h
     assert_row(rows["gateway"], FAIL, "not connected", "plugins reload taskmem")
     assert "door" not in rows
     assert_row(rows["heartbeats"], WARN, "lost", "openclaw system heartbeat enable")
+
+
+def test_with_the_bundle_neither_the_plugin_nor_its_connection_is_missed(
+    facts, config, network, home
+):
+    config["plugins"] = {"entries": {"taskmem-mcp": {"enabled": True}}}
+    (row,) = links.rows(facts)
+    assert_row(row, OK, "MCP bundle")
+    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
+    assert_row(rows["gateway"], OK, "with the bundle")
+    network.health = None
+    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
+    assert_row(rows["gateway"], FAIL, "No gateway listens")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("4711", {}, 4711),
+        (4711, {"OPENCLAW_GATEWAY_PORT": "4712"}, 4712),
+        (99_999_999, {}, 18789),
+        (True, {}, 18789),
+        (-1, {}, 18789),
+    ],
+)
+def test_the_gateway_is_looked_for_where_wakes_look_for_it(
+    facts, config, network, home, case
+):
+    port, environ, expected = case
+    config["gateway"] = {"port": port}
+    network.health = None
+    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home), **environ})
+    assert_row(rows["gateway"], FAIL, f"127.0.0.1:{expected}", "gateway start")
+
+
+@pytest.mark.parametrize(
+    "said", [[None, 7], ["~nobody-of-that-name/x"], ["a\0b"], ["x" * 5000]]
+)
+def test_odd_folders_are_no_plugin_and_break_nothing(facts, config, entry, said):
+    config["plugins"]["load"]["paths"] = said
+    assert_row(links.plugin(facts), FAIL, "not installed")
+    entry["config"]["home"] = "~nobody-of-that-name/\0"
+    assert links.home(facts).state is FAIL
 
 
 def test_a_gateway_that_is_down_is_started(facts, network, home, config):

@@ -355,6 +355,38 @@ async def test_a_plugin_that_is_not_wanted_is_not_awaited(gateway, port, plugins
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"$include": "./other.json"}',
+        '{"plugins": {"$include": "./plugins.json"}, "gateway": {"mode": "remote"}}',
+        '{"plugins": {"entries": {"$include": "./x.json"}}, "gateway": {"port": 0}}',
+    ],
+    ids=["broken", "all of it", "plug-ins", "entries"],
+)
+async def test_what_cannot_be_read_may_want_the_plugin(gateway, monkeypatch, text):
+    """It is awaited; a port that is not known is not asked."""
+    configure(gateway, 1)
+    (gateway.home / "openclaw.json").write_text(text)
+    awaited = []
+
+    async def opened(path, seconds):
+        awaited.append(path)
+        return False
+
+    monkeypatch.setattr(door, "opened", opened)
+    with pytest.raises(NotThere, match="is to load it"):
+        await patient(gateway).deliver(a_wake())
+    assert awaited == [gateway.path]
+
+
+async def test_where_there_is_no_openclaw_at_all_nobody_is_awaited(gateway):
+    gateway.environ["OPENCLAW_CONFIG_PATH"] = str(gateway.home / "missing.json")
+    with pytest.raises(NotThere):
+        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+
+
+@pytest.mark.parametrize(
     "more",
     [{"mode": "remote"}, {"bind": "tailnet"}, {"bind": "custom"}],
     ids=["far away", "tailnet", "custom"],
@@ -389,6 +421,15 @@ def test_the_door_of_a_home_with_a_long_path_is_where_its_socket_is(gateway, tmp
     home.prepare()
     assert home.socket.is_relative_to(gateway.home)
     assert door.path(environ) == home.socket.with_name("openclaw.sock")
+
+
+def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
+    """What it points to may have a path that no socket takes."""
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    (tmp_path / "short").symlink_to(long)
+    environ = {"TASKMEM_HOME": str(tmp_path / "short")}
+    assert door.path(environ) == tmp_path / "short" / "openclaw.sock"
 
 
 async def test_other_things_are_asked_the_same_way(gateway):

@@ -182,10 +182,22 @@ def test_a_gateway_that_does_not_run_is_not_there(openclaw):
         deliver(openclaw)
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_token_that_is_refused_is_what_the_operator_is_told_of(openclaw, status):
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (401, "refuses its token (hooks.token)"),
+        (403, "refuses its token (hooks.token)"),
+        (404, "There is no webhook at"),
+    ],
+)
+def test_a_webhook_that_is_not_ours_is_named_and_another_way_may_be_taken(
+    openclaw, status, why
+):
     openclaw.answer = (status, b"no")
-    assert "refuses its token (hooks.token)" in undelivered(openclaw)
+    with pytest.raises(NotThere) as raised:
+        deliver(openclaw)
+    assert why in str(raised.value)
+    assert TOKEN not in str(raised.value)
 
 
 @pytest.mark.parametrize("status", [302, 400, 413, 429, 500])

@@ -1,19 +1,25 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join } from "node:path";
-import { test } from "node:test";
+import { dirname, join } from "node:path";
+import { mock, test } from "node:test";
 import { folder, load } from "./stand_ins.mjs";
 
-const { openDoor } = await load("door.js");
+const { Door } = await load("door.js");
+const there = (path) => existsSync(path) && statSync(path).isSocket();
 
-async function door(test, handlers) {
-  const path = join(folder(test), "openclaw.sock");
-  const server = openDoor(path, handlers, assert.ifError);
-  test.after(() => server.close());
-  await once(server, "listening");
-  return { path, server };
+async function until(fulfilled) {
+  while (!fulfilled()) await new Promise((done) => setImmediate(done));
+}
+
+async function door(test, handlers, path = join(folder(test), "openclaw.sock")) {
+  const warned = [];
+  const made = new Door(() => path, handlers, { warn: (line) => warned.push(line) });
+  test.after(() => made.close());
+  made.open();
+  await until(() => made.path || warned.length);
+  return { path, made, warned };
 }
 
 /** Knock, say something, and return what is answered until a number of lines has come. */
@@ -75,17 +81,47 @@ test("who sends a line without an end is shown out", async (t) => {
   await shown_out;
 });
 
-test("a door that cannot be opened is told of, and breaks nothing", async (t) => {
-  const path = join(folder(t), "no", "such", "folder.sock");
-  const error = await new Promise((told) => openDoor(path, {}, told));
-  assert.equal(error.syscall, "listen");
+test("a door that cannot be opened is told of once, and opened when it can be", async (t) => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  t.after(() => mock.timers.reset());
+  const home = join(folder(t), "home");
+  const { made, warned } = await door(t, { ask: () => ({}) }, join(home, "openclaw.sock"));
+  made.open();
+  await until(() => warned.length);
+  mkdirSync(home);
+  mock.timers.tick(5_000);
+  await until(() => made.path);
+  assert.equal(warned.length, 1);
+  assert.match(warned[0], /no wake gets in .*; run: taskmem doctor/);
 });
 
-test("a door that somebody takes away while it opens is told of, and breaks nothing", async (t) => {
-  const path = join(folder(t), "openclaw.sock");
-  const error = await new Promise((told) => {
-    const server = openDoor(path, {}, told);
-    server.prependListener("listening", () => rmSync(path));
+for (const [what, ruin] of [
+  ["taken away", (path) => rmSync(path)],
+  ["replaced by a dead one", (path) => (rmSync(path), writeFileSync(path, ""))],
+])
+  test(`a door that is ${what} is opened again`, async (t) => {
+    mock.timers.enable({ apis: ["setInterval"] });
+    t.after(() => mock.timers.reset());
+    const { path, made } = await door(t, { ping: () => ({ pong: true }) });
+    ruin(path);
+    mock.timers.tick(5_000);
+    await until(() => there(path));
+    assert.deepEqual(await said(path, '{"ask":"ping"}\n'), [{ pong: true }]);
   });
-  assert.equal(error.code, "ENOENT");
+
+test("where somebody is at home already, he stays, and his door is not taken away", async (t) => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  t.after(() => mock.timers.reset());
+  const { path } = await door(t, { who: () => ({ who: "first" }) });
+  const second = new Door(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  second.open();
+  assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
+  second.close();
+  assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
+});
+
+test("a door that is closed leaves nothing behind", async (t) => {
+  const { path, made } = await door(t, {});
+  made.close();
+  assert.deepEqual(readdirSync(dirname(path)), []);
 });

@@ -100,21 +100,6 @@ test("what the gateway says of a run's life never comes back as an error", async
   for (const event of [undefined, {}, { data: null }, { runId: "r1", data: { executionSettled: true } }]) assert.equal(house.lifecycle(event), undefined);
 });
 
-test("a door that cannot be opened is tried again", async (t) => {
-  const house = await at_home(t);
-  const here = globalThis[STARTED];
-  await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
-  here.door.close();
-  mock.timers.enable({ apis: ["setTimeout"] });
-  here.shut(new Error("EACCES"));
-  here.shut(new Error("EACCES"));
-  assert.equal(here.door, undefined);
-  mock.timers.tick(5_000);
-  mock.timers.reset();
-  assert.notEqual(here.door, undefined);
-  assert.deepEqual(house.warned, ["taskmem: no wake gets in (EACCES); run: taskmem doctor"]);
-});
-
 test("no handler throws, whatever it is given, started or not", async (t) => {
   for (const started of [false, true]) {
     const house = await at_home(t, { started });

@@ -169,6 +169,24 @@ test("a session that is not there is not made", async () => {
   assert.deepEqual([house.turns, house.beats], [[], []]);
 });
 
+test("a main session that has had no turn yet is made by one that brings the wake", async () => {
+  house.sessions.delete(MAIN);
+  assert.deepEqual(await wake({ session_key: null }), { turn: "ordinary" });
+  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "the packet\n\nCarry on."]]);
+});
+
+for (const [name, expected] of [["main", MAIN], ["MAIN", MAIN], ["global", MAIN], ["other", OTHER], [OTHER.toUpperCase(), OTHER]])
+  test(`a session named ${name} is ${expected}`, async () => {
+    await wake({ session_key: name });
+    assert.equal(house.turns[0].sessionKey, expected);
+  });
+
+for (const missing of ["key", "delivery_id", "text", "message"])
+  test(`a wake without ${missing} is none`, async () => {
+    await assert.rejects(wake({ [missing]: undefined }), /no wake/);
+    assert.deepEqual(house.turns, []);
+  });
+
 test("the main session is the default agent's", () => {
   for (const [agents, expected] of [
     [{ entries: { main: {} } }, MAIN],

@@ -112,9 +112,20 @@ def test_a_dry_run_shows_what_would_change_and_no_secret(
     said = setup(host, "--dry-run")
     assert PROGRAM in said.text
     assert "would write the skill" in said.text
-    assert "sk-secret" not in said.text.replace('"key": "sk-secret"', "")
+    assert "sk-secret" not in said.text
     assert place.read_text() == text[host]
     assert not (user / skills).exists()
+
+
+def test_a_dry_run_shows_our_own_entry_and_not_what_its_environment_holds(setup, user):
+    own = {**ENTRY, "command": "old/taskmem", "env": {"TOKEN": "sk-secret"}}
+    file = user / ".claude.json"
+    file.write_text(json.dumps({"mcpServers": {"taskmem": own}, "key": "sk-other"}))
+    said = setup("claude", "--dry-run").text
+    assert '-  "command": "old/taskmem"' in said
+    assert f'+  "command": "{PROGRAM}"' in said
+    assert "sk-secret" not in said
+    assert "sk-other" not in said
 
 
 def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):

@@ -14,6 +14,7 @@ import pytest
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.moving import Shipped
+from tests.plugins.openclaw.setup.stand_in import StandIn
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
@@ -31,7 +32,8 @@ def test_two_calls_of_openclaw_move_in(openclaw, into, home):
     openclaw.write(BEFORE)
     said = into("--yes")
     assert said.status == 0, said.text
-    assert openclaw.changes == ["plugins install", "config patch"]
+    # A gateway that runs loads it at once: it must know its home by then.
+    assert openclaw.changes == ["config patch", "plugins install"]
     assert openclaw.config == {
         "gateway": {"port": 1},
         "plugins": {
@@ -248,6 +250,7 @@ def test_the_bundle_is_for_who_wants_no_plugin(openclaw, into, home):
 
 @pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1)])
 def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends):
+    setup("openclaw", "--yes", "--no-proof")
     asked = []
 
     def run(command, **_):
@@ -279,8 +282,35 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
         applied = {"status": 0, "out": "Applied in Gateway."}
         openclaw.fail({"plugins install": applied})
     assert setup("openclaw", "--yes").status == 0
-    awaited = [("openclaw.sock", shipped.version())] if live else []
-    assert order == [*awaited, "doctor"]
+    awaited = ("openclaw.sock", shipped.version())
+    assert order == ([awaited, "doctor"] if live else [])
+
+
+def test_where_no_gateway_has_it_yet_the_proof_is_left_to_the_person(openclaw, setup):
+    said = setup("openclaw", "--yes")
+    assert said.status == 0
+    assert said.text.endswith(
+        "Start the gateway, and let it prove itself: taskmem doctor\n"
+    )
+
+
+def test_a_home_is_one_openclaws(openclaw, setup, tmp_path, monkeypatch):
+    setup("openclaw", "--yes", "--no-proof")
+    (tmp_path / "second").mkdir()
+    second = StandIn(tmp_path / "second")
+    second.write({})
+    monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", str(second.program))
+    said = setup("openclaw", "--yes")
+    assert f"is the home of another OpenClaw ({openclaw.file})" in said.sentence
+    assert second.changes == []
+    openclaw.file.unlink()  # it has moved, or is gone
+    assert setup("openclaw", "--yes").status == 0
+
+
+@pytest.mark.parametrize("text", ["// mine\n{}", "{}"], ids=["json5", "json"])
+def test_that_comments_are_lost_is_said_before_they_are(openclaw, into, text):
+    openclaw.file.write_text(text)
+    assert ("comments in it are lost" in into("--yes").text) is (text != "{}")
 
 
 # --- an upgrade ----------------------------------------------------------------

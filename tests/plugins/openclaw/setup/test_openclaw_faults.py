@@ -67,7 +67,7 @@ def test_what_openclaw_refuses_is_one_sentence_and_leaves_no_record(
     openclaw, into, home, said, sentence
 ):
     openclaw.write(BEFORE)
-    openclaw.fail({"plugins install": {"err": said}})
+    openclaw.fail({"config patch": {"err": said}})
     answer = into("--yes")
     assert sentence in answer.sentence
     assert answer.sentence.isprintable()
@@ -89,7 +89,7 @@ def test_a_configuration_that_is_made_elsewhere_need_only_say_what_is_wanted(
 @pytest.mark.parametrize("way", ["again", "--undo", "--remove"])
 def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, into, way):
     openclaw.write(BEFORE)
-    openclaw.fail({"config patch": {"err": "Gateway connection lost"}})
+    openclaw.fail({"plugins install": {"err": "Gateway connection lost"}})
     said = into("--yes")
     assert "Gateway connection lost" in said.sentence
     assert "It is half done: the same command finishes it, --undo takes it" in said.text
@@ -97,7 +97,7 @@ def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, into, way):
     openclaw.fail({})
     if way == "again":
         assert into("--yes").status == 0
-        assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+        assert openclaw.changes[-1] == "plugins install"
         into("--undo")
     else:
         assert into(way).status == 0
@@ -108,7 +108,7 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
     openclaw, into, home, monkeypatch
 ):
     openclaw.write(BEFORE)
-    openclaw.fail({"config patch": {"kill": signal.SIGKILL}})
+    openclaw.fail({"plugins install": {"kill": signal.SIGKILL}})
     command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
     with subprocess.Popen(
         [*command, "--yes", "--no-proof"],
@@ -116,9 +116,9 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
         stdout=subprocess.DEVNULL,
     ) as killed:
         assert killed.wait(PATIENCE) == -signal.SIGKILL
-    assert "hooks" not in entry(openclaw.config)
     openclaw.fail({})
     into("--yes")
+    assert openclaw.changes[-1] == "plugins install"
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
     into("--undo")
     assert openclaw.config == BEFORE
@@ -136,7 +136,7 @@ def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, into):
 
 def test_a_command_that_hangs_is_ended(openclaw, into, monkeypatch):
     monkeypatch.setattr(its_command, "SECONDS", 2.0)
-    openclaw.fail({"plugins install": {"hang": 600}})
+    openclaw.fail({"config patch": {"hang": 600}})
     assert "gave no answer within 2 s and was ended" in into().sentence
 
 
