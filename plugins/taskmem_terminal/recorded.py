@@ -199,8 +199,8 @@ def _not_found(root: Path, name: str) -> str:
     there = recordings(root)
     if not there:
         return (
-            f"Nothing is recorded as pty:{name}; start the command with "
-            f"taskmem run --name {name} -- CMD."
+            f"Nothing is recorded as pty:{name} in {root}; start the command with "
+            f"taskmem run --name {name} -- CMD, and with the same TASKMEM_HOME."
         )
     named = ", ".join(
         f"pty:{one}{'' if running else ' (ended)'}" for one, running in there[:_NAMED]

@@ -341,8 +341,8 @@ def named(arguments, tasks):
 def anonymous(refusal, tasks):
     """A refusal as every run of the tests gives it."""
     text = json.dumps(refusal)
-    for name, task_id in tasks.items():
-        text = text.replace(task_id, name)
+    for name, own in tasks.items():
+        text = text.replace(own, name)
     return json.loads(text)
 
 
@@ -367,9 +367,10 @@ def test_what_cannot_be_accepted_is_refused_and_nothing_is_written(
     assert contents(daemon.home) == before
 
 
-def test_every_refusal_says_what_to_do_next(tasks, link, snapshot):
+def test_every_refusal_says_what_to_do_next(daemon, tasks, link, snapshot):
+    names = {**tasks, "HOME": str(daemon.home.folder)}
     said = {
-        case: anonymous(refusal_of(link, tool, named(arguments, tasks)), tasks)
+        case: anonymous(refusal_of(link, tool, named(arguments, tasks)), names)
         for case, (tool, arguments) in REFUSED.items()
     }
     for refusal in said.values():
