@@ -96,7 +96,7 @@ class Desk:
         return await self._answered(handler, params, looks=looks)
 
     async def answer_gateway(
-        self, gateway: object, method: str, params: Params
+        self, connection: object, method: str, params: Params
     ) -> JsonValue:
         """Answer a gateway's plug-in, which speaks for its agents.
 
@@ -104,7 +104,7 @@ class Desk:
             TaskmemError: It was refused.
         """
         if method == "report":
-            return await self.gateways.report(gateway, params)
+            return await self.gateways.report(connection, params)
         if method == "packet":
             return await self._answered(self._packet, params, looks=False)
         if method == "call":
@@ -115,9 +115,9 @@ class Desk:
             "the plug-in: restart it with taskmem daemon stop."
         )
 
-    def gateway_left(self, gateway: object) -> None:
+    def gateway_left(self, connection: object) -> None:
         """Forget a gateway that has hung up."""
-        self.gateways.left(gateway)
+        self.gateways.left(connection)
 
     async def call_tool(self, name: str, given: dict[str, Any]) -> Answer:
         """Answer an agent's call.

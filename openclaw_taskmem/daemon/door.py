@@ -132,12 +132,12 @@ class Door:
         elif face == "client":
             await self._serve_calls(reader, writer, self._desk.answer)
         else:
-            gateway = object()
+            connection = object()
             try:
-                answer = partial(self._desk.answer_gateway, gateway)
+                answer = partial(self._desk.answer_gateway, connection)
                 await self._serve_calls(reader, writer, answer)
             finally:
-                self._desk.gateway_left(gateway)
+                self._desk.gateway_left(connection)
 
     async def _desk_call(self, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
         call = asyncio.current_task()

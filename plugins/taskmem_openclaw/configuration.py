@@ -29,10 +29,15 @@ def file(environ: Mapping[str, str]) -> Path:
     """Return where the configuration is; nothing is made."""
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
-    if state := environ.get("OPENCLAW_STATE_DIR"):
-        return Path(state).expanduser() / "openclaw.json"
+    return state_folder(environ) / "openclaw.json"
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return OpenClaw's own state folder."""
+    if said := environ.get("OPENCLAW_STATE_DIR"):
+        return Path(said).expanduser()
     home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
-    return home.expanduser() / ".openclaw" / "openclaw.json"
+    return home.expanduser() / ".openclaw"
 
 
 def read(environ: Mapping[str, str]) -> Mapping[str, Any] | None:

@@ -54,13 +54,17 @@ async def opened(door: Path, seconds: float) -> bool:
         return False
 
 
-async def serves(door: Path, version: str, seconds: float) -> bool:
-    """Wait until a plug-in of a version listens; False: none did in that time."""
+async def serves(environ: Mapping[str, str], version: str, seconds: float) -> bool:
+    """Wait until a plug-in of a version listens; False: none did in that time.
+
+    Where it listens is known only once a daemon runs.
+    """
     try:
         async with asyncio.timeout(seconds):
             while True:
                 with contextlib.suppress(NobodyHome, Failed):
-                    if await ask(door, "version", seconds) == {"version": version}:
+                    said = await ask(path(environ), "version", seconds)
+                    if said == {"version": version}:
                         return True
                 await asyncio.sleep(GLANCE)
     except TimeoutError:

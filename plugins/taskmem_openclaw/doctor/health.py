@@ -77,7 +77,7 @@ class OpenClawCheck:
             config=config,
             wishes=shipped.wishes(config, ""),
             version=shipped.version(),
-            state=state_folder(self._environ),
+            state=configuration.state_folder(self._environ),
             gateways=gateways,
         )
         for row in links.rows(facts):
@@ -92,14 +92,6 @@ def connected(status: Mapping[str, object] | None) -> Sequence[Mapping[str, Any]
     found = (status or {}).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
     return [entries(each) for each in listed]
-
-
-def state_folder(environ: Mapping[str, str]) -> Path:
-    """Return OpenClaw's own state folder."""
-    if said := environ.get("OPENCLAW_STATE_DIR"):
-        return Path(said).expanduser()
-    home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
-    return home.expanduser() / ".openclaw"
 
 
 # --- the command and the configuration ----------------------------------------

@@ -1,7 +1,7 @@
 """The live proof: a wake on its way through a gateway, and every hook that must fire.
 
-It has a session, a file and a wait of its own, and leaves none of them behind; the
-sessions of people are not touched.
+It has a session, a file and a wait of its own, and leaves nothing of them but their
+history; the sessions of people are not touched.
 """
 
 from __future__ import annotations

@@ -160,8 +160,7 @@ def _prove(*, live: bool) -> None:
     """
     click.echo("The proof:")
     if live:
-        there = door.path(os.environ)
-        asyncio.run(door.serves(there, shipped.version(), _LOADS_SECONDS))
+        asyncio.run(door.serves(os.environ, shipped.version(), _LOADS_SECONDS))
     done = subprocess.run(
         (sys.executable, "-m", "openclaw_taskmem", "doctor"),
         stdin=subprocess.DEVNULL,

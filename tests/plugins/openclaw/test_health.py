@@ -377,7 +377,7 @@ def test_only_what_matters_is_asked_of_openclaw(config, found):
     ],
 )
 def test_the_state_folder_is_where_openclaw_has_it(environ, folder):
-    assert health.state_folder(environ) == Path(folder)
+    assert configuration.state_folder(environ) == Path(folder)
 
 
 # --- the gateway ----------------------------------------------------------------

@@ -450,8 +450,8 @@ async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(
         visit.wfile.write(said.pop(0) if said else b'{"version": "2"}\n')
 
     gateway.rude = answer
-    awaited = asyncio.create_task(door.serves(gateway.path, "2", PATIENCE))
+    awaited = asyncio.create_task(door.serves(gateway.environ, "2", PATIENCE))
     await asyncio.to_thread(gateway.open)
     assert await awaited
     assert said == []
-    assert not await door.serves(gateway.path, "3", 0.05)
+    assert not await door.serves(gateway.environ, "3", 0.05)

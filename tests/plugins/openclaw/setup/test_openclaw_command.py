@@ -268,8 +268,8 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
 ):
     order = []
 
-    async def serves(path, version, seconds):
-        order.append((path.name, version))
+    async def serves(environ, version, seconds):
+        order.append((environ["TASKMEM_HOME"], version))
         return True
 
     def run(command, **_):
@@ -282,7 +282,7 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
         applied = {"status": 0, "out": "Applied in Gateway."}
         openclaw.fail({"plugins install": applied})
     assert setup("openclaw", "--yes").status == 0
-    awaited = ("openclaw.sock", shipped.version())
+    awaited = (str(shipped.home()), shipped.version())
     assert order == ([awaited, "doctor"] if live else [])
 
 
