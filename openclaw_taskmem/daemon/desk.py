@@ -177,7 +177,7 @@ class Desk:
         if session_key is None:
             raise InvalidArguments("packet takes a session_key.")
         since = None
-        if isinstance(age, int | float) and math.isfinite(age):
+        if isinstance(age, int) or (isinstance(age, float) and not math.isnan(age)):
             # How long ago the agent may have forgotten; without it, it asks.
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
             since = self._shell.clock.now() - ago

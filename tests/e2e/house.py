@@ -64,7 +64,7 @@ class House:
         with self._log.open("a") as log:
             log.write("".join(f"{phrase}\n" for phrase in phrases))
 
-    def wake(self, phrase: str, session: str = MAIN_SESSION) -> str:
+    def wake(self, phrase: str, session: str | None = MAIN_SESSION) -> str:
         """Owe one wake; the id of its wait."""
         wait_id = self.open_wait(phrase, session)
         self.end(phrase)

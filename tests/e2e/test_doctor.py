@@ -215,4 +215,4 @@ def test_each_broken_link_is_named_with_its_cure(
     at_home.stop()
     rows = examine(taskmem)
     assert odd(rows)["openclaw.gateway"] == "fail"
-    assert rows["openclaw.gateway"]["cure"] == "Run: openclaw gateway start"
+    assert rows["openclaw.gateway"]["cure"].startswith("Run: openclaw gateway start")

@@ -32,6 +32,11 @@ def held(wake: dict[str, Any]) -> dict[str, Any] | None:
 def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered(
     house: House,
 ):
+    # A main session that has had no turn yet is made by one.
+    early = house.wake("early", None)
+    assert house.reaches(early, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(early) == 1
+
     house.gateway.say("hello")
     wait = house.wake("ready")
     wake = house.reaches(wait, "acknowledged")
