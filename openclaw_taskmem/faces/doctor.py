@@ -65,9 +65,11 @@ def run(
 @contextmanager
 def _ended_in_order() -> Generator[None]:
     """Let whoever ends this end it as Ctrl-C does: what it has made is taken away."""
-    before = signal.signal(
-        signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT)
-    )
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:

@@ -131,8 +131,13 @@ def test_where_all_is_well_a_wake_arrives_and_nothing_is_left_behind(
     assert len([each for each in model.requests if each.opens_turn]) == 1 + 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_examination_that_is_broken_off_leaves_nothing_behind(
-    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
+    at_home: Gateway,
+    model: ScriptedModel,
+    taskmem: Taskmem,
+    room: Room,
+    number: signal.Signals,
 ):
     asked, answer = Event(), Event()
 
@@ -150,7 +155,7 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
     ) as doctor:
         assert asked.wait(60)
         assert any(MARK in key for key in sessions(at_home))
-        os.kill(doctor.pid, signal.SIGINT)
+        os.kill(doctor.pid, number)
         answer.set()
         assert doctor.wait(60) == 130
     until(

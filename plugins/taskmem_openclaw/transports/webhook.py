@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import httpx
 
 SECONDS: Final = 10.0
+_REFUSED: Final = (401, 403)
+_MISSING: Final = 404
 
 
 class OpenClawHooks:
@@ -66,12 +68,12 @@ class OpenClawHooks:
                 f"The webhook at {hooks.url} failed ({type(error).__name__}); see that "
                 "the gateway runs."
             ) from error
-        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        if answer.status_code in _REFUSED:
             raise NotThere(
                 f"The webhook at {hooks.url} refuses its token (hooks.token); restart "
                 "the gateway, or mend the token in OpenClaw's configuration."
             )
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        if answer.status_code == _MISSING:
             raise NotThere(
                 f"There is no webhook at {hooks.url}; see hooks.path in OpenClaw's "
                 "configuration."
