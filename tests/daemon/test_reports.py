@@ -75,7 +75,7 @@ def test_what_a_newer_plugin_tells_more_is_left_out() -> None:
         ({**HELLO, "age": float("inf")}, "age"),
         ({**HELLO, "age": float("nan")}, "age"),
         ({**HELLO, "boot": None}, "boot"),
-        ({**HELLO, "main": "x" * 501}, "main"),
+        ({**HELLO, "main": "x" * 10_001}, "main"),
         ({**HELLO, "running": MAIN}, "running"),
         ({"kind": "turn_started"}, "session_key"),
         ({**ENDED, "deliveries": [1]}, "deliveries.0"),
@@ -89,6 +89,14 @@ def test_what_is_no_event_is_refused_naming_the_place(event: Any, said: str) -> 
         parse(event)
     assert str(refused.value).startswith("In a report, events.")
     assert "https://" not in str(refused.value)
+
+
+def test_a_session_with_a_long_key_is_one_like_any_other() -> None:
+    """OpenClaw takes such keys; one that runs must not hide the others."""
+    long = f"agent:main:{'x' * 600}"
+    [event] = reports.parse({"events": [{**HELLO, "running": [MAIN, long]}]})
+    assert isinstance(event, reports.Started)
+    assert event.running == (MAIN, long)
 
 
 @pytest.mark.parametrize("params", [{}, {"events": None}, {"events": HELLO}])
