@@ -30,19 +30,25 @@ def test_a_gateway_killed_between_acceptance_and_the_turn_wakes_its_agent_later(
     house: House,
 ):
     house.gateway.say("hello")
-    wait = house.wake("now")
-    wake = until(
-        lambda: house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None,
-        "it is accepted",
-    )
-    house.gateway.kill()
-    killed_in_time = house.arrivals(wait) == 0
-    house.gateway.start()
-    again = house.reaches(wait, "acknowledged")
-    # The kill may come too late; a turn that was cut then counts as none.
-    assert house.arrivals(wait) == 1 if killed_in_time else house.arrivals(wait) <= 2
-    assert again["wake_id"] == wake["wake_id"]
-    assert killed_in_time
+    for number in range(5):
+        wait = house.wake(f"try {number}")
+        wake = until(
+            lambda wait=wait: (
+                house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None
+            ),
+            "it is accepted",
+        )
+        house.gateway.kill()
+        in_time = house.arrivals(wait) == 0
+        house.gateway.start()
+        again = house.reaches(wait, "acknowledged")
+        assert again["wake_id"] == wake["wake_id"]
+        if in_time:
+            assert house.arrivals(wait) == 1
+            return
+        # The turn had begun; one that was cut counts as none.
+        assert house.arrivals(wait) <= 2
+    pytest.fail("every kill came too late")
 
 
 def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
