@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 NAME: Final = "openclaw.sock"
 SECONDS: Final = 10.0
 """How long one request may take: a gateway that is busy starting is slow."""
+LOAD_SECONDS: Final = 15.0
+"""How long a running gateway may take to load the plug-in, or to load it anew."""
 GLANCE: Final = 0.25
 """Seconds between two looks whether somebody listens again."""
 _LARGEST: Final = 4 * 1024 * 1024

@@ -32,8 +32,6 @@ COMMAND_SECONDS: Final = 25.0
 """How long OpenClaw's command may take; most of it is its own start."""
 GATEWAY_SECONDS: Final = 5.0
 """How long the gateway may take for one answer."""
-LOAD_SECONDS: Final = 15.0
-"""How long the gateway may take to load the plug-in anew."""
 OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
 """The transports that go to OpenClaw."""
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
@@ -226,7 +224,7 @@ class Probe:
         path = door.path(self._environ)
         try:
             # A plug-in that is just loaded anew is away for a moment.
-            await door.opened(path, LOAD_SECONDS)
+            await door.opened(path, door.LOAD_SECONDS)
             await door.ask(path, "seen", GATEWAY_SECONDS, session_key="")
         except (door.NobodyHome, door.Failed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."

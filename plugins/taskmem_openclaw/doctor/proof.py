@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 from taskmem_hookspecs import Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.doctor.health import LOAD_SECONDS, connected
+from taskmem_openclaw.doctor.health import connected
 from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at
@@ -114,7 +114,7 @@ class Trial:
     async def wake(self) -> Mapping[str, Any]:
         """Let a wait end whose session had a turn; return its acknowledged wake."""
         self.doing = "The session's first turn"
-        await door.opened(self._door, LOAD_SECONDS)
+        await door.opened(self._door, door.LOAD_SECONDS)
         self._opened = True
         try:
             await self._ask("open", message=MESSAGE)

@@ -105,7 +105,7 @@ export class Daemon {
         const events = this.#reports.splice(0, size);
         const error = await this.#ask(socket, "report", { events }, HELLO_MS).then(() => undefined, (refusal) => refusal);
         if (!error) this.#refusals = 0;
-        else if (events.length === 1 && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
+        else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
           this.#refusals = 0;
           this.logger.warn(`taskmem: a report was refused, and is lost (${error.message})`);
         } else {

@@ -1,4 +1,5 @@
 // Where the daemon comes in: a Unix socket beside its own, a JSON object a line.
+import { randomUUID } from "node:crypto";
 import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -10,6 +11,10 @@ const LOOK_MS = 5_000;
 export class Door {
   #server;
   #file; // what tells our file from another's
+  #looking; // the look that goes on: one at a time
+  #watch;
+  #warned = false;
+  #closed = false;
 
   /** `where()` gives its path; it is asked whenever the door has to be opened. */
   constructor(where, handlers, logger) {
@@ -17,16 +22,14 @@ export class Door {
     this.#watch = setInterval(() => this.open(), LOOK_MS).unref();
   }
 
-  #watch;
-  #warned = false;
-  #closed = false;
-
   /** Open it where it is not; whoever else is at home there stays. */
   open() {
-    this.#look().catch((error) => {
-      if (!this.#warned) this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
-      this.#warned = true;
-    });
+    this.#looking ??= this.#look()
+      .catch((error) => {
+        if (!this.#warned) this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
+        this.#warned = true;
+      })
+      .finally(() => (this.#looking = undefined));
   }
 
   close() {
@@ -43,8 +46,7 @@ export class Door {
     this.#server?.close();
     const server = createServer((socket) => this.#serve(socket));
     // Node removes the file that it has made, also where it is another's by then.
-    const draft = join(dirname(path), `.${process.pid.toString(36)}`);
-    rmSync(draft, { force: true });
+    const draft = join(dirname(path), `.${randomUUID().slice(0, 8)}`);
     await new Promise((done, failed) => server.on("error", failed).listen(draft, done));
     try {
       if (this.#closed) return void server.close();

@@ -23,8 +23,6 @@ from taskmem_hookspecs import (
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.transports.ladder import NotThere
 
-PATIENCE: Final = 15.0
-"""Seconds that a running gateway may take to load the plug-in."""
 GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""
 
@@ -38,7 +36,7 @@ class OpenClawPlugin:
         self,
         environ: Mapping[str, str] = os.environ,
         seconds: float = door.SECONDS,
-        patience: float = PATIENCE,
+        patience: float = door.LOAD_SECONDS,
     ) -> None:
         """Take the environment, and times in seconds.
 
@@ -92,7 +90,7 @@ class OpenClawPlugin:
     async def _missed(self, path: Path, said: str) -> WakeUndelivered:
         """Return what it means that nobody is at the door.
 
-        Where the configuration wants the plug-in, no other way is taken past it: one
+        Where the configuration may want the plug-in, no other way is taken past it: one
         would bring the wake before the gateway has settled, and nobody would see it
         arrive.
         """
@@ -100,8 +98,10 @@ class OpenClawPlugin:
         if not configuration.may_want_plugin(self._environ):
             return NotThere(f"{sentence}; see: taskmem doctor.")
         config = configuration.read(self._environ)
-        port = configuration.local_port(config or {}, self._environ)
-        if config is not None and port is not None and not await _listens(port):
+        port = None
+        if config is not None:
+            port = configuration.local_port(config, self._environ)
+        if port is not None and not await _listens(port):
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )

@@ -35,7 +35,7 @@ CONNECTED = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(health, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(health.door, "LOAD_SECONDS", 0.05)
 
 
 @pytest.fixture

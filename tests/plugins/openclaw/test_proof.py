@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthState, TaskmemError
+from taskmem_openclaw import door
 from taskmem_openclaw.doctor import proof
 from taskmem_openclaw.doctor.proof import WakeProof
 from tests.support.waiting import PATIENCE
@@ -277,7 +278,7 @@ async def test_a_gateway_that_names_no_main_session_is_not_tried(house, main):
 
 
 async def test_a_door_that_does_not_open_is_named(house, monkeypatch):
-    monkeypatch.setattr(proof, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(door, "LOAD_SECONDS", 0.05)
     found = [row async for row in WakeProof(house.environ).look(house)]
     assert [row.id for row in found][:2] == ["openclaw.proof", "openclaw.wake"]
     assert found[1].state is FAIL

@@ -99,6 +99,18 @@ test("a report that is refused for ever does not hold up the others for ever", a
   assert.equal(here.warned.length, 1);
 });
 
+test("a line that breaks, however often, loses no report", async (t) => {
+  const { here, there } = await both(t);
+  let left = 12;
+  there.answer = (asked) => {
+    if (!holds(asked, "told") || left-- <= 0) return { result: {} };
+    there.sockets.at(-1).destroy();
+  };
+  here.tell({ kind: "told" });
+  await there.until((d) => left < 0 && d.received.length > 0);
+  assert.deepEqual(here.warned, []);
+});
+
 test("where too much is told, calls of tools go first", async (t) => {
   const home = folder(t);
   const here = line(t, home);
