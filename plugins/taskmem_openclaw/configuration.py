@@ -70,7 +70,10 @@ def parsed(text: str) -> object:
 
 
 def hooks(environ: Mapping[str, str]) -> Hooks | None:
-    """Return how webhooks are reached; None: they are off, or the token is not here."""
+    """Return how webhooks are reached on loopback.
+
+    None: they are off, the token is not here, or nobody can tell the port.
+    """
     found = read(environ) or {}
     said = _object(found.get("hooks"))
     token = said.get("token")

@@ -86,7 +86,10 @@ def load(home: Path, config: Path) -> Record:
 
 
 def another(home: Path, config: Path) -> str | None:
-    """Return the configuration of another OpenClaw that is set up with a home."""
+    """Return the configuration of another OpenClaw that is set up with a home.
+
+    None: there is none, or it has gone.
+    """
     for file in sorted((home / "setup").glob("openclaw-*.json")):
         try:
             found: object = json.loads(file.read_bytes())
