@@ -289,6 +289,8 @@ class Relay:
                 self._give_up(message, _NOT_DONE)
             else:
                 self._queue.append(message)
+        if not any(message.wants_daemon for message in self._queue):
+            self._queue.clear()  # notifications meant the daemon that is gone
 
     def _give_up(self, message: Message, error: LinkError) -> None:
         if message.is_request:

@@ -465,6 +465,22 @@ def test_a_notification_alone_starts_no_daemon(host, daemon):
     assert heard == ["initialize", "notifications/initialized", "tools/call"]
 
 
+def test_a_notification_that_a_daemon_left_untaken_starts_none(losing, host, daemon):
+    blocked = threading.Event()
+    old = daemon(lambda *_: blocked.wait(PATIENCE))
+    host.ask(1)
+    host.tell("notifications/x", text="x" * 4_000_000)
+    until_stuck(old.next_connection())
+    old.die()
+    blocked.set()
+    assert losing.wait(PATIENCE)
+    new = daemon()
+    host.ask(2)
+    assert "may or may not" in host.hear()["error"]["message"]
+    assert "result" in host.hear()
+    assert new.next_heard()["id"] == 2
+
+
 # When there is no daemon.
 
 
