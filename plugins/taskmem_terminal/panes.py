@@ -18,8 +18,8 @@ _NAMED: Final = 8
 _FIELDS: Final = (
     "pane_id", "session_id", "session_name", "window_id", "window_index",
     "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
-    "pane_pid", "history_size", "cursor_x", "cursor_y", "alternate_on",
-    "pane_width", "pane_height", "pid", "start_time",
+    "pane_dead_signal", "pane_pid", "history_size", "cursor_x", "cursor_y",
+    "alternate_on", "pane_width", "pane_height", "pid", "start_time",
 )  # fmt: skip
 _WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
 """Fields in which programs and users may write whatever they like."""
@@ -49,7 +49,8 @@ class Pane(NamedTuple):
     window_in_front: bool
     dead: bool
     status: int | None
-    """Of the command that ended; None: unknown, or it runs."""
+    """Of the command that ended, minus the signal's number when one ended it; None:
+    unknown, or it runs."""
     pid: int
     command: str
     """What runs in the foreground."""
@@ -77,6 +78,8 @@ class Pane(NamedTuple):
         names = (*_FIELDS, *_WORDS)
         said = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
         status = said["pane_dead_status"]
+        if not status and said["pane_dead_signal"]:
+            status = f"-{said['pane_dead_signal']}"
         return cls(
             id=said["pane_id"],
             session=said["session_id"],

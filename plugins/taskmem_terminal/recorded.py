@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
+from taskmem_terminal.endings import ended
 from taskmem_terminal.listening import Doorbell
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
 from taskmem_terminal.recording import UNSEEN, About, Recording, Segments, recordings
@@ -142,7 +142,9 @@ class Recorded:
                 None,
             )
         if about.ended_at is not None:
-            return about, _Ending(_ended(about.exit_status), about.exit_status)
+            return about, _Ending(
+                ended("The command", about.exit_status), about.exit_status
+            )
         if running:
             return about, None
         return about, _Ending(
@@ -155,16 +157,6 @@ class Recorded:
 def _parse(place: str) -> tuple[str, Spot]:
     id_, _, spot = place.partition(":")
     return id_, Spot.parse(spot)
-
-
-def _ended(status: int | None) -> str:
-    if status is None:
-        return "The command ended."
-    if status >= 0:
-        return f"The command ended with status {status}."
-    with contextlib.suppress(ValueError):
-        return f"The command was ended by {signal.Signals(-status).name}."
-    return f"The command was ended by signal {-status}."
 
 
 def _manner(about: About) -> Manner:

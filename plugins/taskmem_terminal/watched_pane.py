@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.control import Answer, Client, TmuxSaid
 from taskmem_terminal.echoes import Mood
+from taskmem_terminal.endings import ended
 from taskmem_terminal.panes import FORMAT, Pane, every_pane, find
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
 from taskmem_terminal.scrollback import (
@@ -33,6 +34,8 @@ _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
 """Seconds between two tries to hear a session again."""
 _AFTER_DEATH: Final = (0.03, 0.3)
 """Seconds in which tmux notices that a pane's process ended, usually and slowly."""
+_UNSAID: Final = (0.02, 0.05, 0.1, 0.3, 1.0)
+"""Seconds between looks at a dead pane until tmux knows how its command ended."""
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
@@ -89,6 +92,8 @@ class WatchedPane:
         self._reader = Reader()
         self._missing = False
         self._ended = False
+        self._unsaid = 0
+        """How often tmux was asked how the command ended, in vain."""
         self._changed_at: datetime | None = None
         self._retry = _FIRST_RETRY
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -176,7 +181,7 @@ class WatchedPane:
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
             prompt=None if gone or seen is None else self._prompt(tail),
-            exit_status=self.pane.status if gone and ours and self.pane.dead else None,
+            exit_status=self.pane.status if gone and ours and self._over else None,
             gone=gone,
         )
 
@@ -261,7 +266,8 @@ class WatchedPane:
         if self._client is not None and self._client.alive:
             with contextlib.suppress(TmuxSaid):
                 await self._ask(self._client, ABOVE_LINES, keep)
-                if self.pane.dead and not self._ended:
+                self._await_status()
+                if self._over and not self._ended:
                     # tmux drops what it had not yet handed on; the screen has it.
                     await self._ask(self._client, SCROLLBACK_LINES, self._rewind)
                     self._ended = True
@@ -331,11 +337,23 @@ class WatchedPane:
             return "The tmux pane that was watched was closed."
         if self._missing:
             return f"The tmux pane {self.pane} was closed."
-        if self.pane.dead:
-            status = self.pane.status
-            known = "" if status is None else f" with status {status}"
-            return f"The command in the tmux pane {self.pane} ended{known}."
+        if self._over:
+            what = f"The command in the tmux pane {self.pane}"
+            return ended(what, self.pane.status)
         return None
+
+    @property
+    def _over(self) -> bool:
+        """Whether the command has ended, and tmux has said how, or never will."""
+        said = self.pane.status is not None or self._unsaid >= len(_UNSAID)
+        return self.pane.dead and said
+
+    def _await_status(self) -> None:
+        """Look again soon at a pane that is dead before tmux knows how it ended."""
+        if self.pane.dead and not self._over:
+            seconds, self._unsaid = _UNSAID[self._unsaid], self._unsaid + 1
+            loop = asyncio.get_running_loop()
+            self._timers["status"] = loop.call_later(seconds, self.stir)
 
     # --- the pane's process -------------------------------------------------
 

@@ -125,14 +125,18 @@ class Gateway:
 
     def say(self, message: str, session: str = MAIN_SESSION) -> dict[str, Any]:
         """Say something in a session as its owner, and wait for the turn's end."""
+        ended = self.turn(message, session)
+        assert ended["status"] == "ok", ended
+        return ended
+
+    def turn(self, message: str, session: str = MAIN_SESSION) -> dict[str, Any]:
+        """Say something likewise, and return how the turn ended."""
         run_id = token_hex(8)
         with self.rpc() as rpc:
             rpc.call(
                 "agent", sessionKey=session, message=message, idempotencyKey=run_id
             )
-            ended = rpc.call("agent.wait", runId=run_id, timeoutMs=TURN_LIMIT * 1000)
-        assert ended["status"] == "ok", ended
-        return ended
+            return rpc.call("agent.wait", runId=run_id, timeoutMs=TURN_LIMIT * 1000)
 
     def compact(self, session: str = MAIN_SESSION) -> None:
         """Compact a session, as soon as its last turn has quite ended."""

@@ -2,6 +2,7 @@ import asyncio
 import os
 import sys
 
+from taskmem_terminal.panes import Pane
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.watched import alive, watching
@@ -154,6 +155,58 @@ async def test_a_pane_that_remains_tells_the_status_of_its_command(tmux):
     # tmux drops what a program printed last; what it has on its screen is seen.
     shown = tmux("capture-pane", "-p", "-J", "-t", "work").split("\n")
     assert set(shown) <= set(watcher.seen.split("\n"))
+
+
+async def test_a_pane_that_is_dead_before_its_status_is_known_is_asked_again(
+    tmux, monkeypatch
+):
+    early = [b"", b""]
+    real = Pane.parse
+
+    def parse(line):
+        pane = real(line)
+        if pane.dead and early:
+            early.pop()
+            return pane._replace(status=None)
+        return pane
+
+    monkeypatch.setattr(Pane, "parse", parse)
+    tmux.session("keep")
+    tmux("set", "-g", "remain-on-exit", "on")
+    tmux.session("work", "sh -c 'read x; exit 3'")
+    async with watching("tmux:work") as watcher:
+        tmux.type("work", "go")
+        frame = await watcher.until_gone()
+    assert early == []
+    assert frame.exit_status == 3
+
+
+async def test_a_pane_that_never_tells_how_it_ended_ends_all_the_same(
+    tmux, monkeypatch
+):
+    real = Pane.parse
+    monkeypatch.setattr(Pane, "parse", lambda line: real(line)._replace(status=None))
+    tmux.session("keep")
+    tmux("set", "-g", "remain-on-exit", "on")
+    tmux.session("work", "sh -c 'read x'")
+    async with watching("tmux:work") as watcher:
+        tmux.type("work", "go")
+        frame = await watcher.until_gone()
+    assert frame.gone == "The command in the tmux pane pty:tmux:work:0.0 ended."
+    assert frame.exit_status is None
+
+
+async def test_a_command_in_a_pane_that_a_signal_ended_tells_which(tmux):
+    tmux.session("keep")
+    tmux("set", "-g", "remain-on-exit", "on")
+    tmux.session("work", "sh -c 'read x; kill -9 $$'")
+    async with watching("tmux:work") as watcher:
+        tmux.type("work", "go")
+        frame = await watcher.until_gone()
+    assert frame.exit_status == -9
+    assert frame.gone == (
+        "The command in the tmux pane pty:tmux:work:0.0 was ended by SIGKILL."
+    )
 
 
 async def test_a_server_that_is_killed_takes_its_panes_along(tmux):
