@@ -6,11 +6,11 @@ A *provide* hook returns an object that plays one of these parts, or None.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, NonNegativeInt
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.model import (
@@ -350,3 +350,23 @@ class HealthCheck(Protocol):
         the plug-in, and it is cancelled.
         """
         ...
+
+
+class ModelUsage(Value):
+    """What a model was asked on one day, and what that cost."""
+
+    model: Annotated[str, Field(min_length=1)]
+    """Its name, as its makers write it."""
+    day: date
+    """The calendar day in UTC on which the questions were sent."""
+    calls: NonNegativeInt
+    """Requests that were sent, answered or not."""
+    calls_allowed: NonNegativeInt | None = None
+    """How many may be sent on that day; None: there is no limit, or it is another
+    model that is asked now."""
+    tokens_in: NonNegativeInt
+    """What it read, of the requests that were answered."""
+    tokens_out: NonNegativeInt
+    """What it wrote in its answers, thoughts included."""
+    cost_dollars: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """What these tokens cost by the list; None: their price is not known."""

@@ -21,6 +21,7 @@ from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
     EvidenceVerifier,
     HealthCheck,
+    ModelUsage,
     QueryAnswerer,
     RecallSource,
     TaskStore,
@@ -123,3 +124,8 @@ def query_answerer() -> QueryAnswerer | None:
 @hookspec
 def health_checks() -> Sequence[HealthCheck] | None:
     """Called by `taskmem doctor`; the checks of all plug-ins are made, in order."""
+
+
+@hookspec
+def model_usage() -> Sequence[ModelUsage] | None:
+    """Called by `taskmem status`, in the daemon; what all plug-ins answer is shown."""

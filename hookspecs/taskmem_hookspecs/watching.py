@@ -14,6 +14,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from pydantic import InstanceOf
+
 from taskmem_hookspecs.model import Instant, Value, WaitStatus
 
 
@@ -28,6 +30,22 @@ class Target(Value):
     def __str__(self) -> str:
         """Return it as it is written."""
         return f"{self.scheme}:{self.name}" if self.name else self.scheme
+
+
+@runtime_checkable
+class Picture(Protocol):
+    """What a target looks like; nobody pays for a form of it that nobody asks for."""
+
+    size: tuple[int, int]
+    """Width and height, in pixels."""
+
+    def png(self) -> bytes:
+        """Return it as it is."""
+        ...
+
+    def jpeg(self, longest: int) -> bytes:
+        """Return it with sides of so many pixels at most; it is never enlarged."""
+        ...
 
 
 class Frame(Value):
@@ -52,8 +70,14 @@ class Frame(Value):
     paints the screen, the screen. None: there is no text."""
     echoes: tuple[str, ...] = ()
     """Lines of `text` and `tail` that are typed commands rather than output."""
-    picture: bytes | None = None
-    """PNG; None: this kind of target has none."""
+    picture: InstanceOf[Picture] | None = None
+    """The same object as long as nothing has changed. None: this kind of target has
+    none, or it cannot be seen just now."""
+    note: str | None = None
+    """What whoever waits should know of the target, in a sentence: that several have
+    its name, that it cannot be seen just now. None: nothing."""
+    seconds_left: float | None = None
+    """Until the wait that this is shown for times out; the core fills it in."""
     prompt: bool | None = None
     """Whether a shell stands there and waits for a command; None: unknown."""
     exit_status: int | None = None
@@ -155,6 +179,8 @@ class Ruling(Value):
     look_again_seconds: float | None = None
     """After which to ask again although nothing changed; None: not before something
     does."""
+    picture: InstanceOf[Picture] | None = None
+    """What it rests on, when that is not the frame's picture; None: it is."""
 
 
 @runtime_checkable

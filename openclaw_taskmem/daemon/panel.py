@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from openclaw_taskmem.daemon.lanes import Lanes, TriedToEnd
+from openclaw_taskmem.daemon.snapshots import Seen, seen
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.manager import words
@@ -115,6 +116,8 @@ class _Seat:
     shown: object = None
     """What it answered last."""
     ruling: Ruling | None = None
+    rests_on: Seen | None = None
+    """What that ruling was made of, if it was a picture."""
     again_at: float = float("inf")
     """When it wants to be asked although nothing changed."""
     busy: bool = False
@@ -130,6 +133,7 @@ class _Seat:
         """Keep a ruling."""
         self.stalled = frame.place == self.place
         self.place, self.shown, self.ruling = frame.place, _shown(frame), ruling
+        self.rests_on = seen(frame, ruling)
         again = ruling.look_again_seconds
         self.again_at = float("inf") if again is None else now + max(SOONEST, again)
         self.failures, self.trouble, self.busy = 0, None, False
@@ -157,6 +161,7 @@ class _Seat:
             ruling=self.ruling,
             gone=None if more else frame.gone,
             again=0.0 if more else again,
+            rests_on=self.rests_on,
         )
 
 
@@ -169,4 +174,5 @@ def _shown(frame: Frame) -> object:
         frame.gone,
         frame.prompt,
         frame.picture,
+        frame.note,
     )

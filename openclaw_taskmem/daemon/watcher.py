@@ -212,8 +212,6 @@ class Watcher:
             self._polled = await self._look(before.place, before.place)
         except (TargetGone, LookFailed):
             return True
-        if self._polled.picture is not None:
-            return True
         return _content(self._polled) != _content(before)
 
     def _tell(self) -> None:
@@ -238,7 +236,9 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
 
 
 def _content(frame: Frame) -> object:
-    return (frame.place, frame.text, frame.exit_status, frame.gone, frame.prompt)
+    return frame.model_copy(
+        update={"seen_at": None, "changed_at": None, "seconds_left": None}
+    )
 
 
 def _taken_note_of(looking: asyncio.Task[Frame]) -> None:

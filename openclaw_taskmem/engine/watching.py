@@ -16,6 +16,8 @@ class Sighting(Value):
     """The place from which a wait that is made now reads."""
     tail: str | None = None
     """What a person would see there now; None: it has no text."""
+    note: str | None = None
+    """What whoever waits should know of the target, in a sentence; None: nothing."""
     judges: tuple[str, ...] = ()
     """Who will judge, in the order in which they are asked."""
 

@@ -18,6 +18,7 @@ from taskmem_hookspecs import InvalidArguments, Wait, WaitStatus
 SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows."""
 _LINE_BYTES: Final = 200
+_NOTE_BYTES: Final = 600
 
 
 def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
@@ -111,13 +112,17 @@ def _ending(wait: Wait) -> str:
 
 
 def _seen(armed: Armed) -> str:
-    """Show the last lines of what is watched: data, and clearly so."""
+    """Say what there is to know of the target, and show the last lines there."""
+    sighting = armed.sighting
+    said = [clip(plain(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
+    if sighting.tail is None:
+        return " ".join([*said, f"Judged by {', '.join(sighting.judges)}."])
     lines = [
         clip(plain(line), _LINE_BYTES)
-        for line in scrub(armed.sighting.tail or "").splitlines()
+        for line in scrub(sighting.tail).splitlines()
         if line.strip()
     ]
-    if not lines:
-        return ""
-    shown = " ⏎ ".join(lines[-SHOWN_LINES:])
-    return f"Last lines there now: {shown}"
+    if lines:
+        # Data, and clearly so.
+        said.append(f"Last lines there now: {' ⏎ '.join(lines[-SHOWN_LINES:])}")
+    return " ".join(said)

@@ -374,7 +374,7 @@ def test_what_is_not_understood_is_refused_and_left_to_others(condition):
 
 
 def test_a_target_without_text_is_left_to_others():
-    frame = Frame(seen_at=NOON, place="", picture=b"")
+    frame = Frame(seen_at=NOON, place="")
     assert now(TextJudge("'x' appears").rule(frame)).met is UNSURE
 
 
