@@ -22,6 +22,7 @@ from taskmem_hookspecs import (
     HealthCheck,
     HealthRow,
     Judge,
+    ModelUsage,
     QueryAnswerer,
     RecallSource,
     ResumeFacts,
@@ -38,6 +39,8 @@ T = TypeVar("T")
 V = TypeVar("V", bound=Value)
 WATCH: Final = ("here", "end", "look", "changed", "close")
 """What a `Watch` does."""
+LARGEST_JPEG: Final = 2 * 1024 * 1024
+"""Bytes of a picture that is kept."""
 
 
 def settled(answer: T) -> T:
@@ -131,6 +134,16 @@ def _is_frame(answer: object) -> TypeGuard[Frame]:
     return isinstance(answer, Frame)
 
 
+def jpeg(answer: object) -> bytes:
+    """Return what a picture answers, if it is a JPEG of a size that can be kept."""
+    answer = settled(answer)
+    if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
+        raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
+    if len(answer) > LARGEST_JPEG:
+        raise TypeError(f"answered a JPEG of {len(answer):,} bytes, which is too large")
+    return answer
+
+
 def ruling(answer: object) -> Ruling:
     """Return what a judge answers, if it is a ruling through and through."""
     return _sound(playing(answer, _is_ruling))
@@ -199,3 +212,23 @@ def health_row(answer: object) -> HealthRow:
 
 def _is_health_row(answer: object) -> TypeGuard[HealthRow]:
     return isinstance(answer, HealthRow)
+
+
+def are_usages(answer: object) -> TypeGuard[Sequence[ModelUsage]]:
+    """Whether it is a sequence of `ModelUsage`.
+
+    Raises:
+        TypeError: It is one whose fields are not sound.
+    """
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        return False
+    rows = cast("Sequence[object]", answer)
+    if not all(isinstance(row, ModelUsage) for row in rows):
+        return False
+    usages(cast("Sequence[ModelUsage]", rows))
+    return True
+
+
+def usages(rows: Sequence[ModelUsage]) -> Sequence[ModelUsage]:
+    """Return rows whose fields are of the types that they should be."""
+    return [_sound(row) for row in rows]

@@ -10,21 +10,24 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
-from openclaw_taskmem.domain import packet as core_packet
 from openclaw_taskmem.seams import manager as plugin_manager
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TookTooLong, call_apart
+from openclaw_taskmem.seams.core import Core
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
     ConditionUnclear,
     EvidenceVerifier,
     HealthCheck,
     Judge,
+    ModelUsage,
+    Picture,
     QueryAnswerer,
     RecallSource,
     ResumeFacts,
@@ -34,7 +37,6 @@ from taskmem_hookspecs import (
     TaskmemError,
     TaskStore,
     WakeTransport,
-    hookimpl,
 )
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
 
@@ -53,15 +55,6 @@ KNOWN_TRANSPORTS: Final = (
 )
 STORE_SECONDS: Final = 120.0
 """How long a store may take to open: a migration is in it."""
-
-
-class _Core:
-    """The core's own answers, behind everyone else's."""
-
-    @staticmethod
-    @hookimpl(trylast=True)
-    def build_resume_packet(facts: ResumeFacts) -> ResumePacket:
-        return core_packet.build(facts)
 
 
 class Seams:
@@ -92,7 +85,7 @@ class Seams:
         for name, module in extra:
             self._plugins.append(plugin_manager.add(self._manager, name, module))
         # Last, and so behind all others; a name that no entry point can have.
-        self._manager.register(_Core, name="= the core")
+        self._manager.register(Core, name="= the core")
 
     @property
     def plugins(self) -> Sequence[Plugin]:
@@ -152,7 +145,7 @@ class Seams:
             doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
             for plugin in suspects:
                 plugin.note(doing, error)
-        return core_packet.build(facts)
+        return Core.build_resume_packet(facts)
 
     def _suspects(self, hook: str, error: BaseException) -> list[Plugin]:
         """Return the plug-in in whose code an error arose; unclear: all that answer."""
@@ -262,6 +255,15 @@ class Seams:
                 return
         log.warning("%s failed; %s: %s", package, doing, plugin_manager.words(error))
 
+    def encode(self, picture: Picture, longest: int) -> bytes:
+        """Return a picture as JPEG; whatever goes wrong is raised, and not yet blamed.
+
+        `longest` is in pixels; a call that hangs is given up after the hooks' limit.
+        """
+        name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
+        call = partial(picture.jpeg, longest)
+        return parts.jpeg(self._apart(name, self._seconds, call))
+
     def verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all that can verify a kind of claim."""
         return tuple(self._all("evidence_verifier", parts.is_verifier, kind=kind))
@@ -283,6 +285,11 @@ class Seams:
             for checks in self._answers(plugin, hook, parts.are_checks, {})
             for check in checks
         ]
+
+    def model_usage(self) -> Sequence[ModelUsage]:
+        """Return what models were asked, as all plug-ins that ask them tell it."""
+        told = self._all("model_usage", parts.are_usages)
+        return [row for rows in told for row in parts.usages(rows)]
 
     def ask(
         self,

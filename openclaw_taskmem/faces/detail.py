@@ -1,0 +1,46 @@
+"""A task or a wait with all that hangs on it, as lines for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def line(text: object, width: int = 72) -> str:
+    """Return a text on one line that cannot steer a terminal; None is a dash."""
+    words = " ".join(str(text if text is not None else "-").split())
+    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    return safe if len(safe) <= width else safe[: width - 1] + "…"
+
+
+def of_wait(found: Any) -> str:  # noqa: ANN401 - JSON
+    """Return what the daemon answers of a wait."""
+    lines = [
+        f"{found['wait_id']}  {found['status']}  {line(found['target'], 200)}",
+        f"  wake when: {line(found['wake_when'], 500)}",
+        f"  last seen: {line(found['last_observation'], 500)}",
+    ]
+    for event in found["history"]:
+        data = json.dumps(event["data"], ensure_ascii=False)
+        lines.append(f"{event['at']}  {event['kind']}  {line(data, 400)}")
+    return "\n".join(lines)
+
+
+def of_task(found: Any) -> str:  # noqa: ANN401 - JSON
+    """Return what the daemon answers of a task."""
+    lines = [f"{line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
+    for step in found["steps"]:
+        mark = "x" if step["done"] else " "
+        lines.append(f"  [{mark}] {step['step']}. {line(step['text'], 500)}")
+    for message in found["messages"]:
+        who = f"{message['role']}/{message['msg_type']}"
+        said = line(message["content"], 400)
+        lines.append(f"{message['created_at']}  {who}: {said}")
+    for wait in found["waits"]:
+        target = line(wait["target"], 60)
+        seen = line(wait["last_observation"] or wait["wake_when"], 200)
+        lines.append(f"{wait['wait_id']}  {wait['status']}  {target}: {seen}")
+    for wake in found["wakes"]:
+        text = line(wake["text"], 200)
+        lines.append(f"{wake['wake_id']}  {wake['state']}  {text}")
+    return "\n".join(lines)
