@@ -6,6 +6,7 @@ environment, so that plug-ins read one place. Source: design §6.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, fields
@@ -16,15 +17,29 @@ from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 
 PREFIX: Final = "TASKMEM_"
+MOST_DAYS: Final = 36_500.0
+"""A hundred years."""
 LONGEST: Final = 1e9
 """Seconds, some thirty years: what every clock and calendar can still add."""
-_FOREIGN: Final = frozenset({"openclaw_bin", "gemini_model", "display", "tmux_socket"})
+_COUNTS: Final = frozenset({"gemini_calls_per_day"})
+"""Settings of the built-in plug-ins that are whole numbers.
+
+What is none is refused here: a plug-in would find out when it is first needed, which
+may be hours after the start.
+"""
+_FOREIGN: Final = _COUNTS | {
+    *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
+}
 """Settings of the built-in plug-ins, which read them from the environment."""
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How this installation behaves. Times are in seconds; fractions are allowed."""
+    """How this installation behaves.
+
+    Times are in seconds unless they say otherwise; fractions are allowed.
+    """
 
     home: Home
     database_url: str = ""
@@ -45,6 +60,8 @@ class Settings:
     """How long a judge may take for one ruling."""
     idle_exit_seconds: float = 600.0
     """After which a daemon with nothing to do ends."""
+    picture_days: float = 7.0
+    """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"
     """Which tools are offered: `default`, `runs` or `all`."""
     disabled_plugins: tuple[str, ...] = ()
@@ -89,6 +106,13 @@ def load(environ: MutableMapping[str, str]) -> Settings:
         raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()
         if field.name in known and raw:
             values[field.name] = _parse(field.name, raw, field.default)
+    for name in _COUNTS:
+        raw = environ.get(f"{PREFIX}{name.upper()}", "").strip()
+        if raw and not _WHOLE.fullmatch(raw):
+            raise SettingsInvalid(
+                f"{PREFIX}{name.upper()} is {raw!r}; it takes a whole number from 0 to "
+                "999,999,999, for example 1000."
+            )
     return Settings(home=home, warnings=tuple(unknown), **values)
 
 
@@ -119,6 +143,8 @@ def _parse(name: str, raw: str, default: object) -> object:
             number = float(raw)
         except ValueError:
             number = float("nan")
+        if name == "picture_days":
+            return _days(variable, raw, number)
         if not 0 < number <= LONGEST:
             raise SettingsInvalid(
                 f"{variable} is {raw!r}; it takes seconds greater than 0 and at most "
@@ -130,3 +156,12 @@ def _parse(name: str, raw: str, default: object) -> object:
     if name == "tools" and raw not in ("default", "runs", "all"):
         raise SettingsInvalid(f"{variable} is {raw!r}; it takes default, runs or all.")
     return raw
+
+
+def _days(variable: str, raw: str, number: float) -> float:
+    if not 0 <= number <= MOST_DAYS:
+        raise SettingsInvalid(
+            f"{variable} is {raw!r}; it takes days from 0 to {MOST_DAYS:,.0f}, for "
+            "example 7 or 0.5."
+        )
+    return number

@@ -61,6 +61,11 @@ class Home(NamedTuple):
         """The SQLite file that is used unless the settings name a database."""
         return self.folder / "taskmem.db"
 
+    @property
+    def pictures(self) -> Path:
+        """The pictures that are kept of waits."""
+        return self.folder / "pictures"
+
     def prepare(self) -> None:
         """Make the folder, for its owner alone, and the socket's where it is another.
 

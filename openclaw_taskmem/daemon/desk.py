@@ -12,18 +12,19 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.feeds import fed
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
 from openclaw_taskmem.engine import gateway
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
-from taskmem_hookspecs import InvalidArguments, TaskmemError
+from taskmem_hookspecs import InvalidArguments, TaskmemError, Wait
 from taskmem_hookspecs.errors import UnknownTool
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class Desk:
         self._shell = shell
         self._room = room
         self._settings = settings
+        self._album = Album(settings.home.pictures, settings.picture_days)
         self.apart = Threads(THREADS, "call")
         """Makes calls of other kinds on the same threads."""
         self._looking = Threads(LOOKS, "look")
@@ -205,7 +207,10 @@ class Desk:
         ]
 
     def _show(self, params: Params) -> JsonValue:
-        return views.show(self._shell, str(params.get("id", "")))
+        return views.show(self._shell, str(params.get("id", "")), self._kept)
+
+    def _kept(self, wait: Wait) -> views.View:
+        return self._album.view(wait, self._shell.clock.now())
 
     def _status(self) -> JsonValue:
         return {
@@ -214,7 +219,9 @@ class Desk:
             "version": __version__,
             "home": str(self._settings.home.folder),
             "database": scrub(self._settings.database),
+            "now": iso_millis(self._shell.clock.now()),
             **views.counts(self._shell),
+            "models": views.models(self._shell),
             "gateways": self.gateways.view(),
         }
 

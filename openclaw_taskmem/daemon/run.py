@@ -13,6 +13,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
 from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
@@ -106,7 +107,10 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     store = seams.store(settings.database)
     loops: Loops | None = None
 
-    room = Watchroom(seams, clock, judge_seconds=settings.judge_timeout_seconds)
+    album = Album(settings.home.pictures, settings.picture_days)
+    room = Watchroom(
+        seams, clock, judge_seconds=settings.judge_timeout_seconds, album=album
+    )
 
     def nudge(due: Due) -> None:
         room.follow(due.waits)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.snapshots import Seen, Snapshots, seen
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.domain.judging import NOTHING_SEEN, rest_after, said
 from taskmem_hookspecs import (
@@ -46,6 +47,7 @@ class Vigil:
         *,
         watcher: Callable[[], Awaitable[Watcher]],
         panel: Callable[[str], Awaitable[Panel]],
+        snapshots: Snapshots,
         tell: Callable[[], None],
     ) -> None:
         """Take a wait and what it takes to watch it.
@@ -55,6 +57,7 @@ class Vigil:
             clock: What its deadline is told by.
             watcher: Finds the watcher of its target.
             panel: Makes its judges, who read from the place given.
+            snapshots: Keep pictures of it.
             tell: Called when `observation` is another.
         """
         self.wait = wait
@@ -62,6 +65,11 @@ class Vigil:
         """None: the target is not watched yet."""
         self.observation: str | None = None
         """What was last seen; None: nothing yet."""
+        self.rests_on: Seen | None = None
+        """The picture that this rests on; None: none yet."""
+        self.met = False
+        """Whether its condition was found to hold."""
+        self.snapshots: Final = snapshots
         left = (wait.deadline_at - clock.now()).total_seconds()
         self._due = clock.monotonic() + left
         self._clock = clock
@@ -134,6 +142,9 @@ class Vigil:
         panel = self._panel = self._panel or await self._make_panel(self._start)
         self._news = self.watcher.news if self.watcher else None
         finding = await panel.hear(self._show)
+        self.met = finding.met
+        if isinstance(finding.rests_on, Seen):
+            self.rests_on = finding.rests_on
         self._observe(finding.observation)
         if finding.met:
             return None, Ending(WaitStatus.RESOLVED, finding.observation)
@@ -149,7 +160,9 @@ class Vigil:
 
     async def _show(self, place: str) -> Frame:
         assert self.watcher is not None  # noqa: S101 - it was joined before
-        return await self.watcher.look(place, self._start)
+        frame = await self.watcher.look(place, self._start)
+        self.snapshots.show(seen(frame))
+        return frame.model_copy(update={"seconds_left": self.left})
 
     async def _until(self, again: float | None) -> None:
         """Return when there is news, or so many seconds are over."""
@@ -198,4 +211,5 @@ class Vigil:
     def _observe(self, observation: str) -> None:
         if observation != self.observation:
             self.observation = observation
+            self.snapshots.observe(self.rests_on)
             self._tell()

@@ -14,9 +14,11 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.news import News
 from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.snapshots import SnapshotQueue, Snapshots
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.vigil import Ending, Vigil
 from openclaw_taskmem.daemon.watcher import Watcher
@@ -54,8 +56,18 @@ ANSWER_SECONDS: Final = 25.0
 class Watchroom:
     """Plays `Watching` for calls, and watches what they left to be watched."""
 
-    def __init__(self, seams: Seams, clock: Clock, *, judge_seconds: float) -> None:
-        """Take what is watched with; `judge_seconds` is a judge's limit."""
+    def __init__(
+        self,
+        seams: Seams,
+        clock: Clock,
+        *,
+        judge_seconds: float,
+        album: Album | None = None,
+    ) -> None:
+        """Take what is watched with.
+
+        `judge_seconds` is a judge's limit; without an album, no pictures are kept.
+        """
         self._seams = seams
         self._clock = clock
         self._judge_seconds = judge_seconds
@@ -63,6 +75,7 @@ class Watchroom:
         self._apart = Threads(THREADS, "watch")
         self._lanes = Lanes()
         self._watchers = Watchers(seams, clock, self._lanes, self._apart)
+        self._snapshots = SnapshotQueue(album, seams, clock, self._apart)
         self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
@@ -140,7 +153,7 @@ class Watchroom:
             except TargetGone as gone:
                 raise TargetNotFound(str(gone)) from gone
         names = tuple(judge.name for judge in judges)
-        return Sighting(start=here.place, tail=here.tail, judges=names)
+        return Sighting(start=here.place, tail=here.tail, note=here.note, judges=names)
 
     async def _end(self, target: Target) -> str:
         watcher = await self._watchers.of(target)
@@ -160,10 +173,11 @@ class Watchroom:
     async def run(self, shell: Shell) -> None:
         """Watch what is waited for until cancelled."""
         for wait in await self._insist(partial(waits.watched_here, shell)):
-            self._sync(shell, wait)
+            self._sync(shell, wait, resumed=True)
         self._taken_up.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(shell))
+            group.create_task(self._snapshots.run(shell))
             if not shell.sole:
                 group.create_task(self._relieve(shell))
 
@@ -191,6 +205,8 @@ class Watchroom:
     async def close(self) -> None:
         """Watch nothing any more; what is waited for stays so."""
         tasks = [*self._answers, *(task for _, task in self._vigils.values())]
+        for vigil, _ in self._vigils.values():
+            vigil.snapshots.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -216,21 +232,22 @@ class Watchroom:
         self._changed.update(dict.fromkeys(ids))
         self._stirred.set()
 
-    def _sync(self, shell: Shell, wait: Wait) -> None:
-        """Watch a wait as its row says."""
+    def _sync(self, shell: Shell, wait: Wait, *, resumed: bool = False) -> None:
+        """Watch a wait as its row says; `resumed` after another daemon had ended."""
         known, _ = self._vigils.get(wait.wait_id, (None, None))
         ours = wait.status is WaitStatus.WATCHING and shell.watches(wait)
         if known is not None and ours and known.wait.round == wait.round:
             known.wait = wait
             return
         if known is not None:
-            self._drop(wait.wait_id)
+            self._drop(wait)
         if ours:
-            vigil = self._vigil(wait)
+            snapshots = Snapshots(wait.wait_id, self._snapshots, resumed=resumed)
+            vigil = self._vigil(wait, snapshots)
             task = asyncio.create_task(self._keep(shell, vigil))
             self._vigils[wait.wait_id] = (vigil, task)
 
-    def _vigil(self, wait: Wait) -> Vigil:
+    def _vigil(self, wait: Wait, snapshots: Snapshots) -> Vigil:
         async def watcher() -> Watcher:
             return await self._watchers.of(targets.parse(wait.target))
 
@@ -250,14 +267,18 @@ class Watchroom:
             self._clock,
             watcher=watcher,
             panel=panel,
+            snapshots=snapshots,
             tell=self.news.tell,
         )
 
-    def _drop(self, wait_id: str) -> None:
-        vigil, task = self._vigils.pop(wait_id)
+    def _drop(self, wait: Wait) -> None:
+        vigil, task = self._vigils.pop(wait.wait_id)
         task.cancel()
+        # Its row was read: however it ended, that is committed.
+        same = wait.round == vigil.wait.round and wait.status is WaitStatus.RESOLVED
+        vigil.snapshots.end(vigil.rests_on, resolved=same and vigil.met)
         if vigil.watcher is not None:
-            vigil.watcher.leave(wait_id)
+            vigil.watcher.leave(wait.wait_id)
             self._watchers.let_go_later(vigil.watcher)
 
     async def _keep(self, shell: Shell, vigil: Vigil) -> None:

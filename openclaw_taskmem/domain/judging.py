@@ -27,6 +27,8 @@ class Heard(Value):
     """Why nothing will come any more after what it answered; None: more may."""
     again: float | None = None
     """Seconds after which to ask it again anyway; None: when something changes."""
+    rests_on: object = None
+    """The picture that its ruling rests on, carried unopened; None: there is none."""
 
     @property
     def sure(self) -> bool:
@@ -44,6 +46,8 @@ class Finding(Value):
     observation: str
     again: float | None
     """Seconds after which to look again anyway; None: when something changes."""
+    rests_on: object = None
+    """The picture that the ruling which counts rests on; None: there is none."""
 
 
 def rest_after(failures: int) -> float:
@@ -78,6 +82,7 @@ def find(heard: Sequence[Heard]) -> Finding:
         lost=lost,
         observation=said(" ".join(map(_ended, words))) or NOTHING_SEEN,
         again=min(again, default=None),
+        rests_on=deciding.rests_on if deciding else None,
     )
 
 

@@ -12,6 +12,8 @@ import click
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.texts import CONTROLS
+from openclaw_taskmem.faces import detail, usage
+from openclaw_taskmem.faces.detail import line
 from openclaw_taskmem.faces.link import LinkError, connect, reach
 from openclaw_taskmem.home import HomeRefused, find_home
 
@@ -96,13 +98,6 @@ def _rows(rows: list[list[str]]) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-def _line(text: object, width: int = 72) -> str:
-    """Return a text on one line that cannot steer a terminal."""
-    words = " ".join(str(text if text is not None else "-").split())
-    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
-    return safe if len(safe) <= width else safe[: width - 1] + "…"
-
-
 @cli.command()
 @click.option("--detach", is_flag=True, help="Start it in the background.")
 @click.argument("action", type=click.Choice(["stop"]), required=False)
@@ -167,6 +162,9 @@ def status(*, as_json: bool) -> None:
         states = [f"{n} {state}" for state, n in found[kind].items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
     click.echo(f"plug-ins  {found['plugins']} on")
+    # A daemon that was started by an older version tells of none.
+    for row in found.get("models", ()):
+        click.echo(f"model     {line(usage.sentence(row, found['now'][:10]), 200)}")
 
 
 @cli.command()
@@ -192,7 +190,7 @@ def tools(*, as_json: bool) -> None:
     if as_json:
         _print(found)
         return
-    _rows([[tool["name"], _line(tool["description"])] for tool in found])
+    _rows([[tool["name"], line(tool["description"])] for tool in found])
 
 
 @cli.command(name="list")
@@ -212,7 +210,7 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
             task["status"],
             task["last_update"],
             f"{task['plan_steps']} step{'' if task['plan_steps'] == 1 else 's'}",
-            _line(task["name"]),
+            line(task["name"]),
         ]
         for task in found["tasks"]
     ]
@@ -222,45 +220,25 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
 @cli.command()
 @click.argument("any_id", metavar="ID")
 @AS_JSON
-def show(*, any_id: str, as_json: bool) -> None:
+@click.option("--pictures", is_flag=True, help="Where a wait's pictures are.")
+def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
     """Show a task with its plan, thread, waits and wakes; or a wait's history."""
     found = _ask("show", id=any_id)
+    if pictures and "history" not in found:
+        raise click.UsageError(
+            f"{found['task_id']} is a task, and pictures are kept of waits: see its "
+            "waits with taskmem show, and give --pictures with the id of one."
+        )
     if as_json:
         _print(found)
-    elif "history" in found:
-        _show_wait(found)
+    elif pictures:
+        from openclaw_taskmem.faces.pictures import none, rows
+
+        _rows(rows(found)) if found["pictures"] else click.echo(none(found))
     else:
-        _show_task(found)
-
-
-def _show_wait(found: Any) -> None:  # noqa: ANN401 - JSON
-    click.echo(
-        f"{found['wait_id']}  {found['status']}  {_line(found['target'], 200)}\n"
-        f"  wake when: {_line(found['wake_when'], 500)}\n"
-        f"  last seen: {_line(found['last_observation'], 500)}"
-    )
-    for event in found["history"]:
-        data = json.dumps(event["data"], ensure_ascii=False)
-        click.echo(f"{event['at']}  {event['kind']}  {_line(data, 400)}")
-
-
-def _show_task(found: Any) -> None:  # noqa: ANN401 - JSON
-    click.echo(f"{_line(found['name'], 200)}  ({found['task_id']}, {found['status']})")
-    for step in found["steps"]:
-        mark = "x" if step["done"] else " "
-        click.echo(f"  [{mark}] {step['step']}. {_line(step['text'], 500)}")
-    for message in found["messages"]:
         click.echo(
-            f"{message['created_at']}  {message['role']}/{message['msg_type']}: "
-            f"{_line(message['content'], 400)}"
+            detail.of_wait(found) if "history" in found else detail.of_task(found)
         )
-    for wait in found["waits"]:
-        click.echo(
-            f"{wait['wait_id']}  {wait['status']}  {_line(wait['target'], 60)}: "
-            f"{_line(wait['last_observation'] or wait['wake_when'], 200)}"
-        )
-    for wake in found["wakes"]:
-        click.echo(f"{wake['wake_id']}  {wake['state']}  {_line(wake['text'], 200)}")
 
 
 def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
@@ -307,9 +285,9 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
         [
             wait["wait_id"],
             wait["status"],
-            _line(wait["target"], 30),
-            _line(wait["wake_when"], 60),
-            _line(wait["last_observation"], 100),
+            line(wait["target"], 30),
+            line(wait["wake_when"], 60),
+            line(wait["last_observation"], 100),
         ]
         for wait in found
     ]
@@ -329,7 +307,7 @@ _listing(
         wake["state"],
         wake["created_at"],
         f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
-        _line(wake["last_error"] or wake["text"]),
+        line(wake["last_error"] or wake["text"]),
     ],
 )
 _listing(
@@ -339,7 +317,7 @@ _listing(
         event["at"],
         event["kind"],
         event["task_id"] or event["wait_id"] or "-",
-        _line(json.dumps(event["data"], ensure_ascii=False)),
+        line(json.dumps(event["data"], ensure_ascii=False)),
     ],
 )
 
@@ -358,7 +336,7 @@ def plugins(*, as_json: bool) -> None:
                 plugin["name"],
                 plugin["state"],
                 plugin["distribution"] or "-",
-                _line(plugin["last_error"] or ", ".join(plugin["hooks"])),
+                line(plugin["last_error"] or ", ".join(plugin["hooks"])),
             ]
             for plugin in found
         ]

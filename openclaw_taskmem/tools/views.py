@@ -5,7 +5,7 @@ Source: design §6, "`--json` prints one JSON document".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -32,6 +32,9 @@ MOST: Final = 1000
 LARGEST: Final = 1_000_000
 """Rows that a list may be asked for."""
 
+Kept = Callable[[Wait], View]
+"""Returns what is kept of a wait beside its row."""
+
 _OWED = (WakeState.DUE, WakeState.SENT)
 
 
@@ -47,22 +50,33 @@ def counts(shell: Shell) -> View:
     }
 
 
-def show(shell: Shell, any_id: str) -> View:
+def models(shell: Shell) -> list[JsonValue]:
+    """Return what models were asked, and what it cost."""
+    return [row.model_dump(mode="json") for row in shell.seams.model_usage()]
+
+
+def show(shell: Shell, any_id: str, kept: Kept | None = None) -> View:
     """Return a task, or a wait, with all that hangs on it.
+
+    Args:
+        shell: Where they are.
+        any_id: Of either.
+        kept: What is told of a wait besides.
 
     Raises:
         TaskNotFound: No task has that id.
         WaitNotFound: No wait has that id.
     """
     if any_id.startswith("wait_"):
-        return _show_wait(shell, any_id)
+        return _show_wait(shell, any_id, kept)
     return _show_task(shell, any_id)
 
 
-def _show_wait(shell: Shell, wait_id: str) -> View:
+def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
     wait = shell.store.read_wait(wait_id)
     return {
         **_wait(shell, wait),
+        **(kept(wait) if kept else {}),
         "history": [_event(e) for e in shell.store.wait_events(wait_id, MOST)],
     }
 

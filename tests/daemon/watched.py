@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus
 from taskmem_hookspecs.testing import FakeClock
@@ -73,12 +74,15 @@ async def watched(
     judge_seconds: float = 20.0,
     worlds: Sequence[World] = (),
     sole: bool = False,
+    album: Album | None = None,
 ) -> AsyncIterator[Watched]:
     """Watch the waits of a world; what a test leaves behind is ended."""
     world = World(store, clock, plugins=plugins)
     if worlds:
         world._numbers = worlds[0]._numbers
-    room = Watchroom(world.shell.seams, world.clock, judge_seconds=judge_seconds)
+    room = Watchroom(
+        world.shell.seams, world.clock, judge_seconds=judge_seconds, album=album
+    )
     world.shell = replace(
         world.shell,
         watching=room,

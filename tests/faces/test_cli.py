@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from openclaw_taskmem.daemon.album import Album, Moment
 from openclaw_taskmem.faces.cli import cli
 
 COMMANDS = sorted(cli.commands)
@@ -176,3 +179,68 @@ def test_the_demo_tells_the_whole_story_and_leaves_nothing(tmp_path: Path) -> No
     assert "[task_stuck_resume]" in run.stdout
     assert "The wake is acknowledged." in run.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def wait(home: Path) -> str:
+    """A wait of the daemon's, on a log that nobody writes to."""
+    (home / "build.log").touch()
+    target = {"target": f"pty:file:{home}/build.log", "wake_when": '"Done" appears'}
+    return str(document(home, "call", "smart_wait", json.dumps(target))["wait_id"])
+
+
+def test_the_pictures_of_a_wait_are_shown_where_they_are(
+    home: Path, wait: str, text_snapshot: Any
+) -> None:
+    album = Album(home / "pictures", 7)
+    for minute, moment in enumerate(Moment):
+        taken = datetime(2026, 11, 22, 13, minute, 5, tzinfo=UTC)
+        album.write(wait, moment, b"\xff\xd8", taken)
+    try:
+        run = taskmem(home, "show", wait, "--pictures", TZ="UTC")
+        east = taskmem(home, "show", wait, "--pictures", TZ="XST-2").stdout
+        shown = document(home, "show", wait, "--json")
+    finally:
+        shutil.rmtree(home / "pictures")
+
+    assert run.returncode == 0
+    assert run.stdout.replace(str(home), "HOME").replace(wait, "WAIT") == text_snapshot
+    assert "last      2026-11-22 15:01:05" in east
+    assert shown["pictures"]["deciding"] == {
+        "path": f"{home}/pictures/{wait}/deciding.jpg",
+        "taken_at": "2026-11-22T13:02:05.000Z",
+    }
+    assert list(shown["pictures"]) == ["first", "last", "deciding"]
+
+
+def test_that_a_wait_has_no_pictures_is_said_with_its_reason(
+    home: Path, wait: str
+) -> None:
+    run = taskmem(home, "show", wait, "--pictures")
+
+    assert run.returncode == 0
+    assert run.stdout == ("No pictures are kept of this wait. A terminal has none.\n")
+    assert document(home, "show", wait, "--pictures", "--json")["pictures"] == {}
+
+
+def test_pictures_of_a_task_are_refused_with_what_to_do(home: Path) -> None:
+    given = json.dumps({"name": "Deploy", "plan": ["Build"]})
+    task = document(home, "call", "task_register", given)["task_id"]
+
+    run = taskmem(home, "show", task, "--pictures")
+
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert f"{task} is a task, and pictures are kept of waits" in run.stderr
+    assert "give --pictures with the id of one" in run.stderr
+
+
+def test_a_path_with_odd_characters_cannot_steer_a_terminal() -> None:
+    from openclaw_taskmem.faces.pictures import none, rows
+
+    picture = {"path": "/a  b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
+
+    ((moment, _, path),) = rows({"pictures": {"last": picture}})
+
+    assert (moment, path) == ("last", "/a  b/\ufffd[31m.jpg")
+    assert none({"pictures_note": None}) == "No pictures are kept of this wait."

@@ -10,6 +10,7 @@ from types import ModuleType
 from taskmem_hookspecs import (
     Frame,
     Met,
+    Picture,
     Ruling,
     Target,
     TargetNotFound,
@@ -35,6 +36,7 @@ class Scene:
         self.looks = 0
         self.closed = 0
         self.trouble: Exception | None = None
+        self.picture: Picture | None = None
         self._events: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -94,6 +96,7 @@ class Watching:
             tail=scene.text[int(start) :],
             echoes=scene.echoes,
             gone=scene.gone,
+            picture=scene.picture,
         )
 
     async def changed(self) -> None:

@@ -1,0 +1,196 @@
+"""When snapshots of a wait are taken, and how they get into the album.
+
+What is to be kept is noted on the event loop, which costs nothing. It is encoded and
+written later, on one thread and one picture at a time, so that neither a slow plug-in
+nor a full disk delays a ruling or the end of a wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.daemon.album import Album, Moment
+from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Clock, Frame, Picture, Ruling, Wait, WaitNotFound
+
+log = logging.getLogger(__name__)
+
+LONGEST_SIDE: Final = 960
+"""Pixels of a snapshot."""
+GAP_SECONDS: Final = 5.0
+"""The shortest time between two last snapshots of a wait that is still watched."""
+PRUNE_SECONDS: Final = 3600.0
+"""Between two looks for what need not be kept any longer."""
+
+
+class Seen(NamedTuple):
+    """A picture, and when the target looked like that."""
+
+    picture: Picture
+    at: datetime
+
+
+def seen(frame: Frame, ruling: Ruling | None = None) -> Seen | None:
+    """Return what a ruling on a frame rests on, or what the frame shows; None: nothing.
+
+    A picture is never asked whether it is true: that would be a plug-in's code.
+    """
+    own = ruling.picture if ruling is not None else None
+    picture = frame.picture if own is None else own
+    return None if picture is None else Seen(picture, frame.seen_at)
+
+
+class Snapshots:
+    """Decides which pictures of one wait are kept, in one round of it."""
+
+    def __init__(self, wait_id: str, queue: SnapshotQueue, *, resumed: bool) -> None:
+        """Take a wait.
+
+        Args:
+            wait_id: Its id.
+            queue: What takes the snapshots.
+            resumed: Whether this round was watched before, by a daemon that ended.
+        """
+        self.wait_id: Final = wait_id
+        self.resumed: Final = resumed
+        self.troubled = False
+        """Whether it was said that one of them cannot be kept."""
+        self._queue = queue
+        self._shown = False
+        self._newest: Seen | None = None
+        self._noted: Picture | None = None
+        """The last that the queue was given."""
+        self._resting: asyncio.Task[None] | None = None
+
+    def show(self, shown: Seen | None) -> None:
+        """Take note of what the judges are shown; the first is kept."""
+        if shown is not None and not self._shown:
+            self._shown = True
+            self._queue.put(self, Moment.FIRST, shown)
+
+    def observe(self, rests_on: Seen | None) -> None:
+        """Take note of what a new observation tells of; the last is kept, in time."""
+        self._newest = rests_on or self._newest
+        if self._resting is None and self._put_last():
+            self._resting = asyncio.create_task(self._rest())
+
+    def end(self, rests_on: Seen | None, *, resolved: bool) -> None:
+        """Keep at once what the last look rests on; also as what resolved the wait."""
+        self.close()
+        self._newest = rests_on or self._newest
+        self._put_last()
+        if resolved and rests_on is not None:
+            self._queue.put(self, Moment.DECIDING, rests_on)
+
+    def close(self) -> None:
+        """Keep nothing any more."""
+        if self._resting is not None:
+            self._resting.cancel()
+
+    def _put_last(self) -> bool:
+        """Have the newest kept; return False when it is already."""
+        newest = self._newest
+        if newest is None or newest.picture is self._noted:
+            return False
+        self._noted = newest.picture
+        self._queue.put(self, Moment.LAST, newest)
+        return True
+
+    async def _rest(self) -> None:
+        await self._queue.clock.sleep(GAP_SECONDS)
+        self._resting = None
+        self.observe(self._newest)
+
+
+class SnapshotQueue:
+    """Encodes and writes what is to be kept, one picture after the other."""
+
+    def __init__(
+        self, album: Album | None, seams: Seams, clock: Clock, apart: Apart
+    ) -> None:
+        """Take where they go, and what is needed to make them.
+
+        Args:
+            album: None: nothing is kept.
+            seams: Encode pictures, and are told whose could not be.
+            clock: What rests are told by.
+            apart: Where pictures are encoded and written.
+        """
+        self.clock: Final = clock
+        self._album = album
+        self._seams = seams
+        self._apart = apart
+        self._due: dict[tuple[str, Moment], tuple[Snapshots, Seen]] = {}
+        """In order; of the same moment of a wait only the newest."""
+        self._stirred = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Held by whoever changes the album."""
+
+    def put(self, snapshots: Snapshots, moment: Moment, taken: Seen) -> None:
+        """Take a picture on, to be kept soon."""
+        if self._album is not None and self._album.keeps:
+            self._due[snapshots.wait_id, moment] = (snapshots, taken)
+            self._stirred.set()
+
+    async def run(self, shell: Shell) -> None:
+        """Keep what is to be kept, and prune the album, until cancelled."""
+        if self._album is None:
+            return
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_all(self._album))
+            group.create_task(self._prune_all(self._album, shell))
+
+    async def _keep_all(self, album: Album) -> None:
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            while self._due:
+                _, moment = key = next(iter(self._due))
+                snapshots, taken = self._due.pop(key)
+                async with self._turn:
+                    await self._apart(self._keep, album, snapshots, moment, taken)
+
+    def _keep(
+        self, album: Album, snapshots: Snapshots, moment: Moment, taken: Seen
+    ) -> None:
+        """Encode a picture and write it; what goes wrong costs nothing but it."""
+        wait_id = snapshots.wait_id
+        if snapshots.resumed and moment is Moment.FIRST and moment in album.of(wait_id):
+            return
+        try:
+            jpeg = self._seams.encode(taken.picture, LONGEST_SIDE)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            if not snapshots.troubled:
+                snapshots.troubled = True
+                self._seams.blame(taken.picture, f"a picture of {wait_id}", error)
+            return
+        try:
+            album.write(wait_id, moment, jpeg, taken.at)
+        except Exception as error:  # noqa: BLE001 - also an instant of no calendar
+            if not snapshots.troubled:
+                snapshots.troubled = True
+                log.warning(
+                    "a picture of %s cannot be kept (%s); the wait goes on without",
+                    wait_id,
+                    error,
+                )
+
+    async def _prune_all(self, album: Album, shell: Shell) -> None:
+        def find(wait_id: str) -> Wait | None:
+            try:
+                return shell.store.read_wait(wait_id)
+            except WaitNotFound:
+                return None
+
+        while True:
+            try:
+                async with self._turn:
+                    await self._apart(album.prune, find, shell.clock.now())
+            except Exception as error:  # noqa: BLE001 - the next hour may do better
+                log.warning("old pictures could not be removed: %s", error)
+            await self.clock.sleep(PRUNE_SECONDS)

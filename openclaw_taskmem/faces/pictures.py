@@ -1,0 +1,34 @@
+"""The pictures that are kept of a wait, as `show --pictures` tells of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+
+def rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
+    """Return a row for each picture: which it is, when it was taken here, its path.
+
+    Args:
+        found: What the daemon answers of a wait.
+    """
+    return [
+        [moment, _here(picture["taken_at"]), _safe(picture["path"])]
+        for moment, picture in found["pictures"].items()
+    ]
+
+
+def none(found: Any) -> str:  # noqa: ANN401 - JSON
+    """Say that there is none, and why, where that is known."""
+    why = found["pictures_note"]
+    return f"No pictures are kept of this wait.{f' {why}' if why else ''}"
+
+
+def _here(instant: str) -> str:
+    """Return an instant as the clock on the wall shows it."""
+    return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _safe(path: str) -> str:
+    """Return a path that cannot steer a terminal, its spaces as they are."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in path)

@@ -1,0 +1,506 @@
+"""Which pictures of a wait are kept, and that keeping them harms nobody."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.daemon.album import Album, Moment
+from taskmem_hookspecs import Change, Frame, Met, Ruling, StoreFull, Wait, WaitStatus
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.daemon.watched import Watched, watched
+from tests.support.stage import Stage
+
+GAP = 5.0
+
+
+class Painted:
+    """Plays `Picture`: a JPEG that holds its name, or what a test makes of it."""
+
+    size = (1920, 1080)
+
+    def __init__(self, name: str, jpeg: Callable[[], Any] | None = None) -> None:
+        self.name = name
+        self.asked: list[int] = []
+        self._jpeg = jpeg
+
+    def __bool__(self) -> bool:
+        raise AssertionError("a picture is nobody's truth")
+
+    def png(self) -> bytes:
+        raise AssertionError("nobody asked for a PNG")
+
+    def jpeg(self, longest: int) -> bytes:
+        self.asked.append(longest)
+        return self._jpeg() if self._jpeg else b"\xff\xd8 " + self.name.encode()
+
+
+class Slow(Painted):
+    """Another plug-in's, for all that is known of it."""
+
+
+@pytest.fixture
+def stage() -> Stage:
+    made = Stage()
+    made.scene("build")
+    return made
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Album:
+    return Album(tmp_path / "pictures", 7)
+
+
+def plugin(stage: Stage) -> tuple[str, Any]:
+    """Return the stage as a plug-in that the pictures made here belong to."""
+    made = stage.plugin()
+    made.__name__ = __name__
+    return ("painter", made)
+
+
+def show(stage: Stage, picture: Any, text: str = ".") -> None:
+    stage.scene("build").picture = picture
+    stage.scene("build").show(text)
+
+
+def kept(album: Album, wait_id: str) -> dict[str, str]:
+    found = album.of(wait_id)
+    return {m.value: each.path.read_bytes()[3:].decode() for m, each in found.items()}
+
+
+async def seen(room: Watched, wait_id: str, text: str) -> None:
+    await room.until(lambda: text in (room.room.observation(wait_id) or ""))
+
+
+def blamed(room: Watched) -> str:
+    (found,) = room.world.shell.seams.plugins
+    return found.last_error or ""
+
+
+# --- which are kept -----------------------------------------------------------
+
+
+async def test_a_wait_keeps_its_first_its_last_and_its_deciding_picture(
+    stage: Stage, album: Album
+) -> None:
+    one, two, three = map(Painted, ("one", "two", "three"))
+    stage.scene("build").picture = one
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.until(lambda: kept(album, wait) == {"first": "one", "last": "one"})
+        await room.pass_time(GAP)
+        show(stage, two)
+        await room.until(lambda: kept(album, wait)["last"] == "two")
+        show(stage, three, "READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+        every = {"first": "one", "last": "three", "deciding": "three"}
+        await room.until(lambda: kept(album, wait) == every)
+    assert {each.taken_at for each in album.of(wait).values()} == {DAWN}
+    assert {*one.asked, *two.asked, *three.asked} == {960}
+
+
+async def test_the_first_is_the_first_that_there_is(stage: Stage, album: Album) -> None:
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        show(stage, Painted("one"), "one")
+        await seen(room, wait, "one")
+        show(stage, Painted("two"), "two")
+        await seen(room, wait, "two")
+        await room.until(lambda: kept(album, wait) == {"first": "one", "last": "one"})
+
+
+async def test_a_ruling_may_rest_on_another_picture_than_the_frames(
+    stage: Stage, album: Album
+) -> None:
+    own = Painted("own")
+
+    async def rule(_: str, frame: Frame) -> Ruling:
+        return Ruling(met=Met.YES, observation="So it was", picture=own)
+
+    stage.rules["READY"] = rule
+    stage.scene("build").picture = Painted("frame")
+    async with watched(plugin(stage), album=album) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="READY")
+        await room.until(lambda: len(album.of(made["wait_id"])) == 3)
+        assert kept(album, made["wait_id"]) == {
+            "first": "frame",
+            "last": "own",
+            "deciding": "own",
+        }
+
+
+async def test_nothing_decided_a_wait_that_was_not_resolved(
+    stage: Stage, album: Album
+) -> None:
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), album=album) as room:
+        late, gone, off = [await room.wait(timeout=t) for t in (60, 99, 99)]
+        await room.call("wait_cancel", wait_id=off)
+        await room.pass_time(61)
+        assert (await room.ended(late)).status is WaitStatus.TIMEOUT
+        stage.scene("build").leave("It was closed.")
+        assert (await room.ended(gone)).status is WaitStatus.ERROR
+        for wait in (late, gone, off):
+            await room.until(lambda w=wait: room.room.observation(w) is None)
+        await room.settle()
+        for wait in (late, gone, off):
+            assert kept(album, wait) == {"first": "one", "last": "one"}
+
+
+async def test_the_last_is_not_kept_more_often_than_every_few_seconds(
+    stage: Stage, album: Album
+) -> None:
+    pictures = [Painted(str(number)) for number in range(5)]
+    stage.scene("build").picture = pictures[0]
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        for number in range(1, 5):
+            show(stage, pictures[number], f"<{number}>")
+            await seen(room, wait, f"<{number}>")
+        await room.pass_time(GAP - 0.5)
+        await room.settle()
+        assert kept(album, wait)["last"] == "0"
+
+        await room.pass_time(0.5)
+
+        await room.until(lambda: kept(album, wait)["last"] == "4")
+    assert [bool(picture.asked) for picture in pictures] == [1, 0, 0, 0, 1]
+
+
+async def test_the_end_of_a_wait_does_not_rest_before_its_last(
+    stage: Stage, album: Album
+) -> None:
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        show(stage, Painted("two"), "two")
+        await seen(room, wait, "two")
+        await room.call("wait_cancel", wait_id=wait)
+
+        await room.until(lambda: kept(album, wait)["last"] == "two")
+
+
+async def test_a_wait_that_is_sent_back_keeps_the_old_until_there_are_new(
+    stage: Stage, album: Album
+) -> None:
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        show(stage, Painted("two"), "READY\n")
+        await room.until(lambda: "deciding" in kept(album, wait))
+        before = kept(album, wait)
+        show(stage, None)
+        await room.pass_time(1)
+        await room.call("wait_update", wait_id=wait, wake_when="ROWS")
+        await room.until(lambda: room.room.observation(wait))
+        await room.settle()
+        assert kept(album, wait) == before
+
+        show(stage, Painted("three"), "three")
+
+        await seen(room, wait, "three")
+        await room.until(lambda: kept(album, wait)["last"] == "three")
+        assert kept(album, wait) == {
+            "first": "three",
+            "last": "three",
+            "deciding": "two",
+        }
+
+
+async def test_after_a_death_the_first_is_still_the_first(
+    stage: Stage, album: Album
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), store=store, clock=clock, album=album) as room:
+        wait = await room.wait()
+        await room.until(lambda: "last" in kept(album, wait))
+        first = room.world
+
+    stage.scene("build").picture = Painted("two")
+    async with watched(
+        plugin(stage), store=store, clock=clock, album=album, worlds=[first]
+    ) as room:
+        await room.until(lambda: kept(album, wait) == {"first": "one", "last": "two"})
+
+
+async def test_days_of_0_keep_nothing_and_encode_nothing(
+    stage: Stage, tmp_path: Path
+) -> None:
+    album, one = Album(tmp_path / "pictures", 0), Painted("one")
+    Album(tmp_path / "pictures", 7).write("wait_0", Moment.LAST, b"old", DAWN)
+    stage.scene("build").picture = one
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        stage.scene("build").show("READY\n")
+        await room.ended(wait)
+        await room.settle()
+    assert one.asked == []
+    assert list((tmp_path / "pictures").iterdir()) == []
+
+
+# --- what goes wrong ----------------------------------------------------------
+
+
+async def test_the_end_of_a_wait_is_committed_before_its_picture_is_made(
+    stage: Stage, album: Album
+) -> None:
+    statuses: list[WaitStatus] = []
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+
+        def jpeg() -> bytes:
+            statuses.append(room.row(wait).status)
+            return b"\xff\xd8"
+
+        own = Painted("own", jpeg)
+
+        async def rule(_: str, frame: Frame) -> Ruling:
+            return Ruling(met=Met.YES, observation="So it was", picture=own)
+
+        stage.rules["READY"] = rule
+        stage.scene("build").show("READY\n")
+        await room.until(lambda: "deciding" in kept(album, wait))
+    assert set(statuses[-1:]) == {WaitStatus.RESOLVED}
+
+
+class Full(MemoryStore):
+    """A store that may have no room for wakes, and so for no end but a cancel."""
+
+    full = False
+
+    def commit(self, change: Any) -> None:
+        if self.full and change.wakes:
+            raise StoreFull("no room")
+        super().commit(change)
+
+
+async def test_a_wait_whose_end_cannot_be_committed_has_no_deciding_picture_yet(
+    stage: Stage, album: Album
+) -> None:
+    store = Full()
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), store=store, album=album) as room:
+        wait = await room.wait()
+        store.full = True
+        stage.scene("build").show("READY\n")
+        await room.pass_time(2)
+        assert "deciding" not in kept(album, wait)
+        store.full = False
+        await room.pass_time(10)
+        await room.until(lambda: "deciding" in kept(album, wait))
+
+
+async def test_a_wait_that_was_cancelled_before_its_end_was_committed_has_none(
+    stage: Stage, album: Album
+) -> None:
+    store = Full()
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), store=store, album=album) as room:
+        wait = await room.wait()
+        store.full = True
+        show(stage, Painted("two"), "READY\n")
+        await seen(room, wait, "READY was shown")
+        await room.call("wait_cancel", wait_id=wait)
+        await room.until(lambda: kept(album, wait).get("last") == "two")
+        await room.settle()
+        assert kept(album, wait) == {"first": "one", "last": "two"}
+
+
+async def test_what_another_daemon_found_was_not_decided_by_a_picture_here(
+    stage: Stage, album: Album
+) -> None:
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        theirs = room.row(wait).model_copy(update={"status": WaitStatus.RESOLVED})
+        room.world.store.commit(Change(waits=(theirs,)))
+        room.room.follow([wait])
+        await room.until(lambda: room.room.observation(wait) is None)
+        await room.settle()
+        assert kept(album, wait) == {"first": "one", "last": "one"}
+
+
+NONSENSE: dict[str, Any] = {
+    "None": None,
+    "text": "\xff\xd8",
+    "empty": b"",
+    "no JPEG": b"\x89PNG",
+    "too large": b"\xff\xd8" + bytes(2 * 1024 * 1024),
+}
+
+
+@pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE.keys())
+async def test_a_picture_that_is_nonsense_is_not_kept_and_its_plugin_is_named(
+    stage: Stage, album: Album, answer: Any
+) -> None:
+    stage.scene("build").picture = Painted("bad", lambda: answer)
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.until(lambda: blamed(room))
+        assert blamed(room).startswith(f"a picture of {wait}: TypeError: answered")
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert kept(album, wait) == {}
+
+
+async def test_a_picture_of_2_mib_is_kept(stage: Stage, album: Album) -> None:
+    large = b"\xff\xd8" + bytes(2 * 1024 * 1024 - 2)
+    stage.scene("build").picture = Painted("large", lambda: large)
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.until(lambda: len(album.of(wait)) == 2)
+
+
+async def test_pictures_that_raise_cost_only_themselves_and_are_told_of_once(
+    stage: Stage, album: Album, caplog: pytest.LogCaptureFixture
+) -> None:
+    def burn() -> bytes:
+        raise RuntimeError("the film burnt")
+
+    stage.scene("build").picture = Painted("one", burn)
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.pass_time(GAP)
+        show(stage, Painted("two", burn), "two")
+        await seen(room, wait, "two")
+        await room.pass_time(GAP)
+        show(stage, Painted("three"), "READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        await room.until(lambda: len(album.of(wait)) == 2)
+        assert kept(album, wait) == {"last": "three", "deciding": "three"}
+    told = [line for line in caplog.messages if "the film burnt" in line]
+    assert told == [
+        f"plug-in painter failed; a picture of {wait}: RuntimeError: the film burnt"
+    ]
+
+
+async def test_a_wait_ends_while_its_picture_is_still_being_made(
+    stage: Stage, album: Album
+) -> None:
+    released, begun = threading.Event(), threading.Event()
+
+    def develop() -> bytes:
+        begun.set()
+        released.wait(30)
+        return b"\xff\xd8 slow"
+
+    stage.scene("build").picture = Painted("slow", develop)
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.until(begun.is_set)
+        stage.scene("build").show("READY\n")
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+        assert (kept(album, wait), blamed(room)) == ({}, "")
+        released.set()
+        await room.until(lambda: kept(album, wait).get("deciding") == "slow")
+
+
+async def test_pictures_that_hang_hold_up_nobody(stage: Stage, album: Album) -> None:
+    released, begun = threading.Event(), threading.Event()
+
+    def hang() -> bytes:
+        begun.set()
+        released.wait(30)
+        return b"\xff\xd8 late"
+
+    stage.scene("build").picture = Slow("slow", hang)
+    stage.scene("other").picture = Painted("quick")
+    async with watched(plugin(stage), album=album) as room:
+        room.world.shell.seams._seconds = 0.1
+        wait = await room.wait()
+        await room.until(begun.is_set)
+        other = await room.wait("pty:other")
+        stage.scene("build").show("READY\n")
+
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        await room.until(lambda: kept(album, other).get("last") == "quick")
+        assert "no answer within 0.1 s" in blamed(room)
+        assert kept(album, wait) == {}
+
+        # While it hangs it is asked for no other.
+        again = Slow("again")
+        stage.scene("build").picture = again
+        third = await room.wait(wake_when="ROWS")
+        await room.settle()
+        assert again.asked == []
+        released.set()
+        show(stage, Slow("more"), "ROWS\n")
+        await room.until(lambda: kept(album, third).get("deciding") == "more")
+
+
+async def test_a_full_disk_costs_only_the_pictures_and_is_told_once(
+    stage: Stage,
+    album: Album,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Album, "write", full)
+    stage.scene("build").picture = Painted("one")
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        await room.pass_time(GAP)
+        show(stage, Painted("two"), "READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        await room.settle()
+    (told,) = [line for line in caplog.messages if "picture" in line]
+    assert told == (
+        f"a picture of {wait} cannot be kept ([Errno {errno.ENOSPC}] No space left on "
+        "device); the wait goes on without"
+    )
+
+
+# --- pruned -------------------------------------------------------------------
+
+
+async def test_the_album_is_pruned_at_the_start_and_every_hour(
+    stage: Stage, album: Album
+) -> None:
+    album.write("wait_gone", Moment.LAST, b"old", DAWN)
+    async with watched(plugin(stage), album=album) as room:
+        await room.until(lambda: not album.of("wait_gone"))
+        album.write("wait_gone", Moment.LAST, b"old", DAWN)
+        await room.pass_time(3599, step=100)
+        await room.settle()
+        assert album.of("wait_gone")
+        await room.pass_time(1)
+        await room.until(lambda: not album.of("wait_gone"))
+
+
+async def test_what_a_store_in_trouble_cannot_tell_of_is_not_removed(
+    stage: Stage, album: Album, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Away(MemoryStore):
+        away = True
+
+        def read_wait(self, wait_id: str) -> Wait:
+            if self.away:
+                raise OSError("the database is away")
+            return super().read_wait(wait_id)
+
+    store = Away()
+    album.write("wait_gone", Moment.LAST, b"old", DAWN)
+    with caplog.at_level(logging.WARNING):
+        async with watched(plugin(stage), store=store, album=album) as room:
+            await room.until(lambda: caplog.messages)
+            assert album.of("wait_gone")
+            store.away = False
+            await room.pass_time(3600, step=100)
+            await room.until(lambda: not album.of("wait_gone"))
+    assert caplog.messages == [
+        "old pictures could not be removed: the database is away"
+    ]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from openclaw_taskmem.faces.cli import cli
+from openclaw_taskmem.faces.usage import sentence
+
+ROW = {
+    "model": "gemini-3.5-flash-lite",
+    "day": "2026-11-22",
+    "calls": 12,
+    "calls_allowed": 1000,
+    "tokens_in": 14_213,
+    "tokens_out": 806,
+    "cost_dollars": 0.0062789,
+}
+STATUS = {
+    "version": "1",
+    "pid": 7,
+    "home": "/h",
+    "database": "sqlite:////h/taskmem.db",
+    "now": "2026-11-22T13:00:00.000Z",
+    "plugins": 4,
+    "tasks": {},
+    "waits": {},
+    "wakes": {},
+}
+
+
+def said(**fields):
+    return sentence({**ROW, **fields}, "2026-11-22")
+
+
+def test_a_model_is_a_line_with_what_it_was_asked_and_what_that_cost():
+    assert said() == (
+        "gemini-3.5-flash-lite: 12 of 1000 questions today, 14.2 k tokens in, "
+        "0.8 k out, about $0.006"
+    )
+
+
+@pytest.mark.parametrize(
+    ("calls", "allowed", "words"),
+    [
+        *((0, 1000, "0 of 1000 questions"), (1, 1000, "1 of 1000 questions")),
+        *(
+            (1, 1, "1 of 1 question"),
+            (1, None, "1 question"),
+            (2, 1, "2 of 1 questions"),
+        ),
+        *((12, None, "12 questions"), (3, 0, "3 of 0 questions")),
+    ],
+)
+def test_how_many_questions_and_of_how_many(calls, allowed, words):
+    assert f": {words} today, " in said(calls=calls, calls_allowed=allowed)
+
+
+def test_another_day_is_named():
+    assert "questions on 2026-11-21 (UTC), " in said(day="2026-11-21")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        *(
+            (0, "0"),
+            (99, "99"),
+            (100, "0.1 k"),
+            (14_250, "14.2 k"),
+            (999_940, "999.9 k"),
+        ),
+        *((999_960, "1.0 M"), (3_400_000, "3.4 M"), (10**12, "1000000.0 M")),
+    ],
+)
+def test_tokens_are_told_as_roughly_as_one_wants_to_know(tokens, words):
+    assert f", {words} tokens in, {words} out, " in said(
+        tokens_in=tokens, tokens_out=tokens
+    )
+
+
+@pytest.mark.parametrize(
+    ("dollars", "words"),
+    [
+        *((None, "cost unknown"), (0, "no cost yet"), (0.0, "no cost yet")),
+        *((0.0009, "less than $0.001"), (0.001, "about $0.001")),
+        *((0.25, "about $0.250"), (1, "about $1.00"), (12.345, "about $12.35")),
+    ],
+)
+def test_a_cost_is_told_as_far_as_it_is_known(dollars, words):
+    assert said(cost_dollars=dollars).endswith(f", {words}")
+
+
+# --- the command ----------------------------------------------------------------
+
+
+def printed(home, daemon, monkeypatch, *words, **more):
+    monkeypatch.setenv("TASKMEM_HOME", str(home.folder))
+    status = {**STATUS, **more}
+    daemon(lambda one, asked: one.say({"id": asked["id"], "result": status}))
+    run = CliRunner().invoke(cli, ["status", *words])
+    assert run.exit_code == 0, run.output
+    return run.output
+
+
+def test_status_tells_of_each_model(home, daemon, monkeypatch):
+    rows = [ROW, {**ROW, "model": "llama-9", "cost_dollars": None}]
+    *_, one, two = printed(home, daemon, monkeypatch, models=rows).splitlines()
+    assert one == f"model     {said()}"
+    assert two.startswith("model     llama-9: 12 of 1000 questions today, ")
+
+
+@pytest.mark.parametrize("more", [{"models": []}, {}], ids=["none", "an older daemon"])
+def test_status_says_nothing_where_no_model_was_asked(home, daemon, monkeypatch, more):
+    assert "model" not in printed(home, daemon, monkeypatch, **more)
+
+
+def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
+    rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
+    out = printed(home, daemon, monkeypatch, models=rows)
+    assert out.splitlines()[-1].startswith("model     red")
+    assert not {"\x1b", "\u202e"} & set(out)
+
+
+def test_as_json_it_is_what_the_daemon_says(home, daemon, monkeypatch):
+    out = printed(home, daemon, monkeypatch, "--json", models=[ROW])
+    assert json.loads(out)["models"] == [ROW]
