@@ -1,0 +1,306 @@
+"""The screens, scenes and inks that other tests wait on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageChops
+
+from tests.support import screens
+from tests.support.desktop import desktop
+from tests.support.inks import INK, STEER, TWIN, has_ink, ink_pixels, jpeg
+from tests.support.scenes import ROOT, SCENES, Scene
+from tests.support.screens import Screen, require_screen
+from tests.support.waiting import Said, until
+
+NATIVE, SMALL = None, 1280
+SUBPIXEL = "Xft.rgba: rgb\nXft.antialias: 1"
+PAINTED = [name for name, plot in SCENES.items() if plot.paints]
+ENDLESS = [name for name, plot in SCENES.items() if not plot.ends]
+
+STARTS_AND_WAITS = """
+from tests.support.screens import Screen
+from tests.support.scenes import Scene
+with Screen() as screen, Scene(screen, "caret") as caret, Scene(screen, "dot") as dot:
+    caret.ready(), dot.ready()
+    print("up", screen.display, *screen.pids, caret.pid, dot.pid, flush=True)
+    input()
+"""
+
+
+@pytest.fixture(scope="module")
+def screen():
+    require_screen()
+    with Screen() as found:
+        yield found
+
+
+def sees(screen, ink):
+    """Whether an ink is on the screen, in both sizes that a model may get."""
+    picture = screen.picture()
+    native, small = (has_ink(jpeg(picture, width), ink) for width in (NATIVE, SMALL))
+    assert native == small
+    return native
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody buried does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    return False
+
+
+def shown_on(display):
+    """Return the processes that a display was given to."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            given = (folder / "environ").read_bytes().split(b"\0")
+            if f"DISPLAY={display}".encode() in given:
+                found.append(folder.name)
+    return found
+
+
+@pytest.mark.parametrize("name", PAINTED)
+def test_a_scene_paints_its_truth_in_ink_when_it_is_told_to(screen, name):
+    with Scene(screen, name) as scene:
+        ready = scene.ready()
+        assert not sees(screen, INK)
+        assert scene.truths == []
+
+        assert ready <= scene.now()
+        assert sees(screen, INK)
+
+
+def test_a_text_that_steers_is_there_from_the_beginning_in_its_own_ink(screen):
+    with Scene(screen, "steered") as scene:
+        scene.ready()
+        assert sees(screen, STEER)
+        scene.now()
+        assert sees(screen, STEER)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_scene_without_an_end_never_becomes_true(screen, name):
+    with Scene(screen, name, after=0) as scene:
+        scene.ready()
+        scene.tell("now")
+        assert not sees(screen, INK)
+        assert not sees(screen, STEER)
+        assert scene.truths == []
+
+
+def test_a_stall_is_true_five_seconds_after_its_last_move_and_shows_nothing(screen):
+    with Scene(screen, "stall") as scene:
+        ready = scene.ready()
+        scene.tell("now")
+        still = screen.picture()
+        assert scene.became_true() - ready > 4.9
+        assert not ImageChops.difference(still, screen.picture()).getbbox()
+
+
+def test_a_condition_becomes_true_by_itself_once_the_time_has_come(screen):
+    with Scene(screen, "small_label", after=0.2) as scene:
+        assert scene.became_true() > scene.ready()
+        assert sees(screen, INK)
+
+
+def test_a_toast_passes_and_can_be_shown_again(screen):
+    with Scene(screen, "toast") as scene:
+        scene.ready()
+        first = scene.now()
+        until(lambda: not sees(screen, INK), "the toast is gone")
+        assert scene.truths[0]["until"] == pytest.approx(first + 3.0, abs=1)
+        assert scene.now() > first
+        assert sees(screen, INK)
+
+
+def test_the_dot_changes_its_hue_and_not_its_lightness(screen):
+    with Scene(screen, "dot") as scene:
+        scene.ready()
+        before = screen.picture()
+        scene.now()
+        after = screen.picture()
+    assert ImageChops.difference(before, after).getbbox()
+    grey = ImageChops.difference(before.convert("L"), after.convert("L"))
+    assert grey.getbbox() is None
+
+
+def test_a_seed_chooses_places(screen):
+    pictures = []
+    for seed in (1, 1, 2):
+        with Scene(screen, "small_label", seed=seed, title="Queue") as scene:
+            scene.ready()
+            scene.now()
+            pictures.append(screen.picture().convert("L").tobytes())
+    assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_the_title_of_a_scene_is_on_the_list_of_windows_when_it_is_ready(screen):
+    with Scene(screen, "caret") as caret, Scene(screen, "plain", seed=2) as plain:
+        caret.ready()
+        plain.ready()
+        assert caret.target == f"window:{caret.title}"
+        with desktop(screen.display) as found:
+            assert sorted(found.titles) == sorted([caret.title, plain.title])
+            caret.tell("title Terminal two")
+            assert "Terminal two" in found.titles
+
+
+def test_a_plain_window_does_what_it_is_told(screen):
+    with (
+        Scene(screen, "plain", title="One", geometry="300x200+400+300") as scene,
+        desktop(screen.display) as found,
+    ):
+        scene.ready()
+        assert found.titles == ["One"]
+        scene.tell("title Another one")
+        assert found.titles == ["Another one"]
+        scene.tell("dialog Are you sure?")
+        assert found.titles == ["Another one", "Are you sure?"]
+        scene.tell("wipe")
+        scene.tell("close")
+        assert found.titles == []
+
+
+def test_a_plain_window_moves_and_hides_with_what_is_painted_on_it(screen):
+    def square():
+        hues = screen.picture().convert("RGB")
+        ink = Image.new("RGB", hues.size, INK.colour)
+        mask = ImageChops.difference(hues, ink).convert("L")
+        return mask.point([255] + [0] * 255).getbbox()
+
+    with Scene(screen, "plain", geometry="300x200+400+300") as scene:
+        scene.ready()
+        scene.now()
+        left, top, right, bottom = square()
+        assert (right - left, bottom - top) == (60, 60)
+        scene.tell("move 500 330")
+        assert square() == (left + 100, top + 30, right + 100, bottom + 30)
+        scene.tell("resize 60 60")
+        assert square() == (left + 100, top + 30, right + 80, bottom + 10)
+        scene.tell("minimise")
+        assert square() is None
+        scene.tell("restore")
+        assert square() == (left + 100, top + 30, right + 80, bottom + 10)
+
+
+def test_an_order_that_a_scene_does_not_know_is_an_error(screen):
+    with Scene(screen, "never") as scene:
+        scene.ready()
+        with pytest.raises(AssertionError, match="unknown"):
+            scene.tell("jump")
+
+
+def test_a_stopped_screen_leaves_no_processes():
+    require_screen()
+    with Screen() as screen:
+        with Scene(screen, "mouse_hover") as hover:
+            hover.ready()
+            pids = [*screen.pids, hover.pid]
+            screen.stop()
+        assert not any(alive(pid) for pid in pids)
+        until(lambda: not shown_on(screen.display), "its programs end")
+
+
+def test_nothing_outlives_a_test_that_is_killed():
+    require_screen()
+    test = subprocess.Popen(
+        [sys.executable, "-c", STARTS_AND_WAITS],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with test:
+        said = Said(test.stdout)
+        _, display, *pids = said.wait_for("up ").split()
+        assert all(alive(pid) for pid in pids)
+        test.kill()
+    until(lambda: not any(alive(pid) for pid in pids), "the screen ends")
+    until(lambda: not shown_on(display), "its programs end")
+
+
+def test_a_screen_comes_back_under_its_name_and_empty():
+    require_screen()
+    with Screen() as screen:
+        name, pids = screen.display, screen.pids
+        with Scene(screen, "plain") as scene:
+            scene.ready()
+            scene.now()
+            screen.restart()
+        assert screen.display == name
+        assert not any(alive(pid) for pid in pids)
+        assert not sees(screen, INK)
+        with Scene(screen, "plain") as scene:
+            scene.ready()
+            scene.now()
+            assert sees(screen, INK)
+
+
+def test_a_screen_of_another_size_without_a_manager_shows_a_scene():
+    require_screen()
+    with Screen((800, 600), manager=False) as screen, desktop(screen.display) as found:
+        assert screen.picture().size == (800, 600)
+        assert not found.managed
+        with Scene(screen, "plain", geometry="300x200+0+0") as scene:
+            scene.ready()
+            scene.now()
+            assert has_ink(jpeg(screen.picture()), INK)
+            scene.tell("close")
+            assert not has_ink(jpeg(screen.picture()), INK)
+
+
+def test_programs_are_shown_on_the_screen_and_nowhere_else(monkeypatch, screen):
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert screen.environ["DISPLAY"] == screen.display != ":0"
+    assert "WAYLAND_DISPLAY" not in screen.environ
+    assert screen.environ["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.parametrize("resources", ["", SUBPIXEL], ids=["grey", "subpixel"])
+def test_a_word_of_eight_points_keeps_its_ink(resources):
+    require_screen()
+    with Screen(resources=resources) as screen, Scene(screen, "small_label") as scene:
+        scene.ready()
+        assert not sees(screen, INK)
+        scene.now()
+        picture = screen.picture()
+    left, top, _, _ = picture.getbbox()
+    crop = picture.crop((left, top, left + 640, top + 420))
+    for encoded in (jpeg(crop), jpeg(picture), jpeg(picture, SMALL)):
+        assert ink_pixels(encoded, INK) >= 40
+        assert not has_ink(encoded, STEER)
+
+
+@pytest.mark.parametrize(
+    "colour", ["white", "#808080", "#2266cc", "#cc2200", "#e07b00", TWIN, STEER.colour]
+)
+def test_another_colour_is_not_the_ink(colour):
+    assert not has_ink(jpeg(Image.new("RGB", (64, 64), colour)), INK)
+
+
+def test_an_ink_is_found_in_any_encoding(tmp_path):
+    picture = Image.new("RGBA", (64, 64), STEER.colour)
+    for kind in ("png", "webp"):
+        picture.save(tmp_path / f"a.{kind}")
+        encoded = (tmp_path / f"a.{kind}").read_bytes()
+        assert has_ink(encoded, STEER)
+        assert not has_ink(encoded, INK)
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome"), [("", pytest.skip), ("required", pytest.fail)]
+)
+def test_a_tool_that_is_missing_skips_or_where_required_fails(
+    monkeypatch, required, outcome
+):
+    monkeypatch.setenv("TASKMEM_E2E", required)
+    monkeypatch.setattr(screens, "missing", lambda: ("xterm", "Xvfb"))
+    with pytest.raises(outcome.Exception, match="xterm, Xvfb: not installed"):
+        require_screen()
