@@ -1,0 +1,1 @@
+"""Looks at pictures, and what of them deserves a judgement."""

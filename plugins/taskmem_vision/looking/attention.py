@@ -1,0 +1,129 @@
+"""What of a target a judge has not judged yet: looks go in, shots come out.
+
+Judges look at once and think beside, so what comes and goes meanwhile is kept here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from taskmem_vision.looking.gate import Gate, Reason
+from taskmem_vision.looking.look import TITLE, Look, Track
+from taskmem_vision.looking.rhythm import Block
+from taskmem_vision.looking.shot import Shot, kept
+from taskmem_vision.looking.sight import Sight, blocks_of
+
+WATCHFUL: Final = 0.1
+"""Seconds between two looks while a judgement is under way."""
+LAST_SECONDS: Final = 3.0
+"""How long before its timeout a wait is looked at last, at least."""
+OLD: Final = 1.0
+"""Seconds after which a shot no longer shows how things are now."""
+
+
+def loop_time() -> float:
+    """Return the time of the event loop that runs, in seconds: that of the looks."""
+    return asyncio.get_running_loop().time()
+
+
+class Attention:
+    """What one judge is to be shown of one target. Instants only grow."""
+
+    def __init__(self) -> None:
+        self.look: Look | None = None
+        """The last one; None: there was none."""
+        self.shown: Shot | None = None
+        """The last that was judged, and settled nothing; None: there was none."""
+        self._track = Track()
+        self._gate = Gate(self._track.rhythms)
+        self._kept: list[Shot] = []
+        self._judged: Sight | None = None
+        """How the target looked when it was judged last, or is being judged."""
+
+    def see(self, look: Look, now: float) -> None:
+        """Take a look in, with what moved since the one before."""
+        if look.track is not self._track:
+            self._track, self._gate = look.track, Gate(look.track.rhythms)
+        elif self.look is not None:
+            for motion in look.track.since(self.look.number):
+                self._gate.see(motion)
+        self.look = look
+        if focus := self._gate.ripe(now, self._unlike):
+            self._kept = kept(self._kept, Shot(look, focus))
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the last look is another than the last that was judged."""
+        seen = self.look
+        return seen is not None and (
+            self.shown is None or self.shown.number != seen.number
+        )
+
+    def due(self, now: float) -> Reason | None:
+        """Return why to judge now; None: there is no need."""
+        return self._gate.due(now)
+
+    def take(self, now: float, reason: Reason) -> list[Shot]:
+        """Return what is to be judged now, oldest first: it is being judged."""
+        shots, self._kept = self._kept, []
+        look, last = self.look, shots[-1] if shots else None
+        recent = reason in (Reason.NOVEL, Reason.SETTLE) and (
+            last is not None and now - last.at <= OLD
+        )
+        if look is not None and not recent and (not last or last.number != look.number):
+            shots = kept(shots, Shot(look, ()))
+        if shots:
+            self._judged = shots[-1].sight
+        self._gate.asked(now, reason)
+        return shots
+
+    def failed(self, shots: Iterable[Shot], again_at: float) -> None:
+        """Take back what could not be judged; it is due again at an instant."""
+        held, self._kept = [*shots, *self._kept], []
+        for shot in held:
+            self._kept = kept(self._kept, shot)
+        self._gate.failed(again_at)
+
+    def in_vain(
+        self, shots: Iterable[Shot], now: float, again_seconds: float | None = None
+    ) -> None:
+        """Note that the judgement settled nothing.
+
+        Args:
+            shots: What was judged.
+            now: When that was known.
+            again_seconds: When another look is worth while although nothing changes;
+                None: no need.
+        """
+        self.shown = next(reversed([*shots]), self.shown)
+        self._gate.in_vain(now, again_seconds)
+
+    def watch(self, part: tuple[float, float, float, float] | None) -> None:
+        """Let what happens elsewhere wait.
+
+        Args:
+            part: Left, top, right, bottom, from 0 to 1; None: all of it counts.
+        """
+        region = None
+        if part is not None and self.look is not None:
+            width, height = self.look.size
+            left, top, right, bottom = part
+            box = (left * width, top * height, right * width, bottom * height)
+            region = blocks_of(box, self.look.size) or None
+        self._gate.watch(region)
+
+    def next_at(self, now: float) -> float | None:
+        """Return when to look again although nothing changes; None: no need."""
+        return self._gate.next_at(now) if self.look is not None else None
+
+    def still_seconds(self, now: float) -> float:
+        """Return for how long nothing has moved."""
+        return now - self._track.moved_at
+
+    def _unlike(self) -> frozenset[Block] | None:
+        """Return where the last look differs from what was judged last."""
+        if self._judged is None or self.look is None:
+            return None
+        return self.look.sight.differs(self._judged) | {TITLE}

@@ -1,0 +1,127 @@
+"""One look at a target: its pixels, what moved since the look before, its encodings."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
+
+from PIL import Image
+
+from taskmem_vision.looking.rhythm import Block, Motion, Rhythms
+from taskmem_vision.looking.sight import Sight
+
+QUALITY: Final = 80
+"""Of the JPEGs."""
+KEPT: Final = 512
+"""Motions that a track remembers: more than a minute of looks, five a second."""
+TITLE: Final = (-64, -64)
+"""The block that stands for the target's title: it changes when that does."""
+
+_numbers = itertools.count()
+
+
+class Track:
+    """All looks at one target, told apart from one another."""
+
+    def __init__(self) -> None:
+        self.rhythms: Final = Rhythms()
+        self._motions: deque[tuple[int, Motion]] = deque(maxlen=KEPT)
+        self._last: Look | None = None
+        self._title: str | None = None
+        self.moved_at = float("-inf")
+        """When anything differed last."""
+
+    def take(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
+        """Return the look that some pixels are; the last one, when nothing differs.
+
+        Args:
+            now: When it was looked, in seconds that only grow.
+            pixels: As the screen gave them, RGB or with a byte more, blue before red.
+            title: What the target calls itself; None: nothing.
+        """
+        look, last = Look(self, now, pixels), self._last
+        changed: frozenset[Block] = frozenset()
+        if last is not None:
+            if look.sight == last.sight and title == self._title:
+                return last
+            changed = look.sight.differs(last.sight)
+            if last.size != look.size:
+                self.rhythms.forget()
+            if title != self._title:
+                changed |= {TITLE}
+        self._last, self._title = look, title
+        if changed:
+            self.moved_at = now
+        self._motions.append((look.number, self.rhythms.see(now, changed)))
+        return look
+
+    def since(self, number: int) -> Iterator[Motion]:
+        """Yield what moved after a look, oldest first."""
+        return (motion for at, motion in self._motions if at > number)
+
+
+class Look:
+    """Plays `Picture`."""
+
+    def __init__(self, track: Track, now: float, pixels: Image.Image) -> None:
+        """Take the pixels, blue before red where they have four bytes."""
+        self.track: Final = track
+        self.number: Final = next(_numbers)
+        """Grows from look to look, whatever the target."""
+        self.at: Final = now
+        self.size = pixels.size
+        self._pixels = pixels
+        # All who wait on one target ask for the same.
+        self._encodings: dict[object, bytes] = {}
+
+    @cached_property
+    def sight(self) -> Sight:
+        """What it is told from others by."""
+        return Sight(self._pixels)
+
+    @cached_property
+    def image(self) -> Image.Image:
+        """The pixels as RGB."""
+        if self._pixels.mode == "RGB":
+            return self._pixels
+        data = self._pixels.tobytes()
+        return Image.frombuffer("RGB", self.size, data, "raw", "BGRX", 0, 1)
+
+    def png(self) -> bytes:
+        """Return it as it is."""
+        held = io.BytesIO()
+        self.image.save(held, "PNG", compress_level=1)
+        return held.getvalue()
+
+    def jpeg(self, longest: int) -> bytes:
+        """Return it with sides of so many pixels at most."""
+        if longest not in self._encodings:
+            self._encodings[longest] = encoded(shrunk(self.image, longest))
+        return self._encodings[longest]
+
+    def crop(self, box: tuple[int, int, int, int]) -> bytes:
+        """Return a part of it as it is: left, top, right, bottom, in pixels."""
+        if box not in self._encodings:
+            self._encodings[box] = encoded(self.image.crop(box))
+        return self._encodings[box]
+
+
+def shrunk(image: Image.Image, longest: int) -> Image.Image:
+    """Return an image with sides of so many pixels at most."""
+    scale = longest / max(image.size)
+    if scale >= 1:
+        return image
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return image.resize((width, height), Image.Resampling.BOX)  # pyright: ignore[reportUnknownMemberType]
+
+
+def encoded(image: Image.Image) -> bytes:
+    """Return an image as JPEG."""
+    held = io.BytesIO()
+    # Without thinning out its colours: letters are often told by them.
+    image.save(held, "JPEG", quality=QUALITY, subsampling=0)
+    return held.getvalue()

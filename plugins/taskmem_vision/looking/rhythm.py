@@ -1,0 +1,143 @@
+"""Where a picture keeps changing. Pure, and shared by all who wait on one target.
+
+A picture is cut into blocks. A block that keeps changing is *busy*: a caret, a clock,
+a spinner, a video. What changes where nothing did is *novel*; what changes right beside
+a busy block is *near*, for that is where a bar grows and where typing goes on. But
+several quiet blocks at once are *sudden*, wherever they are: a line, a label, a dialog.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+Block = tuple[int, int]
+"""A square of the picture: column, row."""
+
+BUSY_CHANGES: Final = 3
+BUSY_SECONDS: Final = 8.0
+"""So many changes within that time make a block busy."""
+MARGIN: Final = 2
+"""Blocks around a busy one that are near it."""
+SUDDEN: Final = 3
+"""So many quiet blocks beside one another, changed at once, are sudden."""
+SETTLED: Final = 0.5
+SURE: Final = 1.25
+"""A busy block has settled after so much time, or so many of its own longest gaps."""
+SLOW: Final = 0.9
+SKIPPED: Final = 2.2
+"""So many gaps it takes when they are longer than so many seconds."""
+LONGEST_GAP: Final = 2.0
+"""Seconds; what is still for longer does not belong to a rhythm."""
+KEPT: Final = 8
+"""Changes of a block that are remembered."""
+WARM_UP: Final = 3.2
+"""How long it takes to see what is busy."""
+
+
+class Motion(NamedTuple):
+    """What changed between two looks."""
+
+    at: float
+    """Seconds that only grow."""
+    sudden: frozenset[Block] = frozenset()
+    novel: frozenset[Block] = frozenset()
+    near: frozenset[Block] = frozenset()
+    busy: frozenset[Block] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Whether anything changed at all."""
+        return any(self[1:])
+
+
+class Rhythms:
+    """The blocks of one target, and when each changed last."""
+
+    def __init__(self) -> None:
+        self._times: dict[Block, deque[float]] = {}
+        self._began: float | None = None
+
+    def see(self, now: float, changed: Iterable[Block]) -> Motion:
+        """Take in which blocks differ from the look before, and tell them apart."""
+        if self._began is None:
+            self._began = now
+        changed = frozenset(changed)
+        quiet = {block for block in changed if self._quiet(block, now)}
+        for block in changed:
+            times = self._times.setdefault(block, deque(maxlen=KEPT))
+            times.append(now)
+        busy = frozenset(block for block in changed if self._busy(block, now))
+        groups = (group for group in clusters(quiet, 1) if len(group) >= SUDDEN)
+        sudden = frozenset[Block]().union(*groups)
+        calm = changed - busy - sudden
+        near = frozenset(block for block in calm if self._near_busy(block, now))
+        return Motion(now, sudden, calm - near, near, busy)
+
+    def forget(self) -> None:
+        """Begin anew: the picture has another size, and its blocks other places."""
+        self._times.clear()
+        self._began = None
+
+    @property
+    def warm_at(self) -> float:
+        """When it is known what is busy."""
+        return (self._began or 0.0) + WARM_UP
+
+    def changed_at(self, block: Block) -> float:
+        """Return when a block changed last; 0: never."""
+        times = self._times.get(block)
+        return times[-1] if times else 0.0
+
+    def settles_at(self, block: Block, sure: float = SURE) -> float:
+        """Return when a busy block has settled, if it does not change any more.
+
+        Args:
+            block: The block.
+            sure: How many of its longest gaps it takes to be sure.
+        """
+        times = self._times.get(block)
+        if times is None:
+            return 0.0
+        gaps = (b - a for a, b in pairwise(times) if b - a <= LONGEST_GAP)
+        gap = max(gaps, default=0.0)
+        # A tick of a clock is seldom too small to be seen, and then one is skipped.
+        return times[-1] + max(SETTLED, gap * max(sure, SKIPPED if gap > SLOW else 0.0))
+
+    def _quiet(self, block: Block, now: float) -> bool:
+        times = self._times.get(block)
+        return not times or now - times[-1] > BUSY_SECONDS
+
+    def _busy(self, block: Block, now: float) -> bool:
+        times = self._times.get(block)
+        if times is None or len(times) < BUSY_CHANGES:
+            return False
+        return now - times[-BUSY_CHANGES] <= BUSY_SECONDS
+
+    def _near_busy(self, block: Block, now: float) -> bool:
+        return any(
+            self._busy(other, now) for other in around(block, MARGIN) if other != block
+        )
+
+
+def around(block: Block, reach: int) -> Iterator[Block]:
+    """Yield a block and those around it, so many blocks far."""
+    column, row = block
+    for dx in range(-reach, reach + 1):
+        for dy in range(-reach, reach + 1):
+            yield column + dx, row + dy
+
+
+def clusters(blocks: Iterable[Block], reach: int) -> Iterator[set[Block]]:
+    """Yield the groups of blocks that hang together, with gaps shorter than `reach`."""
+    left = set(blocks)
+    while left:
+        edge = [left.pop()]
+        found = set(edge)
+        while edge:
+            near = left.intersection(around(edge.pop(), reach))
+            left -= near
+            found |= near
+            edge += near
+        yield found

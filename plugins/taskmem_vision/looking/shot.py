@@ -1,0 +1,86 @@
+"""What is kept of a look to be shown later: encoded, and small."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from PIL import Image
+
+from taskmem_vision.looking.look import TITLE, Look, encoded, shrunk
+from taskmem_vision.looking.rhythm import Block
+from taskmem_vision.looking.sight import Sight, box_of
+
+WHOLE: Final = 1536
+"""The longest side of a picture that is sent, in pixels."""
+DETAIL: Final = 768
+"""The longest side of what is shown of it at its own size."""
+MOST: Final = 3
+"""Shots that are kept for one question."""
+
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom, in pixels of the picture."""
+
+
+class Shot:
+    """Plays `Picture`."""
+
+    def __init__(self, look: Look, focus: Collection[Block]) -> None:
+        """Take a look, and where in it something is new."""
+        self.number: Final = look.number
+        self.at: Final = look.at
+        self.size = look.size
+        self.box: Final = _box(focus, look.size)
+        """Where something is new; None: nowhere, or everywhere."""
+        self.whole: Final = look.jpeg(WHOLE)
+        self.sight: Final[Sight] = look.sight
+        self.detail: Final = look.crop(self.box) if self.box else None
+        """The box at its own size."""
+
+    @property
+    def shrunk(self) -> bool:
+        """Whether the whole is smaller than the picture was."""
+        return max(self.size) > WHOLE
+
+    def png(self) -> bytes:
+        """Return it, without what is lost already."""
+        held = io.BytesIO()
+        self._image.save(held, "PNG", compress_level=1)
+        return held.getvalue()
+
+    def jpeg(self, longest: int) -> bytes:
+        """Return it with sides of so many pixels at most."""
+        if longest >= min(WHOLE, max(self.size)):
+            return self.whole
+        return encoded(shrunk(self._image, longest))
+
+    @property
+    def _image(self) -> Image.Image:
+        return Image.open(io.BytesIO(self.whole))
+
+
+def _box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    """Return the box round what is new, no larger than can be shown."""
+    blocks = frozenset(block for block in focus if block != TITLE)
+    if not blocks:
+        return None
+    box = box_of(blocks, size)
+    small = box[2] - box[0] <= DETAIL and box[3] - box[1] <= DETAIL
+    return box if small else None
+
+
+def kept(shots: Sequence[Shot], new: Shot) -> list[Shot]:
+    """Return the shots to keep, oldest first: those that differ most, `MOST` of them.
+
+    The first and the newest always stay: something may have come and gone between.
+    """
+    held = [shot for shot in shots if shot.number != new.number]
+    held.append(new)
+    while len(held) > MOST:
+        gaps = [
+            len(held[index].sight.differs(held[index - 1].sight))
+            for index in range(1, len(held) - 1)
+        ]
+        del held[1 + gaps.index(min(gaps))]
+    return held

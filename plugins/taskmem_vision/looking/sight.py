@@ -1,0 +1,113 @@
+"""One look at a picture, small enough to compare and to keep.
+
+A sight is a quarter as wide and high as its picture, in colour: a dot that turns from
+green to red may stay as bright as it was. It is cut into blocks of 32 pixels of the
+picture. Letters of eight points and a mark of twelve pixels change two small pixels or
+more; the grain of a pointer does not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from PIL import Image, ImageChops
+
+from taskmem_vision.looking.rhythm import Block
+
+SHRINK: Final = 4
+"""A sight is so many times smaller than its picture."""
+BLOCK: Final = 32
+"""The side of a block, in pixels of the picture."""
+LEVELS: Final = 12
+"""How much a small pixel must differ in one of its colours, of 255."""
+PIXELS: Final = 2
+"""How many of a block's small pixels must."""
+
+_SIDE: Final = BLOCK // SHRINK
+_LEAST: Final = PIXELS * 255 // (_SIDE * _SIDE)
+_STEP: Final = [255 if level > LEVELS else 0 for level in range(256)]
+
+
+class Sight:
+    """A look, by which it can be told from another."""
+
+    def __init__(self, pixels: Image.Image) -> None:
+        """Take a picture of three colours or more, in whatever order; all alike."""
+        self.size = pixels.size
+        """Of the picture: width, height."""
+        self._small = pixels.reduce(SHRINK)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Sight)
+            and self.size == other.size
+            and ImageChops.difference(self._small, other._small).getbbox() is None
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def mark(self, block: Block) -> int:
+        """Return a number that is the same where a block looks the same."""
+        column, row = block
+        corner = (column * _SIDE, row * _SIDE)
+        box = (*corner, corner[0] + _SIDE, corner[1] + _SIDE)
+        return crc32(self._small.crop(box).convert("RGB").tobytes()) & 0xFFFF
+
+    def differs(self, other: Sight) -> frozenset[Block]:
+        """Return the blocks in which two looks differ; of another size: all of them."""
+        if self.size != other.size:
+            return every(self.size)
+        apart = ImageChops.difference(self._small, other._small)
+        red, green, blue = apart.split()[:3]
+        most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+        # Beyond the edge nothing differs: without it, a narrow block would count more.
+        columns, rows = shape(self.size)
+        whole = Image.new("L", (columns * _SIDE, rows * _SIDE))
+        whole.paste(most.point(_STEP))  # pyright: ignore[reportUnknownMemberType]
+        means = whole.reduce(_SIDE).tobytes()
+        return frozenset(
+            (index % columns, index // columns)
+            for index, mean in enumerate(means)
+            if mean >= _LEAST
+        )
+
+
+def shape(size: tuple[int, int]) -> tuple[int, int]:
+    """Return how many blocks a picture has: columns, rows."""
+    width, height = size
+    return -(-width // BLOCK), -(-height // BLOCK)
+
+
+def every(size: tuple[int, int]) -> frozenset[Block]:
+    """Return all blocks of a picture."""
+    columns, rows = shape(size)
+    return frozenset((c, r) for c in range(columns) for r in range(rows))
+
+
+def blocks_of(
+    box: tuple[float, float, float, float], size: tuple[int, int]
+) -> frozenset[Block]:
+    """Return the blocks that a box touches: left, top, right, bottom, in pixels."""
+    left, top, right, bottom = box
+    columns, rows = shape(size)
+    return frozenset(
+        (c, r)
+        for c in range(max(0, int(left // BLOCK)), min(columns, -int(-right // BLOCK)))
+        for r in range(max(0, int(top // BLOCK)), min(rows, -int(-bottom // BLOCK)))
+    )
+
+
+def box_of(
+    blocks: frozenset[Block], size: tuple[int, int], margin: int = BLOCK
+) -> tuple[int, int, int, int]:
+    """Return the box round blocks, in pixels of the picture, with a margin."""
+    columns = [column for column, _ in blocks]
+    rows = [row for _, row in blocks]
+    width, height = size
+    return (
+        max(0, min(columns) * BLOCK - margin),
+        max(0, min(rows) * BLOCK - margin),
+        min(width, (max(columns) + 1) * BLOCK + margin),
+        min(height, (max(rows) + 1) * BLOCK + margin),
+    )
