@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_vision.gemini import Gemini
+from taskmem_vision.gemini.client import Gemini
 from tests.plugins.vision.fake_gemini import FakeGemini
+from tests.support.screens import Screen, require_screen
 
 
 @pytest.fixture
@@ -17,3 +18,28 @@ def server():
 def gemini(server):
     """A client of that server, with a limit that no test reaches."""
     return Gemini({**server.environ, "TASKMEM_JUDGE_TIMEOUT_SECONDS": "60"})
+
+
+@pytest.fixture(scope="module")
+def screen():
+    """A screen with a window manager."""
+    require_screen()
+    with Screen((1280, 800)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """A screen without a window manager."""
+    require_screen()
+    with Screen((640, 480), manager=False) as found:
+        yield found
+
+
+@pytest.fixture
+def papers(screen):
+    """Bare windows on that screen."""
+    from tests.plugins.vision.papers import papers_on
+
+    with papers_on(screen) as found:
+        yield found

@@ -1,0 +1,96 @@
+"""Which display is meant, and what is missing where none can be watched. Pure.
+
+Source: design §6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs.errors import NoProvider
+
+SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
+"""The folder in which every local X server has a socket."""
+VARIABLE: Final = "TASKMEM_DISPLAY"
+
+_SOCKET: Final = re.compile(r"X(\d+)")
+SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
+_NO_WAYLAND: Final = (
+    "Wayland shows no program what others paint, and its portal is not asked yet; log "
+    "in to an X11 session, or wait on a terminal: pty:NAME."
+)
+_NO_DISPLAY: Final = (
+    "There is no display: neither DISPLAY nor TASKMEM_DISPLAY is set where the daemon "
+    "was started. Set one, such as TASKMEM_DISPLAY=:0, and restart the daemon."
+)
+
+
+class Desktop(NamedTuple):
+    """A display that can be watched."""
+
+    name: str | None
+    """As in DISPLAY; None: this system knows no X11."""
+    note: str | None = None
+    """Why it is this one, when nobody named it; None: somebody did."""
+
+
+def screen(
+    environ: Mapping[str, str], platform: str, sockets: Iterable[str]
+) -> Desktop:
+    """Return the display whose screen is meant.
+
+    Args:
+        environ: The daemon's environment.
+        platform: The system, as `sys.platform` calls it.
+        sockets: The names of what is in `SOCKETS`.
+
+    Raises:
+        NoProvider: It cannot be watched; the sentence says what is missing.
+    """
+    if platform in ("darwin", "win32"):
+        return Desktop(None)
+    if environ.get("WAYLAND_DISPLAY") and not environ.get(VARIABLE):
+        raise NoProvider(_NO_WAYLAND)
+    return _x11(environ, sockets)
+
+
+def windows(
+    environ: Mapping[str, str], platform: str, sockets: Iterable[str]
+) -> Desktop:
+    """Return the display whose windows are meant.
+
+    Raises:
+        NoProvider: They cannot be watched; the sentence says what is missing.
+    """
+    if platform in ("darwin", "win32"):
+        system = "macOS" if platform == "darwin" else "Windows"
+        raise NoProvider(
+            f"A single window cannot be watched on {system} yet; that takes a plug-in "
+            f"that answers wait_sensor for window:. {SCREEN_INSTEAD}"
+        )
+    found = _x11(environ, sockets)
+    if environ.get("WAYLAND_DISPLAY") and found.note is None:
+        only = "On Wayland, only windows of X11 programs can be watched."
+        return found._replace(note=only)
+    return found
+
+
+def _x11(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
+    for variable in (VARIABLE, "DISPLAY"):
+        if name := environ.get(variable, "").strip():
+            return Desktop(name)
+    numbers = [found[1] for name in sockets if (found := _SOCKET.fullmatch(name))]
+    if len(numbers) == 1:
+        name = f":{numbers[0]}"
+        return Desktop(name, f"It is on display {name}, the only one here.")
+    if environ.get("WAYLAND_DISPLAY"):
+        raise NoProvider(_NO_WAYLAND)
+    if numbers:
+        there = ", ".join(f":{number}" for number in sorted(numbers, key=int))
+        raise NoProvider(
+            f"Several displays are here ({there}), and none is named: set {VARIABLE} "
+            "to one of them and restart the daemon."
+        )
+    raise NoProvider(_NO_DISPLAY)

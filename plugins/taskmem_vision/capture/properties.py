@@ -1,0 +1,122 @@
+"""What X windows say of themselves. All of it is asked for before any is read.
+
+A question takes the server microseconds, and the way there and back a hundred times as
+long: twenty windows are one way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from taskmem_vision.capture.windows import Window, printable
+
+# It has no types.
+x: Any = import_module("xcffib.xproto")
+
+LIST: Final = "_NET_CLIENT_LIST_STACKING"
+"""Where a window manager keeps the windows of applications, the top-most last."""
+GONE: Final = (x.WindowError, x.DrawableError, x.MatchError)
+"""What the server says of a window that is not there."""
+
+_ATOMS: Final = (LIST, "_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER")
+_LONGEST: Final = 1024
+"""32-bit words that are read of a property."""
+
+
+class Properties:
+    """Asks one server."""
+
+    def __init__(self, core: Any) -> None:  # noqa: ANN401 - it has no types
+        """Take the core of its protocol."""
+        self._core = core
+        asked = [core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
+        self._atoms = {
+            name: int(each.reply().atom)
+            for name, each in zip(_ATOMS, asked, strict=True)
+        }
+
+    def listed(self, root: int) -> Sequence[int]:
+        """Return the windows that a window manager lists, the top-most last."""
+        return _numbers(self._ask(root, self._atoms[LIST]))
+
+    def titled(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+        """Return windows with nothing but their titles, in that order."""
+        asked = [(number, self._ask_titles(number)) for number in numbers]
+        return tuple(Window(id=number, title=_title(*each)) for number, each in asked)
+
+    def windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+        """Return what is known of those windows that are there, in that order."""
+        asked = [
+            _Asked(
+                number,
+                self._core.GetWindowAttributes(number),
+                self._ask_titles(number),
+                self._ask(number, self._atoms["_NET_WM_PID"]),
+                self._ask(number, self._atoms["WM_CLIENT_LEADER"]),
+                self._ask(number, x.Atom.WM_TRANSIENT_FOR),
+            )
+            for number in numbers
+        ]
+        return tuple(found for each in asked if (found := each.window()) is not None)
+
+    def _ask_titles(self, number: int) -> tuple[Any, Any]:
+        """Ask for the new title, and for the old one where there is no new."""
+        new = self._ask(number, self._atoms["_NET_WM_NAME"])
+        return new, self._ask(number, x.Atom.WM_NAME)
+
+    def _ask(self, number: int, atom: int) -> Any:  # noqa: ANN401
+        return self._core.GetProperty(
+            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST)
+        )
+
+
+class _Asked(NamedTuple):
+    """What one window was asked, and has not answered yet; it has no types."""
+
+    number: int
+    attributes: Any
+    titles: tuple[Any, Any]
+    pid: Any
+    leader: Any
+    owner: Any
+
+    def window(self) -> Window | None:
+        """Read the answers, all of them; None: the window is gone."""
+        shown = None
+        with suppress(x.WindowError):
+            shown = self.attributes.reply().map_state
+        window = Window(
+            id=self.number,
+            title=_title(*self.titles),
+            pid=next(iter(_numbers(self.pid)), None),
+            group=next(iter(_numbers(self.leader)), None),
+            owner=next(iter(_numbers(self.owner)), None),
+            shown=shown == x.MapState.Viewable,
+        )
+        return None if shown is None else window
+
+
+def _title(new: Any, old: Any) -> str:  # noqa: ANN401
+    found, fallback = _bytes(new), _bytes(old)
+    try:
+        return printable((found or fallback).decode())
+    except UnicodeDecodeError:
+        # The old property is Latin-1; the new one may have been cut.
+        if found:
+            return printable(found.decode("utf-8", "replace"))
+        return printable(fallback.decode("latin-1"))
+
+
+def _numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
+    raw = _bytes(asked)
+    return [each for (each,) in struct.iter_unpack("=I", raw[: len(raw) // 4 * 4])]
+
+
+def _bytes(asked: Any) -> bytes:  # noqa: ANN401
+    with suppress(*GONE):
+        return bytes(asked.reply().value.buf())
+    return b""

@@ -1,0 +1,200 @@
+"""`screen`: all that the monitors show, by mss, on every system.
+
+On X11 the server says when something was painted; elsewhere it is looked at now and
+then, and oftener for a while after something has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+import mss
+from mss.exception import ScreenShotError
+from PIL import Image
+
+from taskmem_hookspecs import Frame
+from taskmem_vision.capture.desktop import Desktop
+from taskmem_vision.capture.display import Box, Display, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.news import PLACE, News
+from taskmem_vision.capture.privacy import Privacy, blacked
+from taskmem_vision.looking.look import Look, Track
+
+
+class ScreenWatch:
+    """Plays `Watch`."""
+
+    def __init__(
+        self,
+        desktop: Desktop,
+        privacy: Privacy,
+        connect: Callable[[str], Display] | None,
+    ) -> None:
+        """Take what to look at.
+
+        Args:
+            desktop: Whose screen is meant.
+            privacy: What of it nobody is to see.
+            connect: Connects to a display that says what is painted; None: none does.
+
+        Raises:
+            DisplayGone: It cannot be reached.
+        """
+        self._desktop = desktop
+        self._privacy = privacy
+        self._connect = connect
+        self._display: Display | None = None
+        self._track = Track()
+        self._look: Look | None = None
+        self._news = News()
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._listen()
+            self._look = self._capture()
+        except BaseException:
+            self._hang_up()
+            raise
+
+    # --- the part it plays --------------------------------------------------
+
+    async def here(self) -> Frame:
+        """Return what is there now, with all that there is to know of it."""
+        frame = self._frame()
+        notes = " ".join(filter(None, (self._desktop.note, frame.note)))
+        return frame.model_copy(update={"note": notes or None})
+
+    async def end(self) -> str:
+        """Return where everybody looks from."""
+        return PLACE
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what is there now."""
+        del place, start
+        return self._frame()
+
+    async def changed(self) -> None:
+        """Return when something was painted, at most five times a second."""
+        if self._display is not None:
+            await self._news.come()
+        else:
+            await self._news.poll()
+
+    async def close(self) -> None:
+        """Let go of the display."""
+        self._hang_up()
+
+    # --- looking ------------------------------------------------------------
+
+    def _frame(self) -> Frame:
+        note = None
+        try:
+            self._listen()
+            self._hear()
+            if self._look is None or self._news.due():
+                self._look = self._capture()
+        except DisplayGone as gone:
+            note = f"The screen cannot be seen just now: {gone}"
+            self._look = None
+            self._hang_up()
+            self._news.looked()
+        # What happened meanwhile was read with the answers, and wakes nobody.
+        self._loop.call_soon(self._heard)
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=PLACE,
+            picture=self._look,
+            note=note,
+        )
+
+    def _capture(self) -> Look:
+        at = self._news.looked()
+        if self._display is not None:
+            self._display.forget_painted()
+        hidden = self._hidden()
+        pixels = shot(self._desktop.name)
+        # A window may have come or moved while the picture was taken.
+        look = self._track.take(at, blacked(pixels, {*hidden, *self._hidden()}))
+        if look is not self._look:
+            self._news.moved()
+        return look
+
+    def _hidden(self) -> list[Box]:
+        """Return where private windows are, with their frames: these show titles."""
+        if not self._privacy or self._display is None:
+            return []
+        private = self._privacy.among(self._display.windows())
+        boxes = (self._display.framed(each.id) for each in private if each.shown)
+        return [box for box in boxes if box is not None]
+
+    # --- what happens -------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Have the display say what is painted, where there is one that does."""
+        name = self._desktop.name
+        if self._connect is None or name is None or self._display is not None:
+            return
+        display = self._connect(name)
+        try:
+            display.attend(display.root)
+            display.attend_paint(display.root)
+        except BaseException:
+            display.close()
+            raise
+        self._display = display
+        self._loop.add_reader(display.handle, self._heard)
+        self._news.stir()
+
+    def _heard(self) -> None:
+        try:
+            self._hear()
+        except DisplayGone:
+            self._hang_up()
+
+    def _hear(self) -> None:
+        if self._display is not None and self._display.listen() != Heard():
+            self._news.stir()
+            # There may be more, and nobody is held up by one who never stops.
+            self._loop.call_soon(self._heard)
+
+    def _hang_up(self) -> None:
+        if self._display is not None:
+            self._loop.remove_reader(self._display.handle)
+            self._display.close()
+            self._display = None
+            self._look = None
+            self._news.stir()
+
+
+def shot(display: str | None, box: Box | None = None) -> Image.Image:
+    """Return what the monitors of a display show, or a part of it: blue before red.
+
+    Raises:
+        DisplayGone: They cannot be seen.
+        NotViewable: The part is on none of them.
+    """
+    try:
+        # Made anew each time: it knows the monitors as they were when it was.
+        with closing(_camera(display)) as camera:
+            taken = camera.grab(_region(box, camera.monitors[0]))
+            return Image.frombuffer("RGBX", taken.size, taken.bgra, "raw", "RGBX", 0, 1)
+    except ScreenShotError as error:
+        raise DisplayGone(f"The screen cannot be seen ({error}).") from error
+
+
+def _camera(display: str | None) -> mss.MSS:
+    return mss.MSS(display=display) if display else mss.MSS()
+
+
+def _region(box: Box | None, screen: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a box that is on the screen, as mss takes it."""
+    if box is None:
+        return screen
+    left, top = max(box[0], screen["left"]), max(box[1], screen["top"])
+    right = min(box[0] + box[2], screen["left"] + screen["width"])
+    bottom = min(box[1] + box[3], screen["top"] + screen["height"])
+    if left >= right or top >= bottom:
+        raise NotViewable("The window is off the screen; it cannot be seen.")
+    return {"left": left, "top": top, "width": right - left, "height": bottom - top}

@@ -1,0 +1,134 @@
+"""What watches `screen` and `window:`, wherever that can be done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound, Watch
+from taskmem_hookspecs.errors import NoProvider
+from taskmem_vision.capture import desktop, windows
+from taskmem_vision.capture.display import Display, DisplayGone
+from taskmem_vision.capture.privacy import VARIABLE, Privacy
+from taskmem_vision.capture.windows import Choice, Window
+
+_SEE: Final = (
+    "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
+    "where the daemon was started, and restart it."
+)
+_INSTALL: Final = "install openclaw-taskmem[x11] and restart the daemon"
+_PRIVACY_LOST: Final = (
+    f"{VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
+    f"{_INSTALL}; or unset it."
+)
+_IS_PRIVATE: Final = f"The window is private, by {VARIABLE}, and not looked at."
+
+
+class Screens:
+    """Plays `Sensor`."""
+
+    def __init__(
+        self, environ: Mapping[str, str], platform: str = sys.platform
+    ) -> None:
+        """Take the environment, and the system as `sys.platform` calls it."""
+        self._environ = environ
+        self._platform = platform
+        self._privacy = Privacy(environ)
+
+    async def watch(self, target: Target) -> Watch:
+        """Begin to watch a screen or a window.
+
+        Raises:
+            TargetNotFound: The window is not there; the sentence names those that are.
+            InvalidArguments: There is no name where one is needed, or the reverse.
+            NoProvider: It cannot be watched here; the sentence says what is missing.
+        """
+        try:
+            if target.scheme == "window":
+                return self._window(target.name)
+            if target.name:
+                raise InvalidArguments(
+                    "screen takes no name: it is all that the monitors show."
+                )
+            return self._screen()
+        except DisplayGone as gone:
+            raise NoProvider(f"{gone} {_SEE}") from gone
+
+    def _screen(self) -> Watch:
+        from taskmem_vision.capture.screen import ScreenWatch
+
+        found = desktop.screen(self._environ, self._platform, _sockets())
+        events = found.name is not None and _has_x11()
+        if self._privacy and not events:
+            raise NoProvider(_PRIVACY_LOST)
+        return ScreenWatch(found, self._privacy, _connected if events else None)
+
+    def _window(self, name: str) -> Watch:
+        found = desktop.windows(self._environ, self._platform, _sockets())
+        if not _has_x11():
+            return self._region(name, found)
+        from taskmem_vision.capture.window import WindowWatch
+
+        display = _connected(found.name or "")
+        try:
+            # Whose dialog a window is matters only where some are private.
+            there = display.windows() if self._privacy else display.titled()
+            choice = self._chosen(name, there)
+            notes = " ".join(filter(None, (found.note, windows.told(choice))))
+            return WindowWatch(display, choice.window, notes or None, self._privacy)
+        except BaseException:
+            display.close()
+            raise
+
+    def _chosen(self, name: str, there: Sequence[Window]) -> Choice:
+        """Return the window that is meant; no sentence names a private one."""
+        private = self._privacy.among(there)
+        open_ones = [window for window in there if window not in private]
+        try:
+            return windows.choose(name, open_ones)
+        except TargetNotFound:
+            if not _meant(name, private):
+                raise
+            raise TargetNotFound(_IS_PRIVATE) from None
+
+    def _region(self, name: str, found: desktop.Desktop) -> Watch:
+        from taskmem_vision.capture import region
+
+        if self._privacy:
+            raise NoProvider(_PRIVACY_LOST)
+        if not region.possible():
+            raise NoProvider(
+                f"To watch a single window, {_INSTALL}. {desktop.SCREEN_INSTEAD}"
+            )
+        display = found.name or ""
+        choice = windows.choose(name, region.listed(display))
+        notes = " ".join(filter(None, (found.note, windows.told(choice))))
+        return region.RegionWatch(display, choice.window, notes or None)
+
+
+def _meant(name: str, there: Iterable[Window]) -> bool:
+    try:
+        windows.choose(name, [*there])
+    except TargetNotFound:
+        return False
+    return True
+
+
+def _sockets() -> list[str]:
+    with suppress(OSError):
+        return [each.name for each in Path(desktop.SOCKETS).iterdir()]
+    return []
+
+
+def _has_x11() -> bool:
+    return find_spec("xcffib") is not None
+
+
+def _connected(name: str) -> Display:
+    from taskmem_vision.capture.x11 import X11Display
+
+    return X11Display(name)

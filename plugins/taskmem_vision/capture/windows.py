@@ -1,0 +1,142 @@
+"""Which window is meant. Pure: it is given those that there are.
+
+Source: requirement B6; seed 001, tool 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import InvalidArguments, TargetNotFound
+
+_ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})\Z")
+_NAMED: Final = 5
+_TITLE: Final = 80
+"""Windows, and characters of a title, that a sentence names at most."""
+
+
+class Window(NamedTuple):
+    """A window of some application."""
+
+    id: int
+    title: str
+    pid: int | None = None
+    """None: it does not say."""
+    group: int | None = None
+    """The window that leads its group; None: it is in none."""
+    owner: int | None = None
+    """The window that it is a dialog of; None: of none."""
+    shown: bool = True
+    """Whether it is on the screen; False: it is minimised, or on another desktop."""
+
+
+class Choice(NamedTuple):
+    """The window that is meant, and the others that might have been."""
+
+    window: Window
+    others: tuple[Window, ...] = ()
+
+
+def choose(name: str, windows: Sequence[Window]) -> Choice:
+    """Return the window that a name means.
+
+    Args:
+        name: A part of its title, in whatever case; or its id, as `0x4200003`.
+        windows: Those that there are, the top-most first.
+
+    Raises:
+        InvalidArguments: There is no name.
+        TargetNotFound: No window is meant; the sentence names those that are there.
+    """
+    wanted = name.strip()
+    if not wanted:
+        raise InvalidArguments(
+            "window: takes a part of a title, or an id such as 0x4200003."
+        )
+    if found := _ID.match(wanted):
+        number = int(found[1], 16)
+        by_id = [window for window in windows if window.id == number]
+        if not by_id:
+            raise TargetNotFound(f"There is no window {wanted}; {_listed(windows)}")
+        return Choice(by_id[0])
+    exact = [window for window in windows if window.title == wanted]
+    part = wanted.casefold()
+    similar = [window for window in windows if part in window.title.casefold()]
+    if not similar:
+        raise TargetNotFound(
+            f"No window's title holds {_quoted(wanted)}; {_listed(windows)}"
+        )
+    best = (exact or similar)[0]
+    return Choice(best, tuple(each for each in similar if each is not best))
+
+
+def dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
+    """Return the windows that belong to one, the top-most first.
+
+    They are its dialogs and theirs; or, where nobody says whose they are, windows of
+    its own group or process that came without a title of that kind.
+    """
+    there = {each.id for each in windows}
+    own = {window.id}
+    while True:
+        more = {each.id for each in windows if each.owner in own} - own
+        if not more:
+            break
+        own |= more
+    return tuple(
+        each
+        for each in windows
+        if each.id != window.id
+        and (
+            each.id in own
+            or (
+                each.owner is not None
+                and each.owner not in there
+                and _related(each, window)
+            )
+        )
+    )
+
+
+def told(choice: Choice) -> str | None:
+    """Return what an agent must know of a choice; None: it was the only one."""
+    if not choice.others:
+        return None
+    named = ", ".join(name(each) for each in choice.others[:_NAMED])
+    more = len(choice.others) - _NAMED
+    return (
+        f"It is {name(choice.window)} that is watched; also there: {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )
+
+
+def _related(one: Window, other: Window) -> bool:
+    """Whether two windows are of one group or one process."""
+    by_group = one.group is not None and one.group == other.group
+    return by_group or (one.pid is not None and one.pid == other.pid)
+
+
+def _listed(windows: Sequence[Window]) -> str:
+    titled = [window for window in windows if window.title]
+    if not titled:
+        return "no window has a title."
+    named = ", ".join(name(each) for each in titled[:_NAMED])
+    more = len(titled) - _NAMED
+    return f"there are {named}{f' and {more} more' if more > 0 else ''}."
+
+
+def name(window: Window) -> str:
+    """Return a window as a sentence names it: its title and its id."""
+    return f"{_quoted(window.title)} (0x{window.id:x})"
+
+
+def printable(title: str) -> str:
+    """Return a title as one line without anything that is not meant to be read."""
+    return " ".join("".join(c if c.isprintable() else " " for c in title).split())
+
+
+def _quoted(title: str) -> str:
+    line = printable(title)
+    return f'"{line[:_TITLE]}…"' if len(line) > _TITLE else f'"{line}"'

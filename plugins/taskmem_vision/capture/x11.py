@@ -1,0 +1,306 @@
+"""An X display: its windows, their pixels, and what changes on it.
+
+A window's pixels are its own, also where another one covers it: the server keeps them
+apart (XComposite) and says what was painted anew (DAMAGE). Pixels come through shared
+memory, which takes a hundredth of the time. Everything here blocks, for milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+from PIL import Image
+
+from taskmem_hookspecs import TargetGone
+from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.properties import GONE, Properties
+from taskmem_vision.capture.shared import Shared
+from taskmem_vision.capture.windows import Window
+
+# It has no types.
+xcffib: Any = import_module("xcffib")
+x: Any = import_module("xcffib.xproto")
+composite: Any = import_module("xcffib.composite")
+damage: Any = import_module("xcffib.damage")
+shm: Any = import_module("xcffib.shm")
+
+_HEARD: Final = x.EventMask.StructureNotify | x.EventMask.PropertyChange
+_AT_ONCE: Final = 1000
+"""Events that are taken in one go: whoever makes them faster holds nobody up."""
+_DEPTHS: Final = (24, 32)
+"""Bits of a colour, with or without how opaque it is, in four bytes."""
+_HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
+_TOO_LARGE: Final = "The window is too large to be seen; make it smaller."
+_COLOURS: Final = (
+    "The window has fewer or more than 16 million colours, and no picture."
+)
+
+
+class X11Display:
+    """Plays `Display`: a connection to an X server."""
+
+    def __init__(self, name: str) -> None:
+        """Connect; `name` as in DISPLAY.
+
+        Raises:
+            DisplayGone: There is no such server, or it lets nobody in, or it cannot
+                tell what is painted.
+        """
+        self.name: Final = name
+        self._damages: dict[int, int] = {}
+        try:
+            self._connection = xcffib.connect(display=name)
+        except (xcffib.XcffibException, UnicodeError, ValueError) as error:
+            raise DisplayGone(f"The display {name} cannot be reached.") from error
+        try:
+            self._begin()
+        except BaseException:
+            self._connection.disconnect()
+            raise
+
+    def _begin(self) -> None:
+        with self._alive():
+            self._core: Any = self._connection.core
+            for extension in ("Composite", "DAMAGE"):
+                if not self._has(extension):
+                    raise DisplayGone(
+                        f"The display {self.name} has no {extension} extension, and "
+                        "cannot tell what is painted."
+                    )
+            self._composite: Any = self._connection(composite.key)
+            self._damage: Any = self._connection(damage.key)
+            self._composite.QueryVersion(0, 4).reply()
+            self._damage.QueryVersion(1, 1).reply()
+            self.root: int = (
+                self._connection.get_setup().roots[self._connection.pref_screen].root
+            )
+            self.handle: int = self._connection.get_file_descriptor()
+            self._properties = Properties(self._core)
+            self._shared: Shared | None = None
+            if self._has("MIT-SHM"):
+                self._shm: Any = self._connection(shm.key)
+                self._shm.QueryVersion().reply()
+                self._shared = Shared(self._attach, self._detach)
+
+    def close(self) -> None:
+        """Hang up; a second time does nothing. Nothing is asked afterwards."""
+        try:
+            if self._shared is not None:
+                self._shared.close()
+        except xcffib.XcffibException:
+            pass  # The server is gone, and has let go of it.
+        finally:
+            self._connection.disconnect()
+
+    # --- windows ------------------------------------------------------------
+
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows of applications, the top-most first."""
+        with self._alive():
+            return self._properties.windows(self._there())
+
+    def titled(self) -> tuple[Window, ...]:
+        """Return the same windows, with nothing but their ids and titles."""
+        with self._alive():
+            return self._properties.titled(self._there())
+
+    def window(self, number: int) -> Window | None:
+        """Return what is known of a window; None: it is not there."""
+        with self._alive():
+            return next(iter(self._properties.windows([number])), None)
+
+    def place(self, number: int) -> Box | None:
+        """Return where on the screen a window is; None: it is not there."""
+        with self._alive(), suppress(*GONE):
+            shape = self._core.GetGeometry(number)
+            origin = self._core.TranslateCoordinates(number, self.root, 0, 0)
+            size, corner = shape.reply(), origin.reply()
+            return corner.dst_x, corner.dst_y, size.width, size.height
+        return None
+
+    def framed(self, number: int) -> Box | None:
+        """Return where it is with the frame round it; None: it is not there."""
+        outer = number
+        with self._alive(), suppress(*GONE):
+            while (parent := self._core.QueryTree(outer).reply().parent) not in (
+                *(self.root, 0),
+            ):
+                outer = parent
+        return self.place(outer)
+
+    # --- pixels -------------------------------------------------------------
+
+    def pixels(self, number: int) -> Image.Image:
+        """Return the pixels of a window, also where it is covered: blue before red.
+
+        Raises:
+            TargetGone: It is closed.
+            NotViewable: It has none.
+        """
+        with self._alive():
+            pixmap = self._connection.generate_id()
+            try:
+                self._composite.NameWindowPixmapChecked(number, pixmap).check()
+            except x.WindowError:
+                raise TargetGone("The window is closed.") from None
+            except x.MatchError:
+                raise NotViewable(_HIDDEN) from None
+            except x.AllocError:
+                raise NotViewable(_TOO_LARGE) from None
+            try:
+                shape = self._core.GetGeometry(pixmap).reply()
+                if shape.depth not in _DEPTHS:
+                    raise NotViewable(_COLOURS)
+                size = (shape.width, shape.height)
+                data = self._read(pixmap, size)
+            except x.AllocError:
+                raise NotViewable(_TOO_LARGE) from None
+            finally:
+                self._core.FreePixmap(pixmap)
+            return Image.frombuffer("RGBX", size, data, "raw", "RGBX", 0, 1)
+
+    # --- what happens -------------------------------------------------------
+
+    def attend(self, number: int) -> None:
+        """Hear from now on what becomes of a window: its title, its place, its end.
+
+        Raises:
+            TargetGone: It is closed.
+        """
+        with self._alive():
+            mask = _HEARD
+            if number == self.root and not self._properties.listed(number):
+                mask |= x.EventMask.SubstructureNotify
+            try:
+                self._core.ChangeWindowAttributesChecked(
+                    number, x.CW.EventMask, [mask]
+                ).check()
+            except GONE:
+                raise TargetGone("The window is closed.") from None
+
+    def attend_paint(self, number: int) -> None:
+        """Hear from now on what is painted in a window, covered or not.
+
+        Raises:
+            TargetGone: It is closed.
+            NotViewable: Nothing is ever painted in it.
+        """
+        if number in self._damages:
+            return
+        with self._alive():
+            handle = int(self._connection.generate_id())
+            try:
+                if number != self.root:
+                    self._redirect(number)
+                self._damage.CreateChecked(
+                    handle, number, damage.ReportLevel.NonEmpty
+                ).check()
+            except x.MatchError:
+                raise NotViewable(_HIDDEN) from None
+            except x.AllocError:
+                raise NotViewable(_TOO_LARGE) from None
+            except GONE:
+                raise TargetGone("The window is closed.") from None
+        self._damages[number] = handle
+
+    def listen(self) -> Heard:
+        """Return what has happened since this was called last."""
+        painted = changed = False
+        closed: set[int] = set()
+        with self._alive():
+            for _ in range(_AT_ONCE):
+                try:
+                    event = self._connection.poll_for_event()
+                except xcffib.Error:
+                    # Of what nobody waited for: the window was closed meanwhile.
+                    continue
+                if event is None:
+                    break
+                if isinstance(event, damage.NotifyEvent):
+                    painted = True
+                elif isinstance(event, x.DestroyNotifyEvent):
+                    closed.add(event.window)
+                else:
+                    changed = True
+        for number in closed:
+            self._damages.pop(number, None)
+        return Heard(painted, changed, frozenset(closed))
+
+    def forget_painted(self) -> None:
+        """Hear again of what is painted; it is told once until then."""
+        with self._alive():
+            for each in self._damages.values():
+                self._damage.Subtract(each, 0, 0)
+            self._connection.flush()
+
+    # --- the wire -----------------------------------------------------------
+
+    def _redirect(self, number: int) -> None:
+        # Where somebody else has done so, one is enough.
+        with suppress(x.AccessError):
+            self._composite.RedirectWindowChecked(
+                number, composite.Redirect.Automatic
+            ).check()
+
+    def _alive(self) -> _Alive:
+        return _Alive(self.name)
+
+    def _there(self) -> Sequence[int]:
+        """Return the ids of the windows of applications, the top-most first."""
+        ids = self._properties.listed(self.root)
+        if not ids:
+            # No window manager that keeps a list: what is on the root, then.
+            ids = [*self._core.QueryTree(self.root).reply().children]
+        return ids[::-1]
+
+    def _read(self, drawable: int, size: tuple[int, int]) -> bytes:
+        """Return pixels, four bytes each."""
+        if self._shared is not None:
+            try:
+                return self._shared.read(
+                    4 * size[0] * size[1],
+                    lambda segment: self._put(segment, drawable, size),
+                )
+            except (x.AccessError, shm.BadSegError, OSError):
+                # The server runs elsewhere: on another machine, in a container.
+                self._shared = None
+        reply = self._core.GetImage(
+            *(x.ImageFormat.ZPixmap, drawable, 0, 0, *size, 0xFFFFFFFF)
+        ).reply()
+        return bytes(reply.data.buf())
+
+    def _put(self, segment: int, drawable: int, size: tuple[int, int]) -> None:
+        """Have the server write pixels into shared memory, four bytes each."""
+        self._shm.GetImage(
+            *(drawable, 0, 0, *size, 0xFFFFFFFF, x.ImageFormat.ZPixmap, segment, 0)
+        ).reply()
+
+    def _attach(self, handle: int) -> int:
+        segment = int(self._connection.generate_id())
+        self._shm.AttachChecked(segment, handle, False).check()  # noqa: FBT003
+        return segment
+
+    def _detach(self, segment: int) -> None:
+        self._shm.Detach(segment)
+
+    def _has(self, extension: str) -> bool:
+        return bool(
+            self._core.QueryExtension(len(extension), extension).reply().present
+        )
+
+
+class _Alive:
+    """Turns the end of a connection into `DisplayGone`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, xcffib.ConnectionException):
+            raise DisplayGone(f"The display {self._name} is gone.") from error

@@ -1,0 +1,70 @@
+"""Which display is meant, and what is said where none can be watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from taskmem_hookspecs.errors import NoProvider
+from taskmem_vision.capture import desktop
+from taskmem_vision.capture.desktop import Desktop
+
+Find = Callable[[Mapping[str, str], str, Iterable[str]], Desktop]
+BOTH = pytest.mark.parametrize("find", [desktop.screen, desktop.windows])
+WAYLAND = {"WAYLAND_DISPLAY": "wayland-0"}
+
+
+def refused(
+    find: Find, environ: Mapping[str, str], platform: str, *sockets: str
+) -> str:
+    with pytest.raises(NoProvider) as raised:
+        find(environ, platform, sockets)
+    return str(raised.value)
+
+
+@BOTH
+def test_the_display_that_is_named_for_us_wins(find: Find) -> None:
+    environ = {"TASKMEM_DISPLAY": ":7", "DISPLAY": ":0"}
+    assert find(environ, "linux", ["X1", "X2"]) == Desktop(":7")
+    assert find({"DISPLAY": ":0"}, "linux", ["X1"]) == Desktop(":0")
+    assert find({"TASKMEM_DISPLAY": "  ", "DISPLAY": ":0"}, "linux", []).name == ":0"
+
+
+@BOTH
+def test_the_only_display_here_is_taken_and_a_note_says_so(find: Find) -> None:
+    found = find({}, "linux", ["X5", "X5-lock", "notes", "X"])
+    assert found == Desktop(":5", "It is on display :5, the only one here.")
+
+
+def test_on_wayland_only_a_display_that_is_named_for_us_is_a_screen() -> None:
+    environ = {**WAYLAND, "TASKMEM_DISPLAY": ":7"}
+    assert desktop.screen(environ, "linux", []) == Desktop(":7")
+
+
+def test_on_wayland_windows_of_x11_programs_are_watched_and_a_note_says_so() -> None:
+    found = desktop.windows({**WAYLAND, "DISPLAY": ":0"}, "linux", [])
+    assert found.name == ":0"
+    assert found.note == "On Wayland, only windows of X11 programs can be watched."
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_elsewhere_the_screen_needs_no_display(platform: str) -> None:
+    assert desktop.screen({"DISPLAY": ":0"}, platform, ["X1"]) == Desktop(None)
+
+
+def test_each_refusal_has_its_own_sentence(json_snapshot: Any) -> None:
+    said = {
+        "no display": refused(desktop.screen, {}, "linux"),
+        "several displays": refused(desktop.screen, {}, "linux", "X10", "X9"),
+        "wayland, screen": refused(
+            desktop.screen, {**WAYLAND, "DISPLAY": ":0"}, "linux"
+        ),
+        "macOS, window": refused(desktop.windows, {}, "darwin"),
+        "Windows, window": refused(desktop.windows, {}, "win32"),
+    }
+    assert len(set(said.values())) == len(said)
+    assert refused(desktop.windows, WAYLAND, "linux") == said["wayland, screen"]
+    assert refused(desktop.windows, {}, "linux") == said["no display"]
+    assert said == json_snapshot

@@ -1,0 +1,196 @@
+"""One window on a real display: how it ends, and what may be strange about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from xcffib.xproto import WindowClass
+
+from taskmem_hookspecs import TargetGone
+from tests.plugins.vision.papers import (
+    GREEN,
+    RED,
+    changed,
+    colours,
+    look,
+    papers_on,
+    seen,
+    watching,
+)
+from tests.support.inks import INK, has_ink
+from tests.support.scenes import Scene
+from tests.support.screens import Screen, require_screen
+
+# --- how it ends --------------------------------------------------------------------
+
+
+async def test_closed_it_is_told_at_once_with_its_sentence(screen, papers):
+    window = papers.open("Ending")
+    async with watching(screen, "window:Ending") as watch:
+        await watch.here()
+        papers.shut(window)
+        frame = await seen(watch, lambda frame: frame.gone)
+        assert frame.gone == f'The window "Ending" (0x{window:x}) was closed.'
+        assert frame.picture is None
+        assert (await look(watch)).gone == frame.gone
+        with pytest.raises(TargetGone, match="was closed"):
+            await watch.here()
+
+
+async def test_closed_while_it_is_minimised_it_is_told_at_once(screen, papers):
+    window = papers.open("Ending")
+    async with watching(screen, "window:Ending") as watch:
+        papers.minimise(window)
+        await seen(watch, lambda frame: frame.picture is None)
+        papers.shut(window)
+        await seen(watch, lambda frame: frame.gone)
+
+
+async def test_its_program_killed_it_is_told_at_once(screen):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        async with watching(screen, scene.target) as watch:
+            await watch.here()
+            os.kill(scene.pid, signal.SIGKILL)
+            frame = await seen(watch, lambda frame: frame.gone)
+            assert "was closed" in frame.gone
+
+
+async def test_the_server_killed_it_is_told_at_once():
+    require_screen()
+    with Screen((640, 480)) as doomed, papers_on(doomed) as papers:
+        papers.open("Ending")
+        async with watching(doomed, "window:Ending") as watch:
+            await watch.here()
+            os.kill(doomed.pids[0], signal.SIGKILL)
+            frame = await seen(watch, lambda frame: frame.gone)
+            assert frame.gone.endswith("went away with its display.")
+
+
+async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(
+    screen, papers, monkeypatch
+):
+    from taskmem_vision.capture import windows
+
+    window = papers.open("Fleeting")
+    told = windows.told
+    monkeypatch.setattr(windows, "told", lambda c: papers.shut(window) or told(c))
+    with pytest.raises(TargetGone):
+        async with watching(screen, "window:Fleeting"):
+            pass
+
+
+# --- the hostile and the strange ----------------------------------------------------
+
+
+async def test_a_program_that_hangs_holds_up_nobody(screen):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        scene.tell("paint")
+        os.kill(scene.pid, signal.SIGSTOP)
+        try:
+            async with watching(screen, scene.target) as watch:
+                frame = await watch.here()
+                assert has_ink(frame.picture.png(), INK)
+        finally:
+            os.kill(scene.pid, signal.SIGCONT)
+
+
+async def test_a_title_may_hold_anything(screen, papers):
+    window = papers.open("Hostile")
+    async with watching(screen, f"window:0x{window:x}") as watch:
+        for raw, begins in [
+            (b"Bell\x07 and\x1b[31m red\nand \x00 more", "Bell and [31m red and"),
+            (b"\xff\xfe\xc3", "\ufffd"),
+            ("\u202e reversed \U000e0001".encode(), "reversed"),
+            (b"A" * 4_000_000, "AAAA"),
+        ]:
+            papers.call_raw(window, raw)
+
+            def titled(frame, begins=begins):
+                return frame.text.startswith(begins)
+
+            frame = await seen(watch, titled)
+            assert frame.text.isprintable()
+            assert len(frame.text) <= 4096
+
+
+async def test_an_old_title_is_read_as_latin_1(screen, papers):
+    papers.open("Café".encode("latin-1"))
+    async with watching(screen, "window:Café") as watch:
+        assert (await watch.here()).text == "Café"
+
+
+async def test_one_that_retitles_itself_all_the_time_holds_up_nobody(screen, papers):
+    window = papers.open("Flood")
+    async with watching(screen, "window:Flood") as watch:
+        await watch.here()
+        for number in range(3000):
+            papers.call(window, f"Flood {number}")
+        await seen(watch, lambda frame: frame.text == "Flood 2999")
+
+
+async def test_without_a_window_manager_windows_and_dialogs_are_found(bare):
+    with papers_on(bare) as papers:
+        window = papers.open("Bare")
+        async with watching(bare, "window:Bare") as watch:
+            assert colours(await watch.here()) == {GREEN}
+            await changed(watch)
+            await look(watch)
+            papers.open("Error", (50, 50), (100, 100), colour=RED, owner=window)
+            await seen(watch, lambda frame: RED in colours(frame))
+            papers.shut(window)
+            await seen(watch, lambda frame: frame.gone)
+
+
+async def test_what_nothing_is_ever_painted_in_is_not_seen_and_not_gone(bare):
+    with papers_on(bare) as papers:
+        papers.open("Ghost", kind=WindowClass.InputOnly)
+        async with watching(bare, "window:Ghost") as watch:
+            frame = await watch.here()
+            assert frame.picture is None
+            assert frame.gone is None
+
+
+async def test_a_server_that_shares_no_memory_is_looked_at_all_the_same(
+    screen, papers, monkeypatch
+):
+    def refused(*_):
+        raise OSError(28, "there is no memory to share")
+
+    monkeypatch.setattr("taskmem_vision.capture.shared.Shared._hold", refused)
+    papers.open("Remote")
+    async with watching(screen, "window:Remote") as watch:
+        assert colours(await watch.here()) == {GREEN}
+
+
+async def test_a_scene_is_watched_through_all_that_happens_to_it(screen):
+    with Scene(screen, "plain", geometry="300x200+50+60") as scene:
+        scene.ready()
+        async with watching(screen, scene.target) as watch:
+            assert not has_ink((await watch.here()).picture.png(), INK)
+            scene.tell("paint")
+            await seen(watch, lambda frame: has_ink(frame.picture.png(), INK))
+            scene.tell("move 200 90")
+            scene.tell("resize 320 240")
+            await seen(watch, lambda frame: frame.picture.size == (320, 240))
+            scene.tell("wipe")
+            await seen(watch, lambda frame: not has_ink(frame.picture.png(), INK))
+            scene.tell("close")
+            await seen(watch, lambda frame: frame.gone)
+
+
+def test_an_error_that_nobody_waits_for_is_passed_over(bare):
+    from taskmem_vision.capture.x11 import X11Display
+
+    with papers_on(bare) as papers:
+        window = papers.open("Fleeting")
+        display = X11Display(bare.display)
+        display.attend_paint(window)
+        papers.shut(window)
+        display.forget_painted()
+        assert display.window(window) is None
+        assert display.listen() is not None
+        display.close()
