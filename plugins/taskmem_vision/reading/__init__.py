@@ -1,0 +1,1 @@
+"""Text on screens, read on this machine."""

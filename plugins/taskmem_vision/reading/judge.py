@@ -1,0 +1,177 @@
+"""A judge for conditions that name text: it reads the title, and what is on the screen.
+
+Nothing leaves the machine. What it does not understand to the last word it never takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
+from taskmem_vision.looking.attention import (
+    LAST_SECONDS,
+    WATCHFUL,
+    Attention,
+    loop_time,
+)
+from taskmem_vision.looking.gate import Reason
+from taskmem_vision.looking.pictures import look_of
+from taskmem_vision.looking.shot import Shot
+from taskmem_vision.reading.ocr import Reader
+from taskmem_vision.reading.phrases import Phrase, Wanted
+
+RETRY_SECONDS: Final = 5.0
+"""After which a picture that could not be read is read again."""
+
+_UNREAD: Final = "Nothing was read yet."
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reading under way."""
+
+    task: asyncio.Task[str]
+    shots: list[Shot]
+    whole: bool
+    """Whether all of the target is read; else only what is new there."""
+
+
+class ScreenTextJudge:
+    """Judges one wait's condition by the text that its target shows."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        reader: Reader | None,
+        *,
+        now: Callable[[], float] = loop_time,
+    ) -> None:
+        """Take what is to be there, and who reads pictures.
+
+        Args:
+            wanted: The condition, understood.
+            reader: Reads pictures; None: only the title is read.
+            now: The time, in seconds that only grow: that of the looks.
+        """
+        self.name = f"screen-text:{reader.name if reader else 'title'}"
+        self._wanted = wanted
+        self._reader = reader
+        self._now = now
+        self._attention = Attention()
+        self._reading: _Reading | None = None
+        self._seen: set[Phrase] = set()
+        """What was there once: only that can be gone."""
+        self._trouble: str | None = None
+        self._last = _UNREAD
+        self._met: Ruling | None = None
+
+    async def rule(self, frame: Frame) -> Ruling:
+        """Take a look in, have it read when it is worth while, and say what is known.
+
+        Raises:
+            JudgeUnavailable: Never: what cannot be read is told, and read again.
+        """
+        now = self._now()
+        title = frame.text
+        if self._reading is not None and self._reading.task.done():
+            self._take(self._reading, title, now)
+        if self._met is None:
+            self._judge(None, title)
+        if self._met is None and frame.gone is not None:
+            return await self._end(frame.gone, title)
+        if self._met is not None:
+            return self._met
+        if frame.picture is None:
+            return self._ruling(frame.note or "There is nothing to see here.", frame)
+        if self._reader is not None:
+            before = self._attention.look
+            look = look_of(frame.picture, before.track if before else None, now)
+            self._attention.see(look, now)
+            self._read(self._reader, frame, now)
+        return self._ruling(self._last, frame)
+
+    # --- reading ------------------------------------------------------------
+
+    def _read(self, reader: Reader, frame: Frame, now: float) -> None:
+        if self._reading is not None:
+            return
+        left = frame.seconds_left
+        last = left is not None and left <= LAST_SECONDS and self._attention.fresh
+        reason = Reason.LAST if last else self._attention.due(now)
+        if reason is None:
+            return
+        shots = self._attention.take(now, reason)
+        whole = self._needs_all or reason not in (Reason.NOVEL, Reason.SETTLE)
+        pieces = [shot.detail for shot in shots if shot.detail is not None]
+        look = self._attention.look
+        if whole or len(pieces) < len(shots):
+            pieces = [look.png()] if look is not None else []
+        task = asyncio.create_task(_text_of(reader, pieces))
+        self._reading = _Reading(task, shots, whole)
+
+    @property
+    def _needs_all(self) -> bool:
+        """Whether a part of the target cannot tell."""
+        return self._wanted.every or any(each.gone for each in self._wanted.phrases)
+
+    def _take(self, reading: _Reading, title: str | None, now: float) -> None:
+        """Take in what came of a reading."""
+        self._reading = None
+        try:
+            text = reading.task.result()
+        except JudgeUnavailable as trouble:
+            self._trouble = str(trouble)
+            self._attention.failed(reading.shots, now + RETRY_SECONDS)
+            return
+        self._trouble = None
+        self._judge(text, title, next(reversed(reading.shots), None))
+        if self._met is None:
+            self._attention.in_vain(reading.shots, now)
+
+    def _judge(
+        self, text: str | None, title: str | None, shot: Shot | None = None
+    ) -> None:
+        """Judge by what was read now; None: nothing was."""
+        wanted = self._wanted
+        self._seen.update(wanted.shown(text, title))
+        known = all(each in self._seen for each in wanted.phrases if each.gone)
+        if wanted.met(text, title) and known:
+            said = wanted.observation(text, title)
+            self._met = Ruling(met=Met.YES, observation=said, picture=shot)
+        elif text is not None or self._reader is None:
+            self._last = wanted.observation(text, title)
+
+    async def _end(self, gone: str, title: str | None) -> Ruling:
+        """Say what it means that the target is gone; what is being read counts yet."""
+        if self._reading is not None:
+            await asyncio.wait((self._reading.task,))
+            self._take(self._reading, title, self._now())
+        if self._met is None and self._wanted.met_by_closing:
+            self._met = Ruling(met=Met.YES, observation=gone)
+        return self._met or Ruling(met=Met.NO, observation=self._last)
+
+    # --- what is known ------------------------------------------------------
+
+    def _ruling(self, observation: str, frame: Frame) -> Ruling:
+        trouble = f" It could not be read: {self._trouble}" if self._trouble else ""
+        return Ruling(
+            met=Met.UNSURE,
+            observation=f"{observation}{trouble}",
+            look_again_seconds=self._look_again(frame, self._now()),
+        )
+
+    def _look_again(self, frame: Frame, now: float) -> float | None:
+        if self._reading is not None:
+            return WATCHFUL
+        due = [at for at in (self._attention.next_at(now),) if at is not None]
+        if frame.seconds_left is not None and frame.seconds_left > LAST_SECONDS:
+            due.append(now + frame.seconds_left - LAST_SECONDS)
+        return max(min(due) - now, 0.0) if due else None
+
+
+async def _text_of(reader: Reader, pieces: list[bytes]) -> str:
+    """Return the text of pictures, one after the other."""
+    return "\n".join([await reader.read(piece) for piece in pieces])

@@ -1,0 +1,249 @@
+"""Readers: they turn a picture of a screen into text, on this machine.
+
+Tesseract reads letters of a screen badly as they are, and well when they are enlarged.
+Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
+
+    as it is, --psm 6     28   60   27   59 %
+    as it is, --psm 11    39   78   90   95 %
+    twice as large, 6     71   96   96   96 %
+    twice as large, 3     71   96   97   99 %
+    twice as large, 11    79   99  100   99 %
+    three times, 11       85   99  100   99 %
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from contextlib import suppress
+from io import BytesIO
+from typing import Final, Protocol, runtime_checkable
+
+from PIL import Image, ImageOps
+
+from taskmem_hookspecs import JudgeUnavailable
+
+LIMIT_SECONDS: Final = 20.0
+"""How long one picture may take; a full screen of small text takes about three."""
+OUTPUT_BYTES: Final = 1 << 20
+"""Of text; more is none that stands on a screen."""
+SMALL_PIXELS: Final = 256 * 1024
+"""Up to so many pixels a picture is read at three times its size …"""
+SCREEN_PIXELS: Final = 2560 * 1600
+"""… and up to so many at twice; a larger one has large letters already."""
+
+_ARGUMENTS: Final = ("stdin", "stdout", "--psm", "11")
+"""Sparse text: no column of a window is taken for prose, and no dark part left out."""
+_NICENESS: Final = "10"
+_SAID_BYTES: Final = 4_096
+_SAID_CHARACTERS: Final = 200
+_PIECE: Final = 1 << 16
+_FAREWELL_SECONDS: Final = 2.0
+"""How long what was killed may leave its pipes open."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Reads what stands on a picture."""
+
+    name: str
+    """What an observation calls it when it is in trouble."""
+
+    async def read(self, png: bytes) -> str:
+        """Return the text of a PNG, in lines; an empty one: it shows none.
+
+        Raises:
+            JudgeUnavailable: It could not be read.
+        """
+        ...
+
+
+class Tesseract:
+    """Runs the program of that name; one process has one object, and reads in turn."""
+
+    name = "tesseract"
+
+    def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
+        """Take the path of the program, and how long it may take."""
+        nice = shutil.which("nice")
+        first = (nice, "-n", _NICENESS) if nice else ()
+        self._command: tuple[str, ...] = (*first, program, *_ARGUMENTS)
+        self._limit_seconds = limit_seconds
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    def find(cls) -> Tesseract | None:
+        """Return it where it is installed; None: it is not."""
+        program = shutil.which("tesseract")
+        return cls(program) if program else None
+
+    async def read(self, png: bytes) -> str:
+        """Return the text of a PNG, in lines; an empty one: it shows none.
+
+        Bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            JudgeUnavailable: It is no picture; or the program cannot be started, fails,
+                takes too long or prints more than `OUTPUT_BYTES`.
+        """
+        async with self._turn:
+            picture = await asyncio.to_thread(_prepared, png)
+            return (await self._run(picture)).decode("utf-8", "replace")
+
+    async def _run(self, picture: bytes) -> bytes:
+        """Return what the program prints; when this returns, it has ended."""
+        process = await self._started()
+        try:
+            async with asyncio.timeout(self._limit_seconds):
+                printed, said = await _exchange(process, picture)
+                status = await process.wait()
+        except TimeoutError:
+            raise JudgeUnavailable(
+                f"tesseract did not read the picture within {self._limit_seconds:g} s; "
+                "it is asked again."
+            ) from None
+        finally:
+            await _ended(process)
+        if status:
+            raise JudgeUnavailable(
+                f"tesseract failed with status {status}{_line(said)}; see that it and "
+                "its language data are installed."
+            )
+        return printed
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                # On few cores its threads get in each other's way.
+                env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+                start_new_session=True,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # Given up half way, it would run on with its pipes open.
+            with suppress(OSError):
+                await _ended(await starting)
+            raise
+        except OSError as error:
+            raise JudgeUnavailable(
+                f"tesseract cannot be started ({error.strerror}); install it anew."
+            ) from None
+
+
+async def _exchange(
+    process: asyncio.subprocess.Process, picture: bytes
+) -> tuple[bytes, bytes]:
+    """Write the picture, and return what comes out and the beginning of complaints.
+
+    Raises:
+        JudgeUnavailable: More came out than a screen can hold.
+    """
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        raise JudgeUnavailable("tesseract was started without its pipes.")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_written(process.stdin, picture))
+        printing = tasks.create_task(_printed(process, process.stdout))
+        saying = tasks.create_task(_beginning(process.stderr, _SAID_BYTES))
+    printed = printing.result()
+    if len(printed) > OUTPUT_BYTES:
+        raise JudgeUnavailable(
+            f"tesseract printed more than {OUTPUT_BYTES >> 10} KiB, which no screen "
+            "holds; see that it is the real one."
+        )
+    return printed, saying.result()
+
+
+async def _written(pipe: asyncio.StreamWriter, data: bytes) -> None:
+    # It may end before it has read everything; its status says why.
+    with suppress(ConnectionError):
+        pipe.write(data)
+        await pipe.drain()
+    pipe.close()
+    with suppress(ConnectionError):
+        await pipe.wait_closed()
+
+
+async def _printed(
+    process: asyncio.subprocess.Process, pipe: asyncio.StreamReader
+) -> bytes:
+    """Return what comes out; once it is more than is taken, nothing more has to."""
+    kept = bytearray()
+    while piece := await pipe.read(_PIECE):
+        kept += piece[: OUTPUT_BYTES + 1 - len(kept)]
+        if len(kept) > OUTPUT_BYTES:
+            _kill(process)
+    return bytes(kept)
+
+
+async def _beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
+    """Return so many bytes at most, and let the rest go by."""
+    kept = bytearray()
+    while piece := await pipe.read(_PIECE):
+        kept += piece[: size - len(kept)]
+    return bytes(kept)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a process and whatever it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """See that a process has ended, with all that writes into its pipes."""
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+    if process.returncode is not None and all(pipe.at_eof() for pipe in pipes):
+        return
+    _kill(process)
+    if process.stdin is not None:
+        process.stdin.close()
+    # Its end is only told once its pipes were read to theirs.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FAREWELL_SECONDS):
+            await asyncio.gather(*(_beginning(pipe, 0) for pipe in pipes))
+            await process.wait()
+
+
+def _prepared(png: bytes) -> bytes:
+    """Return a picture as tesseract reads it best: grey, and enlarged.
+
+    Raises:
+        JudgeUnavailable: It is no picture.
+    """
+    try:
+        with Image.open(BytesIO(png)) as picture:
+            grey = picture.convert("L")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise JudgeUnavailable(
+            f"The picture cannot be opened ({type(error).__name__})."
+        ) from None
+    times = scale(grey.size)
+    if times > 1:
+        grey = ImageOps.scale(grey, times, Image.Resampling.LANCZOS)
+    out = BytesIO()
+    grey.save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def scale(size: tuple[int, int]) -> int:
+    """Return how many times its size a picture is read at: 1, 2 or 3."""
+    pixels = size[0] * size[1]
+    return 3 if pixels <= SMALL_PIXELS else 2 if pixels <= SCREEN_PIXELS else 1
+
+
+def _line(said: bytes) -> str:
+    """Return the last line of complaints, in brackets; an empty text: there is none."""
+    lines = said.decode("utf-8", "replace").strip().splitlines()
+    if not lines:
+        return ""
+    clean = "".join(each if each.isprintable() else " " for each in lines[-1])
+    line = " ".join(clean.split())
+    return f" ({line[:_SAID_CHARACTERS]})"

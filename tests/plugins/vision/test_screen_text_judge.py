@@ -1,0 +1,207 @@
+"""A judge that reads titles and pictures; its reader and its clock are played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met
+from taskmem_vision.looking.gate import STILL
+from taskmem_vision.looking.rhythm import WARM_UP
+from taskmem_vision.reading.judge import RETRY_SECONDS, ScreenTextJudge
+from taskmem_vision.reading.phrases import parse
+from tests.plugins.vision.painted import Easel
+
+DAWN = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+MARK = (300, 200, 60, 40)
+
+
+class Played:
+    """A reader that says what it is told to say."""
+
+    name = "played"
+
+    def __init__(self):
+        self.pieces = []
+        self.says = deque()
+
+    async def read(self, png):
+        self.pieces.append(png)
+        said = self.says.popleft() if self.says else ""
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class Room:
+    """One wait on a target that is painted here."""
+
+    def __init__(self, wake_when, *, reader=True):
+        self.now = 100.0
+        self.reader = Played() if reader else None
+        self.easel = Easel((1920, 1080))
+        self.painted = ()
+        self.title = None
+        wanted = parse(wake_when)
+        assert wanted is not None
+        self.judge = ScreenTextJudge(wanted, self.reader, now=lambda: self.now)
+
+    async def rule(self, **fields):
+        given = {
+            "seen_at": DAWN + timedelta(seconds=self.now),
+            "place": "now",
+            "text": self.title,
+        }
+        if not {"gone", "picture"} & set(fields):
+            look = self.easel.look(self.now, *self.painted, title=self.title)
+            given["picture"] = look
+        ruling = await self.judge.rule(Frame(**{**given, **fields}))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        return ruling
+
+    async def read(self, *said):
+        """Let what is looked at be read so."""
+        self.reader.says.extend(said)
+        await self.rule()
+        return await self.rule()
+
+    async def paint(self, *boxes):
+        self.painted = boxes
+        await self.rule()
+        self.now += STILL
+
+
+async def test_what_the_title_shows_needs_no_reading():
+    room = Room('shows "Build finished"')
+    room.title = "Build finished – IDE"
+    ruling = await room.rule()
+    assert ruling.met is Met.YES
+    assert ruling.observation == 'The title shows "Build finished".'
+    assert room.reader.pieces == []
+
+
+async def test_what_stands_there_already_is_read_at_once():
+    room = Room('shows "Download complete"')
+    ruling = await room.read("Report.pdf\nDownload complete")
+    assert ruling.met is Met.YES
+    assert ruling.observation == '"Download complete" is shown.'
+    assert ruling.picture is not None
+
+
+async def test_what_is_not_there_is_told():
+    room = Room('shows "Download complete"')
+    ruling = await room.read("Downloading")
+    assert ruling.met is Met.UNSURE
+    assert ruling.observation == '"Download complete" is not shown.'
+
+
+async def test_a_still_target_is_read_once():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    for _ in range(20):
+        room.now += 30
+        await room.rule()
+    assert len(room.reader.pieces) == 1
+
+
+async def test_only_what_is_new_is_read():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    ruling = await room.read("Done")
+    assert ruling.met is Met.YES
+    whole, part = room.reader.pieces
+    assert len(part) < len(whole)
+
+
+async def test_where_all_of_several_are_wanted_all_of_it_is_read():
+    room = Room('shows "Step A done" and "Step B done"')
+    await room.read("Step A done")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    assert (await room.read("Step B done")).met is Met.UNSURE
+    room.now += 10
+    await room.paint(MARK, (9, 9, 50, 50))
+    assert (await room.read("Step A done\nStep B done")).met is Met.YES
+
+
+async def test_what_was_there_and_is_not_any_more_is_gone():
+    room = Room('"Installing" disappears')
+    await room.read("Installing packages")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    assert (await room.read("Ready")).met is Met.YES
+
+
+async def test_what_never_was_there_is_not_gone():
+    room = Room('"Installing" disappears')
+    assert (await room.read("Welcome")).met is Met.UNSURE
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    assert (await room.read("Ready")).met is Met.UNSURE
+
+
+async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
+    room = Room('shows "Done"')
+    ruling = await room.read(JudgeUnavailable("tesseract was killed."))
+    assert ruling.met is Met.UNSURE
+    assert "tesseract was killed." in ruling.observation
+    assert ruling.look_again_seconds == pytest.approx(RETRY_SECONDS)
+    room.now += RETRY_SECONDS
+    assert (await room.read("Done")).met is Met.YES
+
+
+async def test_a_window_that_closes_is_what_was_waited_for():
+    room = Room("the window closes")
+    await room.read("Anything")
+    ruling = await room.rule(gone="The window was closed.")
+    assert ruling.met is Met.YES
+    assert ruling.observation == "The window was closed."
+
+
+async def test_a_window_that_closes_is_not_what_was_waited_for():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    assert (await room.rule(gone="The window was closed.")).met is Met.NO
+
+
+async def test_what_is_being_read_when_the_window_closes_still_counts():
+    room = Room('shows "Done"')
+    room.reader.says.append("Done")
+    await room.rule()
+    assert (await room.rule(gone="The window was closed.")).met is Met.YES
+
+
+async def test_before_the_timeout_it_is_read_once_more():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.painted = (MARK,)
+    await room.rule(
+        seconds_left=2.0, picture=room.easel.look(room.now, MARK, title=None)
+    )
+    assert len(room.reader.pieces) == 2
+
+
+async def test_without_a_reader_only_the_title_is_read():
+    room = Room('shows "Done"', reader=False)
+    room.title = "Working"
+    ruling = await room.rule()
+    assert ruling.met is Met.UNSURE
+    assert ruling.look_again_seconds is None
+    room.title = "Done"
+    assert (await room.rule()).met is Met.YES
+
+
+async def test_a_target_that_cannot_be_seen_says_why():
+    room = Room('shows "Done"')
+    ruling = await room.rule(picture=None, note="The window is minimised.")
+    assert ruling.observation == "The window is minimised."
