@@ -108,7 +108,11 @@ def test_a_text_without_an_end_is_looked_through_once():
 
 
 @pytest.mark.parametrize(
-    "text", ["tools = [[[", "hook_seconds = " + "1" * 5000, 'tools = "a\\u0000b"']
+    "text",
+    [
+        *("tools = [[[", "hook_seconds = " + "1" * 5000, 'tools = "a\\u0000b"'),
+        *("gemini_calls_per_day = 0.5", "gemini_calls_per_day = true"),
+    ],
 )
 def test_nonsense_in_the_settings_file_is_one_sentence(home, text: str):
     home.prepare()

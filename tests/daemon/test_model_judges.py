@@ -7,6 +7,7 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
+from tests.support.daemons import command
 from tests.support.waiting import until
 
 VAGUE = "the report looks complete"
@@ -78,3 +79,68 @@ def test_what_rules_settle_is_never_sent_to_a_model(start, log):
         until(lambda: row(daemon, wait)["status"] == "resolved", "it resolves")
 
         assert model.requests == []
+
+
+# --- what it costs ----------------------------------------------------------------
+
+
+def asked_once(start, model, log, **settings):
+    """A daemon that has asked one question, and how it was answered."""
+    daemon = start(**KEYS | model.environ | settings)
+    wait = waiting(daemon, log)
+    with log.open("a") as file:
+        file.write("Page 12 of 12\n")
+    until(lambda: row(daemon, wait)["status"] == "resolved", "it resolves")
+    return daemon
+
+
+def test_status_tells_what_a_model_has_cost_also_after_it_was_killed(start, log, home):
+    with FakeGemini(shows("Page 12 of 12")) as model:
+        daemon = start(**KEYS | model.environ)
+        assert daemon.ask("status")["models"] == []
+        assert "question" not in command(home, "status")[1]
+        daemon.stop()
+
+        daemon = asked_once(start, model, log)
+        (told,) = daemon.ask("status")["models"]
+        assert told["model"] == "gemini-3.5-flash-lite"
+        assert told["calls"] == len(model.requests) > 0
+        assert told["calls_allowed"] == 1000
+        assert told["tokens_in"] > 0
+        assert told["tokens_out"] > 0
+        assert told["cost_dollars"] > 0
+        said = f"gemini-3.5-flash-lite: {told['calls']} of 1000 questions today, "
+        assert said in command(home, "status")[1]
+
+        daemon.kill()
+        daemon.restart()
+        assert daemon.ask("status")["models"] == [told]
+
+
+def test_when_the_day_is_used_up_it_is_told_and_nothing_is_sent_after_a_restart(
+    start, log
+):
+    with FakeGemini(shows("Page 12 of 12")) as model:
+        daemon = asked_once(start, model, log)
+        used = len(model.requests)
+        daemon.restart(TASKMEM_GEMINI_CALLS_PER_DAY=str(used))
+        wait = waiting(daemon, log)
+        with log.open("a") as file:
+            file.write("Page 12 of 12\n")
+
+        until(
+            lambda: "is in trouble" in str(row(daemon, wait)["last_observation"]),
+            "it is told",
+        )
+
+        told = row(daemon, wait)["last_observation"]
+        assert f"(TASKMEM_GEMINI_CALLS_PER_DAY is {used})" in told
+        assert len(model.requests) == used
+        assert daemon.ask("status")["models"][0]["calls"] == used
+
+
+def test_where_no_question_is_allowed_a_wait_is_refused_at_once(start, log):
+    with FakeGemini(shows("never")) as model:
+        daemon = start(**KEYS | model.environ, TASKMEM_GEMINI_CALLS_PER_DAY="0")
+        with pytest.raises(LinkError, match="set TASKMEM_GEMINI_CALLS_PER_DAY higher"):
+            waiting(daemon, log)

@@ -10,6 +10,7 @@ from taskmem_hookspecs import (
     HealthCheck,
     HealthRow,
     HealthState,
+    ModelUsage,
     QueryFacts,
     ResumeFacts,
     ResumePacket,
@@ -65,6 +66,13 @@ class Server:
 @hookimpl
 def health_checks() -> Sequence[HealthCheck]:
     return [Server()]
+
+
+@hookimpl
+def model_usage() -> Sequence[ModelUsage]:
+    today = datetime.now(UTC).date()
+    row = ModelUsage(model="m", day=today, calls=1, tokens_in=2, tokens_out=3)
+    return [row] if row.cost_dollars is None else []
 
 
 class Oracle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.question import Verdict
+from taskmem_vision.judges.question import Verdict
 
 
 async def ask(gemini):

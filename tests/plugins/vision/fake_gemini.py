@@ -8,10 +8,11 @@
 
 Without a script, `answer` decides, a function of a request that returns a step. The
 default says no; `shows("DONE")` says yes once a terminal shows that text; `swayed` is
-a model that believes whatever it reads.
+a model that believes whatever it reads; `looks(...)` judges the pictures it is sent.
 
 One step is a dict. One of:
     {"met": "yes", "confidence": 0.9, "observation": "…", …}    a verdict
+    {"verdicts": [{"id": "1", "met": "yes", …}, …]}              several, on pictures
     {"text": "…"}                       whatever the model writes, such as broken JSON
     {"finish": "SAFETY"}                how it ended; with "text" it wrote that before
     {"blocked": "PROHIBITED_CONTENT"}   the prompt was blocked
@@ -32,6 +33,7 @@ ends:  python fake_gemini.py [--yes-when TEXT] [--script FILE] [--log FILE] [--p
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import json
 import re
@@ -80,6 +82,25 @@ class Request:
         return "\n".join(part["text"] for part in self.parts if "text" in part)
 
     @property
+    def pictures(self) -> list[bytes]:
+        """All pictures, as they were encoded; what was before is not among them."""
+        found, before = [], False
+        for part in self.parts:
+            if "inlineData" in part:
+                data = part["inlineData"]["data"].translate({45: "+", 95: "/"})
+                found += [] if before else [base64.b64decode(data + "===")]
+            before = part.get("text", "").startswith("Before")
+        return found
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The conditions that are to be judged by pictures, by their ids."""
+        asked = r"The condition with the id (\d+):\n(.*)"
+        texts = (part.get("text", "") for part in self.parts)
+        found = (re.fullmatch(asked, text, re.DOTALL) for text in texts)
+        return {each[1]: each[2] for each in found if each}
+
+    @property
     def terminal(self) -> list[str]:
         """The lines that the terminal shows, without their marks."""
         return [line[2:] for line in self.text.splitlines() if line.startswith("| ")]
@@ -102,6 +123,24 @@ def swayed(request):
     """Answer what the terminal says that the answer is."""
     told = re.search(r"met=(yes|no|unsure)", "\n".join(request.terminal))
     return {**NO, "met": told[1]} if told else NO
+
+
+def looks(holds):
+    """Return a model that judges each condition by the pictures it is sent.
+
+    `holds` takes the condition and the pictures, oldest first.
+    """
+
+    def answer(request):
+        pictures = request.pictures
+        return {
+            "verdicts": [
+                {**(YES if holds(words, pictures) else NO), "id": number}
+                for number, words in request.conditions.items()
+            ]
+        }
+
+    return answer
 
 
 class FakeGemini:
@@ -293,8 +332,11 @@ def _response(step, request):
     if text is None and "met" in step:
         extra = {"expect_text": None, "look_again_seconds": None}
         text = json.dumps(extra | {k: v for k, v in step.items() if k != "latency"})
+    if text is None and "verdicts" in step:
+        extra = {"expect_text": None, "look_again_seconds": None, "watch_box": None}
+        text = json.dumps({"verdicts": [extra | each for each in step["verdicts"]]})
     usage = {
-        "promptTokenCount": len(request.text) // 4,
+        "promptTokenCount": len(request.text) // 4 + 1120 * len(request.pictures),
         "candidatesTokenCount": len(text or "") // 4,
         "thoughtsTokenCount": 7,
     }

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from taskmem_hookspecs import Met
-from taskmem_vision.failures import NoVerdict
-from taskmem_vision.gemini import Gemini
-from taskmem_vision.text_judge import GeminiTextJudge
+from taskmem_vision.gemini.client import Gemini
+from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_vision.judges.text_judge import GeminiTextJudge
 from tests.plugins.vision import fake_gemini
 from tests.plugins.vision.frames import frame
 

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from taskmem_vision import gemini as module
-from taskmem_vision.failures import NoVerdict
-from taskmem_vision.gemini import MODEL, Gemini
-from taskmem_vision.question import Verdict
+from taskmem_vision.gemini import client as module
+from taskmem_vision.gemini.client import MODEL, Gemini
+from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_vision.judges.question import Verdict
 from tests.plugins.vision.asking import ask, failure
 from tests.plugins.vision.fake_gemini import NO, YES, FakeGemini
 

@@ -11,8 +11,9 @@ import pytest
 
 import taskmem_vision
 from openclaw_taskmem.seams import manager
-from taskmem_hookspecs import ConditionUnclear, Judge, Met, Target, hookimpl
-from taskmem_vision.gemini import KEYS
+from taskmem_hookspecs import ConditionUnclear, Judge, Met, Sensor, Target, hookimpl
+from taskmem_vision.gemini.client import KEYS
+from taskmem_vision.judges.picture_judge import PictureJudge
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
 from tests.plugins.vision.frames import frame
 
@@ -61,8 +62,49 @@ def test_without_a_key_it_says_what_would_help(monkeypatch, key):
 
 
 @pytest.mark.parametrize("scheme", ["window", "screen"])
-def test_other_targets_are_left_to_others(scheme):
-    assert taskmem_vision.wait_judge(Target(scheme=scheme, name=""), "done") is None
+def test_with_a_key_what_is_seen_is_judged_by_pictures(monkeypatch, scheme):
+    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
+    judge = taskmem_vision.wait_judge(Target(scheme=scheme, name=""), "done")
+    assert isinstance(judge, PictureJudge)
+
+
+def test_other_targets_are_left_to_others():
+    assert taskmem_vision.wait_judge(Target(scheme="mail", name=""), "done") is None
+    assert taskmem_vision.wait_sensor(Target(scheme="mail", name="")) is None
+
+
+@pytest.mark.parametrize("scheme", ["window", "screen"])
+def test_what_can_be_seen_is_watched(scheme):
+    sensor = taskmem_vision.wait_sensor(Target(scheme=scheme, name="x"))
+    assert isinstance(sensor, Sensor)
+
+
+@pytest.mark.parametrize("scheme", ["pty", "screen"])
+def test_where_no_question_is_allowed_it_says_what_would_help(monkeypatch, scheme):
+    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
+    monkeypatch.setenv("TASKMEM_GEMINI_CALLS_PER_DAY", "0")
+    with pytest.raises(ConditionUnclear) as caught:
+        taskmem_vision.wait_judge(Target(scheme=scheme, name=""), "done")
+    assert str(caught.value) == (
+        "A model could judge it: set TASKMEM_GEMINI_CALLS_PER_DAY higher than 0 and "
+        "restart the daemon."
+    )
+
+
+async def test_what_the_judge_asks_is_told_of_the_model_that_is_set(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TASKMEM_HOME", str(tmp_path))
+    monkeypatch.setenv("TASKMEM_GEMINI_CALLS_PER_DAY", "7")
+    monkeypatch.setenv("TASKMEM_GEMINI_MODEL", "gemini-9-flash")
+    assert list(taskmem_vision.model_usage()) == []
+    with FakeGemini() as server:
+        for variable, value in server.environ.items():
+            monkeypatch.setenv(variable, value)
+        judge = taskmem_vision.wait_judge(PTY, "the build is done")
+        await judge.rule(frame(0, "work"))
+    (row,) = taskmem_vision.model_usage()
+    assert (row.model, row.calls, row.calls_allowed) == ("gemini-9-flash", 1, 7)
 
 
 async def test_the_judge_asks_whom_the_environment_names(monkeypatch):
@@ -105,6 +147,7 @@ import taskmem_vision
 after_import = [name for name in sys.modules if name.startswith("taskmem_vision.")]
 from taskmem_hookspecs import Target
 assert taskmem_vision.wait_judge(Target(scheme="pty", name="a"), "done") is not None
+assert list(taskmem_vision.model_usage()) == []
 heavy = ("google.", "httpx", "PIL", "numpy", "requests")
 print(json.dumps([after_import, [n for n in sys.modules if n.startswith(heavy)]]))
 """

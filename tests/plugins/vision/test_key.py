@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from taskmem_vision import gemini as module
-from taskmem_vision.gemini import MODEL, Gemini
+from taskmem_vision.gemini import client as module
+from taskmem_vision.gemini.client import MODEL, Gemini
 from tests.plugins.vision.asking import ask, failure
 from tests.plugins.vision.fake_gemini import NO, FakeGemini
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.pacing import CALLS, RESERVE, Pacing, Reason
+from taskmem_vision.judges.pacing import CALLS, RESERVE, Pacing, Reason
 from tests.plugins.vision.frames import frame
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.question import BYTES, INSTRUCTION, LINES, question, shown
+from taskmem_vision.judges.question import BYTES, INSTRUCTION, LINES, question, shown
 from tests.plugins.vision.frames import DAWN, frame
 
 

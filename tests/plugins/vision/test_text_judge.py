@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import Frame, Judge, JudgeUnavailable, Met
-from taskmem_vision.pacing import CALLS, RESERVE
-from taskmem_vision.text_judge import GeminiTextJudge
+from taskmem_vision.judges.pacing import CALLS, RESERVE
+from taskmem_vision.judges.text_judge import GeminiTextJudge
 from tests.plugins.vision.fake_gemini import NO, YES, shows, swayed
 from tests.plugins.vision.frames import DAWN, frame
 
@@ -180,7 +180,7 @@ async def test_nonsense_uses_the_budget_up_and_silence_does_not(gemini, server):
 
 
 async def test_a_frame_without_text_is_not_asked_about(judge, server):
-    ruling = await judge.rule(Frame(seen_at=DAWN, place="1", picture=b"png"))
+    ruling = await judge.rule(Frame(seen_at=DAWN, place="1"))
     assert (ruling.met, len(server.requests)) == (Met.UNSURE, 0)
 
 

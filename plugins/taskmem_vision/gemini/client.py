@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from pydantic import BaseModel
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision import failures
+from taskmem_vision.gemini import failures
+from taskmem_vision.gemini.spending import (
+    DayUsedUp,
+    Spending,
+    Tokens,
+    calls_per_day,
+    spending_of,
+)
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -38,22 +45,7 @@ _JUDGE_SECONDS: Final = 20.0
 _SHARE: Final = 0.9
 """Of a judge's limit: an answer that comes too late is told, rather than cut off."""
 _BLIND_PAUSE: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a model read and wrote."""
-
-    prompt: int = 0
-    candidates: int = 0
-    thoughts: int = 0
-
-    def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(
-            prompt=self.prompt + other.prompt,
-            candidates=self.candidates + other.candidates,
-            thoughts=self.thoughts + other.thoughts,
-        )
+_MOST_TOKENS: Final = 10**9
 
 
 @dataclass(slots=True)
@@ -77,35 +69,53 @@ class Answer(Generic[T]):
 class Gemini:
     """One model, asked under one key; all waits share it."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Take the environment; the key is read from it whenever it is used."""
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        spending: Spending | None = None,
+    ) -> None:
+        """Take the environment; the key is read from it whenever it is used.
+
+        Args:
+            environ: The environment.
+            spending: Where requests are counted; None: the account of its home.
+        """
         self._environ = environ
-        self.model = environ.get("TASKMEM_GEMINI_MODEL", "").strip() or MODEL
+        self.model = model_of(environ)
+        self._allowed = calls_per_day(environ)
+        self._spending = spending_of(environ) if spending is None else spending
         self._seconds = _judge_seconds(environ) * _SHARE
         self._account: _Account | None = None
         self.usage = Usage()
 
     async def ask(
-        self, instruction: str, parts: Sequence[str], form: type[T]
+        self, instruction: str, parts: Sequence[str | bytes], form: type[T]
     ) -> Answer[T]:
         """Return the model's answer, in the form asked for.
 
         Args:
             instruction: What the model is there for; never from outside.
-            parts: What is asked; each is sent as it is, as one text part.
+            parts: What is asked; each is sent as it is, as one part: a text, or a
+                picture as JPEG.
             form: Its fields and their docs are sent as the schema of the answer.
 
         Raises:
             NoVerdict: It answered, and not what it was asked for.
+            DayUsedUp: It may not be asked again on this day.
             JudgeUnavailable: It did not answer; the sentence says why.
         """
         account = self._current()
         account.refuse_while_paused(_now())
+        # Also before the client is made, which may take seconds.
+        self._spending.refuse_when_used_up(self._allowed)
         try:
             async with asyncio.timeout(self._seconds):
                 client = await account.client()
+                sent = self._spending.send(self.model, self._allowed)
                 self.usage.calls += 1
                 response = await _send(client, self.model, instruction, parts, form)
+        except DayUsedUp:
+            raise
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
             trouble = failures.told(
                 error, account.secret, account.variable, self.model, self._seconds
@@ -115,6 +125,7 @@ class Gemini:
         else:
             tokens = _tokens(response)
             self.usage.tokens += tokens
+            self._spending.answered(sent, tokens)
             return Answer(failures.verdict(response, form), tokens)
         # Outside, so that the error that was caught is not its context.
         raise trouble
@@ -197,6 +208,11 @@ class _Account:
             )
 
 
+def model_of(environ: Mapping[str, str]) -> str:
+    """Return the name of the model that is asked."""
+    return environ.get("TASKMEM_GEMINI_MODEL", "").strip() or MODEL
+
+
 def has_key(environ: Mapping[str, str]) -> bool:
     """Whether there is a key in the environment."""
     return bool(_key(environ)[1])
@@ -243,13 +259,24 @@ def _client(secret: str, address: str, seconds: float) -> Client:
 
 
 async def _send(
-    client: Client, model: str, instruction: str, parts: Sequence[str], form: type[T]
+    client: Client,
+    model: str,
+    instruction: str,
+    parts: Sequence[str | bytes],
+    form: type[T],
 ) -> GenerateContentResponse:
+    from google.genai.types import Part
+
     models = cast("Any", client.aio.models)
     # No temperature: the makers of Gemini 3 advise against any but its own.
     response: GenerateContentResponse = await models.generate_content(
         model=model,
-        contents=[*parts],
+        contents=[
+            part
+            if isinstance(part, str)
+            else Part.from_bytes(data=part, mime_type="image/jpeg")
+            for part in parts
+        ],
         config={
             "system_instruction": instruction,
             "response_mime_type": "application/json",
@@ -282,7 +309,12 @@ def _tokens(response: GenerateContentResponse) -> Tokens:
     if told is None:
         return Tokens()
     return Tokens(
-        prompt=told.prompt_token_count or 0,
-        candidates=told.candidates_token_count or 0,
-        thoughts=told.thoughts_token_count or 0,
+        prompt=_number(told.prompt_token_count),
+        candidates=_number(told.candidates_token_count),
+        thoughts=_number(told.thoughts_token_count),
     )
+
+
+def _number(told: int | None) -> int:
+    """Return a number of tokens that can be one, whatever the server says."""
+    return min(max(told or 0, 0), _MOST_TOKENS)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from taskmem_hookspecs import Frame, Met, Ruling
-from taskmem_vision.failures import NoVerdict
-from taskmem_vision.gemini import Gemini
-from taskmem_vision.pacing import CALLS, Pacing, Reason
-from taskmem_vision.question import INSTRUCTION, Verdict, question, shown
+from taskmem_vision.gemini.client import Gemini
+from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_vision.judges.pacing import CALLS, Pacing, Reason
+from taskmem_vision.judges.question import INSTRUCTION, Verdict, question, shown
 
 CONFIDENT: Final = 0.7
 """From here on one YES is enough."""
@@ -74,7 +74,7 @@ class GeminiTextJudge:
 
     def _weigh(self, verdict: Verdict, reason: Reason) -> Ruling:
         """Return what a verdict is worth."""
-        self._last = _line(verdict.observation)
+        self._last = one_line(verdict.observation)
         yes = verdict.met is Met.YES
         likely = yes and verdict.confidence >= HESITANT
         # Whatever is asked after a doubtful answer is asked about a later frame.
@@ -111,7 +111,7 @@ class GeminiTextJudge:
         return ""
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a model's sentence on one line, without what steers a terminal."""
     clean = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(clean.split())

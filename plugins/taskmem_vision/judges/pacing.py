@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.question import shown
+from taskmem_vision.judges.question import shown
 
 CALLS: Final = 30
 """How often a model is asked for one wait."""

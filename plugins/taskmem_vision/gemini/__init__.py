@@ -1,0 +1,1 @@
+"""Gemini: asked for verdicts, within a budget."""

@@ -1,0 +1,1 @@
+"""Judges that ask a model."""

@@ -1,0 +1,286 @@
+"""A judge that has Gemini look at pictures, when something there deserves a question.
+
+It is shown every look and answers at once; the question runs beside, so that what comes
+and goes meanwhile is seen and kept. A confident YES settles the wait; a hesitant one
+only together with a second, on a later look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
+from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_vision.judges.asker import Asker, Swayed
+from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
+from taskmem_vision.judges.text_judge import CONFIDENT, HESITANT, one_line
+from taskmem_vision.looking.attention import (
+    LAST_SECONDS,
+    WATCHFUL,
+    Attention,
+    loop_time,
+)
+from taskmem_vision.looking.gate import Reason
+from taskmem_vision.looking.look import Look
+from taskmem_vision.looking.pictures import look_of
+from taskmem_vision.looking.shot import Shot
+
+CALLS: Final = 40
+"""How often a model is asked for one wait; the last time only before it times out."""
+FRESH: Final = 1.0
+"""How much later a look must be to confirm what an earlier one showed."""
+LONGEST_REST: Final = 30.0
+"""Seconds; a model in trouble is asked again after 1, 2, 4 … up to this."""
+SOONEST_HINT: Final = 5.0
+"""How soon a model can have it looked at again although nothing changes."""
+
+HINTS: Final = 5
+SHORTEST_HINT: Final = 3
+"""Texts that are looked out for at most, and characters of one at least."""
+
+_NOT_ASKED: Final = "Gemini has not been asked yet."
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question under way."""
+
+    task: asyncio.Task[PictureVerdict]
+    shots: list[Shot]
+    title: str
+    """What the target was called then; empty: nothing."""
+    began: float
+
+
+class PictureJudge:
+    """Judges one wait's condition by what its target looks like."""
+
+    def __init__(
+        self,
+        wake_when: str,
+        asker: Asker,
+        *,
+        calls: int = CALLS,
+        now: Callable[[], float] = loop_time,
+    ) -> None:
+        """Take the condition and whom to ask.
+
+        Args:
+            wake_when: The condition.
+            asker: Whom to ask.
+            calls: How often at most.
+            now: The time, in seconds that only grow: that of the looks.
+        """
+        self.name = f"gemini:{asker.gemini.model}"
+        self._wake_when = wake_when
+        self._asker = asker
+        self._now = now
+        self._limit = calls
+        self.calls = 0
+        """How often it was asked."""
+        self._began: float | None = None
+        self._attention = Attention()
+        self._question: _Question | None = None
+        self._doubted: Shot | None = None
+        """What the model hesitated over."""
+        self._hints: tuple[str, ...] = ()
+        """Texts that would show that the condition holds, as the model says."""
+        self._swayed = False
+        self._alone = False
+        self._took = 0.0
+        """How long the slowest answer took, in seconds."""
+        self._failures = 0
+        self._rests_until = 0.0
+        self._trouble: str | None = None
+        self._last = _NOT_ASKED
+        self._met: Ruling | None = None
+        self._parting = False
+        """Whether the last question before the timeout was asked."""
+        self._ended = False
+        """Whether it was judged what the target's going means."""
+
+    async def rule(self, frame: Frame) -> Ruling:
+        """Take a look in, ask when it is worth while, and return what is known so far.
+
+        Raises:
+            JudgeUnavailable: The target is gone, and the model could not be asked
+                whether that was it.
+        """
+        now = self._now()
+        self._began = now if self._began is None else self._began
+        if self._question is not None and self._question.task.done():
+            self._weigh(self._question, now)
+        if self._met is not None:
+            return self._met
+        if frame.gone is not None:
+            return await self._end(frame)
+        if frame.picture is None:
+            return self._ruling(frame.note or "There is nothing to see here.", frame)
+        before = self._attention.look
+        look = look_of(frame.picture, before.track if before else None, now)
+        self._attention.see(look, now)
+        if self._question is None and now >= self._rests_until:
+            reason = self._reason(frame, now)
+            if reason is not None:
+                self._ask(reason, frame, look, now)
+        return self._ruling(self._last, frame)
+
+    # --- asking -------------------------------------------------------------
+
+    def _reason(self, frame: Frame, now: float) -> Reason | None:
+        """Return why to ask now; None: do not."""
+        left = self._limit - self.calls
+        if left <= 0:
+            return None
+        if self._is_last(frame) and not self._parting and self._attention.fresh:
+            return Reason.LAST
+        if left == 1:
+            return None
+        if self._doubted is not None and now >= self._doubted.at + FRESH:
+            return Reason.CONFIRM
+        if any(hint in _plain(frame.text or "") for hint in self._hints):
+            return Reason.HINT
+        return self._attention.due(now)
+
+    def _is_last(self, frame: Frame) -> bool:
+        left = frame.seconds_left
+        return left is not None and left <= self._last_seconds
+
+    @property
+    def _last_seconds(self) -> float:
+        return max(LAST_SECONDS, 1.5 * self._took)
+
+    def _ask(self, reason: Reason, frame: Frame, look: Look, now: float) -> None:
+        shots = self._attention.take(now, reason)
+        if self._doubted is not None and self._doubted.number != look.number:
+            shots = [self._doubted, *(s for s in shots if s is not self._doubted)]
+        self._parting = self._parting or reason is Reason.LAST
+        self._hints = ()
+        self._begin(frame, shots, now)
+
+    def _begin(self, frame: Frame, shots: list[Shot], now: float) -> _Question:
+        scene = Scene(
+            shots=tuple(shots),
+            before=self._attention.shown,
+            facts=self._facts(frame, now),
+            title=frame.text,
+            details_only=self._swayed,
+        )
+        self.calls += 1
+        asking = self._asker.ask(self._wake_when, scene, alone=self._alone)
+        task = asyncio.create_task(asking)
+        self._question = _Question(task, shots, frame.text or "", now)
+        return self._question
+
+    def _facts(self, frame: Frame, now: float) -> tuple[str, ...]:
+        if frame.gone is not None:
+            return (f"It is gone now: {frame.gone}",)
+        still = self._attention.still_seconds(now)
+        return (f"Nothing has moved for {still:.0f} s.",) if still >= FRESH else ()
+
+    async def _end(self, frame: Frame) -> Ruling:
+        """Ask about what is gone, once: its going may be what is waited for."""
+        if self._question is not None:
+            await self._answer(self._question)
+        if self._met is None and not self._ended and self.calls < self._limit:
+            now = self._now()
+            shots = self._attention.take(now, Reason.LAST)
+            await self._answer(self._begin(frame, shots, now))
+            self._ended = self._trouble is None
+        if self._met is not None:
+            return self._met
+        if self._trouble is not None:
+            raise JudgeUnavailable(self._trouble)
+        return self._ruling(self._last, frame)
+
+    # --- answers ------------------------------------------------------------
+
+    async def _answer(self, question: _Question) -> None:
+        await asyncio.wait((question.task,))
+        self._weigh(question, self._now())
+
+    def _weigh(self, question: _Question, now: float) -> None:
+        """Take in what came of a question."""
+        self._question = None
+        self._took = max(self._took, now - question.began)
+        try:
+            verdict = question.task.result()
+        except JudgeUnavailable as trouble:
+            self._fail(question, trouble, now)
+            return
+        self._failures, self._trouble, self._alone = 0, None, False
+        self._last = one_line(verdict.observation)
+        shot = question.shots[-1] if question.shots else None
+        likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
+        if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
+            self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
+            return
+        self._doubted = shot if likely else None
+        if not likely:
+            again = self._again_seconds(verdict, now)
+            self._attention.in_vain(question.shots, now, again)
+            self._attention.watch(part_of(verdict))
+            self._hints = _hints(verdict, question.title)
+
+    def _fail(self, question: _Question, trouble: JudgeUnavailable, now: float) -> None:
+        """Keep what was to be judged, and let the model rest."""
+        self._failures += 1
+        rest = min(2.0 ** min(self._failures - 1, 10), LONGEST_REST)
+        if isinstance(trouble, Swayed) and not self._swayed:
+            self._swayed, rest = True, 0.0
+        elif isinstance(trouble, NoVerdict) and not self._alone:
+            self._alone, rest = True, 0.0
+        self._trouble = str(trouble)
+        self._rests_until = now + max(rest, trouble.retry_seconds or 0.0)
+        self._attention.failed(question.shots, self._rests_until)
+
+    def _again_seconds(self, verdict: PictureVerdict, now: float) -> float | None:
+        """Return when the model may have another look: ever more rarely."""
+        hint = verdict.look_again_seconds
+        if hint is None or hint <= 0:
+            return None
+        return max(hint, SOONEST_HINT, now - (self._began or now))
+
+    # --- what is known ------------------------------------------------------
+
+    def _ruling(self, observation: str, frame: Frame) -> Ruling:
+        words = [observation]
+        if self._trouble is not None:
+            words.append(f"{self.name} is in trouble: {self._trouble}")
+        if self.calls >= self._limit - 1:
+            words.append(f"Gemini was asked {self.calls} times, as often as one may.")
+        return Ruling(
+            met=Met.UNSURE,
+            observation=" ".join(words),
+            look_again_seconds=self._look_again(frame, self._now()),
+        )
+
+    def _look_again(self, frame: Frame, now: float) -> float | None:
+        """Return when to be shown a look although nothing changes."""
+        if self._question is not None:
+            return WATCHFUL
+        due: list[float] = []
+        if (at := self._attention.next_at(now)) is not None:
+            due.append(max(at, self._rests_until))
+        if self._doubted is not None:
+            due.append(max(self._doubted.at + FRESH, self._rests_until))
+        if frame.seconds_left is not None and not self._is_last(frame):
+            due.append(now + frame.seconds_left - self._last_seconds)
+        return max(min(due) - now, 0.0) if due else None
+
+
+def _hints(verdict: PictureVerdict, title: str) -> tuple[str, ...]:
+    """Return the texts to look out for in titles: plain, and not there already."""
+    plain = map(_plain, verdict.expect_text or ())
+    return tuple(
+        hint
+        for hint in plain
+        if len(hint) >= SHORTEST_HINT and hint not in _plain(title)
+    )[:HINTS]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,353 @@
+"""Waits that see: real daemons on real displays, with a model that is played over HTTP.
+
+The model judges the pictures that it is sent: what makes a scene's condition true is
+painted in an ink that nothing else on the screen has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from openclaw_taskmem.faces.link import LinkError
+from tests.plugins.vision.fake_gemini import FakeGemini, looks
+from tests.support.inks import INK, STEER, has_ink
+from tests.support.scenes import Scene
+from tests.support.screens import Screen, require_screen
+from tests.support.waiting import until
+
+KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
+
+
+@pytest.fixture
+def screen():
+    require_screen()
+    with Screen() as found:
+        yield found
+
+
+def sees(*conditions):
+    """Return a model that says yes to these conditions once it is shown ink."""
+    return looks(
+        lambda words, pictures: (
+            words in conditions and any(has_ink(each, INK) for each in pictures)
+        )
+    )
+
+
+@pytest.fixture
+def model():
+    """A model that judges whatever it is asked but what never holds."""
+    with FakeGemini(
+        sees("A square is painted", "It closes", "A dialog says so")
+    ) as one:
+        yield one
+
+
+@pytest.fixture
+def daemon(start, screen, model):
+    """A daemon on that display, which asks that model."""
+    return start(**KEYS | model.environ, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+
+
+def waiting(daemon, scene, **given):
+    asked = {"wake_when": "A square is painted", "timeout": 60, **given}
+    return daemon.call("smart_wait", **{"target": scene.target, **asked})["wait_id"]
+
+
+def row(daemon, wait):
+    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait]
+    return found
+
+
+def ended(daemon, wait):
+    until(lambda: row(daemon, wait)["status"] != "watching", "the wait ends")
+    return row(daemon, wait)
+
+
+def seen(daemon, wait, words):
+    until(
+        lambda: words in str(row(daemon, wait)["last_observation"]),
+        f"it is told: {words}",
+    )
+
+
+def test_what_happens_in_a_window_resolves_its_wait(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        scene.tell("paint")
+        assert ended(daemon, wait)["status"] == "resolved"
+    assert len(model.requests) <= 3
+
+
+def test_a_covered_window_is_seen(daemon, screen):
+    with Scene(screen, "plain", geometry="300x200+400+300") as scene:
+        scene.ready()
+        with Scene(
+            screen, "plain", title="On top", geometry="900x700+100+100"
+        ) as cover:
+            cover.ready()
+            wait = waiting(daemon, scene)
+            scene.tell("paint")
+            assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_another_window_does_not_count(daemon, screen, model):
+    with (
+        Scene(screen, "plain") as scene,
+        Scene(screen, "plain", title="Other") as other,
+    ):
+        scene.ready()
+        other.ready()
+        wait = waiting(daemon, scene, timeout=6)
+        model.wait_for(1)
+        other.tell("paint")
+        assert ended(daemon, wait)["status"] == "timeout"
+
+
+def test_a_dialog_belongs_to_its_window(daemon, screen, model):
+    with Scene(screen, "error_dialog") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene, wake_when="A dialog says so")
+        model.wait_for(1)
+        scene.now()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_a_toast_anywhere_on_the_screen_is_caught(daemon, screen, model):
+    with Scene(screen, "toast") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        scene.now()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_a_toast_that_is_gone_before_a_slow_model_answers_is_caught(
+    daemon, screen, model
+):
+    judge = model.answer
+    model.answer = lambda request: {**judge(request), "latency": 5.0}
+    with Scene(screen, "toast") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        scene.now()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_text_that_talks_to_the_model_does_not_sway_the_wait(start, screen):
+    def swayed(request):
+        """A model that believes what it reads."""
+        talked_to = any(has_ink(each, STEER) for each in request.pictures)
+        honest = looks(
+            lambda words, pictures: (
+                talked_to
+                or (words == "done" and any(has_ink(p, INK) for p in pictures))
+            )
+        )
+        return honest(request)
+
+    with FakeGemini(swayed) as model, Scene(screen, "steered") as scene:
+        scene.ready()
+        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        wait = waiting(daemon, scene, wake_when="done", timeout=8)
+        found = ended(daemon, wait)
+        assert found["status"] == "timeout"
+        assert "swayed" in found["last_observation"]
+
+
+def test_a_window_that_closes_ends_its_wait(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        scene.tell("close")
+        found = ended(daemon, wait)
+        assert found["status"] == "error"
+        assert "was closed" in found["last_observation"]
+
+
+def test_a_window_that_is_minimised_is_waited_for(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        scene.tell("minimise")
+        seen(daemon, wait, "minimised")
+        scene.tell("restore")
+        scene.tell("paint")
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_a_server_that_ends_ends_the_waits_on_its_windows(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        screen.stop()
+        found = ended(daemon, wait)
+        assert found["status"] == "error"
+        assert "display" in found["last_observation"]
+
+
+def test_a_server_that_restarts_is_waited_for_by_those_who_wait_on_the_screen(
+    daemon, screen, model
+):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene, target="screen")
+        model.wait_for(1)
+        screen.stop()
+        seen(daemon, wait, "cannot be seen")
+    screen.start()
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        scene.tell("paint")
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_several_waits_on_one_target_are_asked_about_together(start, screen):
+    conditions = [f"condition {number}" for number in range(4)]
+    with FakeGemini(sees(*conditions)) as model, Scene(screen, "plain") as scene:
+        scene.ready()
+        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        waits = [waiting(daemon, scene, wake_when=each) for each in conditions]
+        until(
+            lambda: (
+                set(conditions)
+                <= {c for r in model.requests for c in r.conditions.values()}
+            ),
+            "all are asked about",
+        )
+        before = len(model.requests)
+        scene.tell("paint")
+        assert {ended(daemon, wait)["status"] for wait in waits} == {"resolved"}
+        assert len(model.requests) - before <= 2
+
+
+def test_a_daemon_that_is_killed_watches_again(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        model.wait_for(1)
+        daemon.kill()
+        daemon.restart()
+        scene.tell("paint")
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_a_program_that_hangs_holds_nothing_up(daemon, screen, model):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene, timeout=4)
+        model.wait_for(1)
+        os.kill(scene.pid, signal.SIGSTOP)
+        try:
+            assert ended(daemon, wait)["status"] == "timeout"
+        finally:
+            os.kill(scene.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"status": 500},
+        {"blocked": "PROHIBITED_CONTENT"},
+        {"finish": "SAFETY"},
+        {"text": "yes"},
+        {"drop": "before"},
+        {"status": 429, "retry_delay": "1s"},
+    ],
+    ids=["down", "blocked", "refused", "nonsense", "dropped", "limited"],
+)
+def test_trouble_with_the_model_is_told_and_passes(daemon, screen, model, step):
+    model.script.extend([step, step])
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene)
+        seen(daemon, wait, "is in trouble")
+        scene.tell("paint")
+        found = ended(daemon, wait)
+        assert found["status"] == "resolved"
+
+
+# --- what is told at once ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("window:no such title", "No window's title holds"),
+        ("window:0x7fffff", "There is no window 0x7fffff"),
+        ("window:0xzz", "No window's title holds"),
+        ("screen:2", "screen"),
+    ],
+)
+def test_what_is_not_there_is_refused(daemon, screen, target, said):
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        with pytest.raises(LinkError, match=said):
+            waiting(daemon, scene, target=target)
+
+
+def test_of_two_that_match_one_is_chosen_and_the_other_named(daemon, screen):
+    with (
+        Scene(screen, "plain", title="Editor one") as one,
+        Scene(screen, "plain", title="Editor two") as two,
+    ):
+        one.ready()
+        two.ready()
+        said = daemon.call("smart_wait", target="window:editor", wake_when="x")
+        assert "also there" in said["message"]
+        assert "Editor one" in said["message"]
+        assert "gemini" in said["message"]
+
+
+def test_without_a_display_it_is_refused(start, model):
+    daemon = start(**KEYS | model.environ, DISPLAY=":65000", WAYLAND_DISPLAY="")
+    with pytest.raises(LinkError, match="DISPLAY"):
+        daemon.call("smart_wait", target="screen", wake_when="x")
+
+
+# --- without a key ----------------------------------------------------------------
+
+
+def test_without_a_key_text_that_is_quoted_is_read(start, screen):
+    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        said = daemon.call(
+            "smart_wait",
+            target=scene.target,
+            wake_when='a dialog says "Upload finished"',
+        )
+        assert "screen-text" in said["message"]
+        scene.tell("dialog Upload finished")
+        found = ended(daemon, said["wait_id"])
+        assert found["status"] == "resolved"
+        assert "Upload finished" in found["last_observation"]
+
+
+def test_without_a_key_a_title_is_read(start, screen):
+    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        wait = waiting(daemon, scene, wake_when='the title contains "100%"')
+        scene.tell("title 100% done")
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_without_a_key_what_no_text_tells_is_refused_with_what_would_help(
+    start, screen
+):
+    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+    with Scene(screen, "plain") as scene:
+        scene.ready()
+        with pytest.raises(LinkError, match=r"GEMINI_API_KEY|quote it") as refused:
+            waiting(daemon, scene, wake_when="the chart looks good")
+        assert refused.value.name == "condition_unclear"
