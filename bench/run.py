@@ -15,7 +15,9 @@ from homes import disk
 from idle import idle_daemon
 from machine import described
 from packets import resume_packet
+from rules import rules_compared
 from sdk_client import update_by_sdk_client
+from seeing import see_idle, see_looks, see_scenes
 from starts import start_commands, start_daemon, start_mcp, start_uncached
 from stuck import find_stuck
 from updates import update_crowd, update_over_mcp
@@ -40,6 +42,10 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
+        see_looks,
+        see_idle,
+        see_scenes,
+        rules_compared,
         wake_acceptance,
         turn_weight,
     )

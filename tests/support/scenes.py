@@ -98,6 +98,7 @@ class Scene:
         self.title = title or title_of(name, seed)
         self.target = plot.target.format(title=self.title)
         self.wake_when = plot.wake_when
+        self.paints = plot.paints
         self._environ = screen.environ
         self._command = [sys.executable, "-m", "tests.support.scenes", name]
         self._command += ["--seed", f"{seed}", "--after", f"{after}"]

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,8 +26,16 @@ AFTERWARDS = 8.0
 NEVER = 1e6
 
 
-async def record(name: str, seed: int, seconds: float | None = None) -> Recording:
-    """Play a scene on a screen of its own, and record it."""
+async def record(
+    name: str,
+    seed: int,
+    seconds: float | None = None,
+    keep: Callable[[float, Look], None] = lambda *_: None,
+) -> Recording:
+    """Play a scene on a screen of its own, and record it.
+
+    `keep` is shown every look that differs, with its instant in the recording.
+    """
     plot = SCENES[name]
     # Its own for every scene, so that no rule is tuned to one instant.
     after = random.Random(f"{name} {seed}").uniform(9, 16)  # noqa: S311
@@ -42,7 +51,9 @@ async def record(name: str, seed: int, seconds: float | None = None) -> Recordin
             began = asyncio.get_running_loop().time()
             wall = time.time() - began
             first = (await watch.here()).picture
-            looks = await looks_of(watch, lasts)
+            looks = await looks_of(
+                watch, lasts, lambda look: keep(look.at - began, look)
+            )
         finally:
             await watch.close()
         recording = Recording(name, seed, paints=plot.paints)
@@ -63,7 +74,7 @@ async def record(name: str, seed: int, seconds: float | None = None) -> Recordin
 
 
 async def looks_of(
-    watch: Watch, seconds: float
+    watch: Watch, seconds: float, keep: Callable[[Look], None]
 ) -> list[tuple[float, list[tuple[int, int]]]]:
     """Return what changes on a target, which is looked at whenever it does."""
     looks: list[tuple[float, list[tuple[int, int]]]] = []
@@ -79,6 +90,7 @@ async def looks_of(
             marks = [(number_of(block), look.sight.mark(block)) for block in blocks]
             looks.append((motion.at, marks))
         seen = look.number
+        keep(look)
 
     take(await watch.here())
     with suppress(TimeoutError):

@@ -1,0 +1,211 @@
+"""Waits that see: how few questions, how soon, how cheap. On real displays."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from figures import Figure, amount, millis
+from machine import cpu_seconds, memory
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from taskmem_hookspecs import Target
+from taskmem_vision.capture.sensor import Screens
+from taskmem_vision.capture.x11 import X11Display
+from tests.plugins.vision.fake_gemini import FakeGemini, Request, looks
+from tests.support.daemons import Daemon, short_home
+from tests.support.inks import INK, has_ink
+from tests.support.scenes import SCENES, Scene
+from tests.support.screens import Screen
+
+SEED = 21
+"""Another than those that the gate was made on."""
+LATENCY = 1.2
+SAMPLES = 200
+WINDOWS = 20
+WAITS = 16
+SECONDS = 30
+AFTERWARDS = 12
+LEFT_OUT = ("plain", "steered", "never", "bustle")
+
+
+def see_looks() -> Iterator[Figure]:
+    """Measure from a window's frame to its picture, and a search by title."""
+    with ExitStack() as stack:
+        screen = stack.enter_context(Screen())
+        for number in range(WINDOWS):
+            title = f"Window number {number}"
+            scene = Scene(screen, "plain", title=title, geometry="800x600+99+99")
+            stack.enter_context(scene).ready()
+        yield millis(
+            "800x600 window: painted to picture", asyncio.run(_looks(screen)), 5
+        )
+        display = X11Display(screen.display)
+        yield millis(
+            f"search by title among {WINDOWS} windows",
+            [_timed(display.titled) for _ in range(SAMPLES)],
+            1,
+        )
+        display.close()
+
+
+async def _looks(screen: Screen) -> list[float]:
+    watch: Any = await Screens(screen.environ).watch(
+        Target(scheme="window", name="Window number 7")
+    )
+    taken = []
+    for _ in range(SAMPLES):
+        watch._look = None  # noqa: SLF001 - so that it looks anew
+        start = time.perf_counter()
+        await watch.look("", "")
+        taken.append(time.perf_counter() - start)
+    await watch.close()
+    return taken
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+class Theatre:
+    """A screen, a daemon on it, and a model that sees ink."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.screen = stack.enter_context(Screen())
+        self.home = stack.enter_context(short_home())
+        self.scene: Scene | None = None
+        self.asked: list[float] = []
+        judge = looks(self._holds)
+
+        def answer(request: Request) -> dict[str, Any]:
+            self.asked.append(time.time())
+            return {**judge(request), "latency": LATENCY}
+
+        model = stack.enter_context(FakeGemini(answer))
+        self.daemon = Daemon(self.home, DISPLAY=self.screen.display, **model.environ)
+        stack.callback(self.daemon.close)
+        self.daemon.wait_until_it_serves()
+
+    def _holds(self, words: str, pictures: list[bytes]) -> bool:
+        scene = self.scene
+        if scene is None or words != scene.wake_when:
+            return False
+        if not scene.paints:
+            return bool(scene.truths)
+        return any(has_ink(each, INK) for each in pictures)
+
+    def wait(self, target: str, wake_when: str, timeout: float) -> str:
+        """Start a wait."""
+        given = {"target": target, "wake_when": wake_when, "timeout": timeout}
+        return str(self.daemon.call("smart_wait", **given)["wait_id"])
+
+    def ended(self, wait_id: str) -> tuple[str, float]:
+        """Return how a wait ended, and when."""
+        while True:
+            [row] = [
+                w for w in self.daemon.ask("waits", all=True) if w["wait_id"] == wait_id
+            ]
+            if row["status"] != "watching":
+                return row["status"], time.time()
+            time.sleep(0.02)
+
+
+def see_scenes() -> Iterator[Figure | str]:
+    """Measure questions and delays of a real daemon on sixteen programs."""
+    questions, delays, missed, wrong, worst = [], [], 0, 0, ""
+    names = [name for name in SCENES if name not in LEFT_OUT]
+    for name in names:
+        asked, delay, status = _one(name)
+        questions.append(float(asked))
+        if delay is None:
+            missed += status != "resolved"
+            wrong += status == "resolved"
+            worst += f" {name} ({status})"
+        else:
+            delays.append(delay)
+    many = len(names)
+    common = {"worst_is": "max", "samples": many}
+    yield Figure(
+        what="questions a wait, mean",
+        median=mean(questions),
+        worst=max(questions),
+        unit="",
+        limit=2.5,
+        **common,
+    )
+    yield Figure(
+        what="event to resolved without the model, mean",
+        median=mean(delays),
+        worst=max(delays),
+        unit="s",
+        limit=0.5,
+        **common,
+    )
+    yield Figure(what="missed", median=missed, worst=missed, unit="", limit=0, **common)
+    yield Figure(
+        what="resolved wrongly", median=wrong, worst=wrong, unit="", limit=0, **common
+    )
+    if worst:
+        yield f"not resolved, or wrongly:{worst}"
+
+
+def _one(name: str) -> tuple[int, float | None, str]:
+    plot = SCENES[name]
+    after = random.Random(f"{name} {SEED}").uniform(9, 16)  # noqa: S311
+    with ExitStack() as stack:
+        theatre = Theatre(stack)
+        scene = Scene(theatre.screen, name, seed=SEED, after=after)
+        theatre.scene = stack.enter_context(scene)
+        scene.ready()
+        lasts = after + AFTERWARDS + (0 if plot.paints else 5)
+        status, at = theatre.ended(theatre.wait(scene.target, scene.wake_when, lasts))
+        asked = theatre.asked
+        if status != "resolved" or not scene.truths:
+            return len(asked), None, status
+        truth = scene.truths[0]["t"]
+        spans = [(max(each, truth), min(each + LATENCY, at)) for each in asked]
+        thinking = sum(max(0.0, end - start) for start, end in spans)
+        return len(asked), max(0.0, at - truth - thinking), status
+
+
+def see_idle() -> Iterator[Figure]:
+    """Measure what a wait costs while nothing happens, and what sixteen cost."""
+    yield amount("one idle wait on the screen: CPU", [_used(None, 1)[0]], "%", 0.1)
+    one, _, asked = _busy(1)
+    many, held, _ = _busy(WAITS)
+    yield amount("a busy screen, one wait: CPU", [one], "%")
+    yield amount(f"a busy screen, {WAITS} waits: CPU", [many], "%")
+    yield amount(f"{WAITS} waits : one", [many / one], "x", 1.5)
+    yield amount(f"{WAITS} waits: RSS", [held], "MB", 250)
+    yield amount("caret, clock and video: questions a minute", [asked], "", 1)
+
+
+def _busy(waits: int) -> tuple[float, float, float]:
+    return _used("bustle", waits)
+
+
+def _used(name: str | None, waits: int) -> tuple[float, float, float]:
+    """Return CPU in percent, RSS in MB, and questions a minute after the first."""
+    with ExitStack() as stack:
+        theatre = Theatre(stack)
+        if name is not None:
+            stack.enter_context(Scene(theatre.screen, name, seed=SEED)).ready()
+        for number in range(waits):
+            theatre.wait("screen", f"condition {number}", 600)
+        time.sleep(8)
+        pid, first = theatre.daemon.process.pid, len(theatre.asked)
+        before, start = cpu_seconds(pid), time.monotonic()
+        time.sleep(2 * SECONDS)
+        passed = time.monotonic() - start
+        share = 100 * (cpu_seconds(pid) - before) / passed
+        return share, memory(pid)[0], 60 * (len(theatre.asked) - first) / passed
