@@ -126,6 +126,8 @@ class Gate:
             return
         self._differs = True
         now = motion.at
+        if motion.anew:
+            self._begin_anew()
         self._settling.see(motion)
         if motion.busy:
             self._calm(motion.busy)
@@ -246,6 +248,13 @@ class Gate:
         yield from self._rechecks()
         if self._differs and self._asked_at is not None:
             yield self._asked_at + self._beat()
+
+    def _begin_anew(self) -> None:
+        """Forget where anything was: the picture has another size."""
+        self._settling = Settling(self._rhythms)
+        self._patches = []
+        self._about = []
+        self._region = None
 
     # --- how it is known ----------------------------------------------------
 

@@ -45,18 +45,18 @@ class Track:
         """
         look, last = Look(self, now, pixels), self._last
         changed: frozenset[Block] = frozenset()
+        anew = last is not None and last.size != look.size
         if last is not None:
             if look.sight == last.sight and title == self._title:
                 return last
             changed = look.sight.differs(last.sight)
-            if last.size != look.size:
-                self.rhythms.forget()
             if title != self._title:
                 changed |= {TITLE}
         self._last, self._title = look, title
         if changed:
             self.moved_at = now
-        self._motions.append((look.number, self.rhythms.see(now, changed)))
+        motion = self.rhythms.see(now, changed, anew=anew)
+        self._motions.append((look.number, motion))
         return look
 
     def since(self, number: int) -> Iterator[Motion]:

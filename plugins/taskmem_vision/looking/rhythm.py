@@ -46,10 +46,17 @@ class Motion(NamedTuple):
     novel: frozenset[Block] = frozenset()
     near: frozenset[Block] = frozenset()
     busy: frozenset[Block] = frozenset()
+    anew: bool = False
+    """Whether the picture has another size than before, and its blocks other places."""
+
+    @property
+    def blocks(self) -> frozenset[Block]:
+        """All that changed."""
+        return self.sudden | self.novel | self.near | self.busy
 
     def __bool__(self) -> bool:
         """Whether anything changed at all."""
-        return any(self[1:])
+        return bool(self.sudden or self.novel or self.near or self.busy)
 
 
 class Rhythms:
@@ -59,9 +66,19 @@ class Rhythms:
         self._times: dict[Block, deque[float]] = {}
         self._began: float | None = None
 
-    def see(self, now: float, changed: Iterable[Block]) -> Motion:
-        """Take in which blocks differ from the look before, and tell them apart."""
-        if self._began is None:
+    def see(
+        self, now: float, changed: Iterable[Block], *, anew: bool = False
+    ) -> Motion:
+        """Take in which blocks differ from the look before, and tell them apart.
+
+        Args:
+            now: When it was looked.
+            changed: The blocks.
+            anew: Whether the picture has another size now; then all begins anew.
+        """
+        if anew:
+            self._times.clear()
+        if anew or self._began is None:
             self._began = now
         changed = frozenset(changed)
         quiet = {block for block in changed if self._quiet(block, now)}
@@ -73,12 +90,7 @@ class Rhythms:
         sudden = frozenset[Block]().union(*groups)
         calm = changed - busy - sudden
         near = frozenset(block for block in calm if self._near_busy(block, now))
-        return Motion(now, sudden, calm - near, near, busy)
-
-    def forget(self) -> None:
-        """Begin anew: the picture has another size, and its blocks other places."""
-        self._times.clear()
-        self._began = None
+        return Motion(now, sudden, calm - near, near, busy, anew)
 
     @property
     def warm_at(self) -> float:

@@ -16,7 +16,6 @@ from pathlib import Path
 from taskmem_hookspecs import Frame, Target, Watch
 from taskmem_vision.capture.sensor import Screens
 from taskmem_vision.looking.look import Look
-from taskmem_vision.looking.rhythm import Block
 from tests.plugins.vision.replay import FOLDER, Recording, block_of, number_of
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen
@@ -86,7 +85,7 @@ async def looks_of(
         if not isinstance(look, Look) or look.number == seen:
             return
         for motion in look.track.since(seen):
-            blocks = sorted(frozenset[Block]().union(*motion[1:]))
+            blocks = sorted(motion.blocks)
             marks = [(number_of(block), look.sight.mark(block)) for block in blocks]
             looks.append((motion.at, marks))
         seen = look.number

@@ -240,6 +240,16 @@ def test_a_label_next_to_a_patch_that_rests_is_not_slowed_by_it() -> None:
     assert play(40, *typed, at(15, *label)).after(15) <= STILL + SLACK
 
 
+def test_a_picture_of_another_size_has_no_patch_that_rests() -> None:
+    gate = warmed()
+    for again in range(4):
+        asked = asked_at(gate, 100.0 * (again + 1), [(1, 1)])
+        gate.asked(asked, Reason.NOVEL)
+        gate.in_vain(asked)
+    gate.see(Motion(asked + 1, sudden=frozenset({(1, 1)}), anew=True))
+    assert gate.next_at(asked + 1) == pytest.approx(asked + 1 + STILL)
+
+
 def test_what_happens_outside_the_region_waits() -> None:
     gate = warmed()
     gate.watch(frozenset({(1, 1)}))

@@ -448,6 +448,19 @@ async def test_a_target_that_cannot_be_seen_says_why(room):
     assert room.model.scenes == []
 
 
+async def test_a_target_that_becomes_smaller_while_something_is_new_is_judged(room):
+    await room.begin()
+    room.painted = ((600, 440, 30, 30),)
+    await room.rule()
+    room.easel.size = (200, 100)
+    room.painted = ()
+    await room.rule()
+    room.now += WARM_UP + 1
+    await room.rule()
+    assert room.model.scenes[-1].shots[-1].size == (200, 100)
+    assert room.model.scenes[-1].shots[-1].whole
+
+
 async def test_a_title_that_changes_is_asked_about(room):
     room.title = "Building"
     await room.begin()
