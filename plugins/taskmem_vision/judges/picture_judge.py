@@ -29,7 +29,7 @@ from taskmem_vision.looking.pictures import look_of
 from taskmem_vision.looking.shot import Shot
 
 CALLS: Final = 40
-"""How often a model is asked for one wait; the last time only before it times out."""
+"""How often a model answers for one wait; the last time only before it times out."""
 FRESH: Final = 1.0
 """How much later a look must be to confirm what an earlier one showed."""
 LONGEST_REST: Final = 30.0
@@ -80,7 +80,7 @@ class PictureJudge:
         self._now = now
         self._limit = calls
         self.calls = 0
-        """How often it was asked."""
+        """How often it answered, sense or nonsense."""
         self._began: float | None = None
         self._attention = Attention()
         self._question: _Question | None = None
@@ -169,7 +169,6 @@ class PictureJudge:
             title=frame.text,
             details_only=self._swayed,
         )
-        self.calls += 1
         asking = self._asker.ask(self._wake_when, scene, alone=self._alone)
         task = asyncio.create_task(asking)
         self._question = _Question(task, shots, frame.text or "", now)
@@ -209,8 +208,13 @@ class PictureJudge:
         try:
             verdict = question.task.result()
         except JudgeUnavailable as trouble:
+            self.calls += isinstance(trouble, NoVerdict)
             self._fail(question, trouble, now)
             return
+        except Exception:
+            self._fail(question, JudgeUnavailable("It could not be asked."), now)
+            raise
+        self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
         self._last = one_line(verdict.observation)
         shot = question.shots[-1] if question.shots else None
@@ -251,7 +255,7 @@ class PictureJudge:
         if self._trouble is not None:
             words.append(f"{self.name} is in trouble: {self._trouble}")
         if self.calls >= self._limit - 1:
-            words.append(f"Gemini was asked {self.calls} times, as often as one may.")
+            words.append(f"Gemini answered {self.calls} times, as often as it may.")
         return Ruling(
             met=Met.UNSURE,
             observation=" ".join(words),

@@ -298,6 +298,29 @@ async def test_trouble_that_is_over_is_not_told_any_more(room):
     assert "trouble" not in (await room.rule()).observation
 
 
+async def test_a_fault_of_ours_is_raised_and_the_question_asked_again(room):
+    await room.rule()
+    await room.model.answer(ValueError("a fault"))
+    with pytest.raises(ValueError, match="a fault"):
+        await room.rule()
+    room.now += 1
+    await room.rule()
+    await room.model.answer(verdict(Met.YES))
+    assert (await room.rule()).met is Met.YES
+
+
+async def test_questions_without_an_answer_do_not_count(room):
+    room = Room(calls=3)
+    await room.rule()
+    for _ in range(6):
+        await room.model.answer(JudgeUnavailable("It is down."))
+        ruling = await room.rule()
+        room.now += ruling.look_again_seconds
+        await room.rule()
+    await room.model.answer(verdict(Met.YES))
+    assert (await room.rule()).met is Met.YES
+
+
 async def test_an_answer_that_is_none_is_asked_for_again_alone(room):
     await room.rule()
     await room.model.answer(NoVerdict("Nonsense."))
@@ -340,7 +363,7 @@ async def test_it_is_asked_so_often_and_no_more(room):
         if room.model.waiting:
             await room.model.answer(verdict())
     assert len(room.model.scenes) == 3
-    assert "as often as one may" in ruling.observation
+    assert "as often as it may" in ruling.observation
 
 
 async def test_the_last_question_is_kept_for_the_end(room):
