@@ -126,6 +126,9 @@ class ScreenTextJudge:
             self._trouble = str(trouble)
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
             return
+        except Exception:
+            self._attention.failed(reading.shots, now + RETRY_SECONDS)
+            raise
         self._trouble = None
         self._judge(text, title, next(reversed(reading.shots), None))
         if self._met is None:

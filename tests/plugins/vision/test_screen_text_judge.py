@@ -160,6 +160,14 @@ async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
     assert (await room.read("Done")).met is Met.YES
 
 
+async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
+    room = Room('shows "Done"')
+    with pytest.raises(ValueError, match="a fault"):
+        await room.read(ValueError("a fault"))
+    room.now += RETRY_SECONDS
+    assert (await room.read("Done")).met is Met.YES
+
+
 async def test_a_window_that_closes_is_what_was_waited_for():
     room = Room("the window closes")
     await room.read("Anything")
