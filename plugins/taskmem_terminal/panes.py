@@ -109,6 +109,11 @@ class Pane(NamedTuple):
         return f"pty:tmux:{self.session_name}:{self.window_index}.{self.number}"
 
     @property
+    def server_pid(self) -> int:
+        """The process of the tmux server."""
+        return int(self.server.partition("-")[0])
+
+    @property
     def prompt(self) -> bool | None:
         """Whether a shell stands in the foreground; None: that cannot be known."""
         if self.command in ASKERS or self.dead:

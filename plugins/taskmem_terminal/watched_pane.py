@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import secrets
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
@@ -34,8 +35,10 @@ _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
 """Seconds between two tries to hear a session again."""
 _AFTER_DEATH: Final = (0.03, 0.3)
 """Seconds in which tmux notices that a pane's process ended, usually and slowly."""
-_UNSAID: Final = (0.02, 0.05, 0.1, 0.3, 1.0)
-"""Seconds between looks at a dead pane until tmux knows how its command ended."""
+_UNSAID_SECONDS: Final = 2.0
+_ASK_AGAIN_SECONDS: Final = 0.05
+"""How long tmux may take to know how a dead pane's command ended, and how often it is
+asked."""
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
@@ -92,8 +95,8 @@ class WatchedPane:
         self._reader = Reader()
         self._missing = False
         self._ended = False
-        self._unsaid = 0
-        """How often tmux was asked how the command ended, in vain."""
+        self._dead_since: float | None = None
+        """When the pane was first seen dead; None: it was not."""
         self._changed_at: datetime | None = None
         self._retry = _FIRST_RETRY
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -305,6 +308,7 @@ class WatchedPane:
         here = [pane for pane in panes if pane.session == self.session]
         self.pane = (here or panes)[0]
         self.session = self.pane.session
+        self._await_status()
         if not self.pane.dead:
             self._retry_later()
 
@@ -337,7 +341,9 @@ class WatchedPane:
             return "The tmux pane that was watched was closed."
         if self._missing:
             return f"The tmux pane {self.pane} was closed."
-        if self._over:
+        heard = self._client is not None and self._client.alive
+        # What it showed last is read first, while anybody can be asked.
+        if self._over and (self._ended or not heard):
             what = f"The command in the tmux pane {self.pane}"
             return ended(what, self.pane.status)
         return None
@@ -345,15 +351,29 @@ class WatchedPane:
     @property
     def _over(self) -> bool:
         """Whether the command has ended, and tmux has said how, or never will."""
-        said = self.pane.status is not None or self._unsaid >= len(_UNSAID)
-        return self.pane.dead and said
+        if not self.pane.dead or self._dead_since is None:
+            return False
+        waited = asyncio.get_running_loop().time() - self._dead_since
+        return self.pane.status is not None or waited >= _UNSAID_SECONDS
 
     def _await_status(self) -> None:
         """Look again soon at a pane that is dead before tmux knows how it ended."""
-        if self.pane.dead and not self._over:
-            seconds, self._unsaid = _UNSAID[self._unsaid], self._unsaid + 1
-            loop = asyncio.get_running_loop()
-            self._timers["status"] = loop.call_later(seconds, self.stir)
+        if not self.pane.dead:
+            return
+        loop = asyncio.get_running_loop()
+        if self._dead_since is None:
+            self._dead_since = loop.time()
+        if not self._over:
+            self._timers["status"] = loop.call_later(_ASK_AGAIN_SECONDS, self._remind)
+
+    def _remind(self) -> None:
+        """Have tmux see to its children, and look again.
+
+        It may miss that one ended (3.3a does), until it is told of another.
+        """
+        with contextlib.suppress(OSError):
+            os.kill(self.pane.server_pid, signal.SIGCHLD)
+        self.stir()
 
     # --- the pane's process -------------------------------------------------
 

@@ -92,6 +92,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     assert document(home, "wakes", "--all", "--json") == []
     assert [p["name"] for p in document(home, "plugins", "--json")] == [
         "openclaw",
+        "screen-text",
         "sqlmodel",
         "terminal",
         "vision",

@@ -1,7 +1,9 @@
 import asyncio
 import os
+import signal
 import sys
 
+from taskmem_terminal import watched_pane
 from taskmem_terminal.panes import Pane
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.conftest import SHELL
@@ -160,7 +162,12 @@ async def test_a_pane_that_remains_tells_the_status_of_its_command(tmux):
 async def test_a_pane_that_is_dead_before_its_status_is_known_is_asked_again(
     tmux, monkeypatch
 ):
-    early = [b"", b""]
+    early = [b""] * 12
+    reminded = []
+    kill = os.kill
+    monkeypatch.setattr(
+        os, "kill", lambda *given: (reminded.append(given[1]), kill(*given))
+    )
     real = Pane.parse
 
     def parse(line):
@@ -179,6 +186,8 @@ async def test_a_pane_that_is_dead_before_its_status_is_known_is_asked_again(
         frame = await watcher.until_gone()
     assert early == []
     assert frame.exit_status == 3
+    # It may have missed that a child ended.
+    assert signal.SIGCHLD in reminded
 
 
 async def test_a_pane_that_never_tells_how_it_ended_ends_all_the_same(
@@ -186,6 +195,7 @@ async def test_a_pane_that_never_tells_how_it_ended_ends_all_the_same(
 ):
     real = Pane.parse
     monkeypatch.setattr(Pane, "parse", lambda line: real(line)._replace(status=None))
+    monkeypatch.setattr(watched_pane, "_UNSAID_SECONDS", 0.2)
     tmux.session("keep")
     tmux("set", "-g", "remain-on-exit", "on")
     tmux.session("work", "sh -c 'read x'")

@@ -17,7 +17,7 @@ from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.reading import ocr
 from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
 from taskmem_vision.reading.rapid import RapidReader
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 BRIEF = 0.5
 """A limit that is waited for, in seconds."""
@@ -150,8 +150,8 @@ async def test_one_that_hangs_is_killed_with_what_it_started(program, tmp_path):
     reader = program(f"sleep 600 & echo $$ $! >'{pids}'; wait", BRIEF)
     assert "within 0.5 s" in await trouble(reader)
     own, other = pids.read_text().split()
-    assert not is_running(own)
-    assert not is_running(other)
+    until(lambda: not is_running(own), "it ends")
+    until(lambda: not is_running(other), "so does what it started")
 
 
 async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
@@ -162,7 +162,7 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert not is_running(own)
+    until(lambda: not is_running(own), "it ends")
 
 
 async def test_one_that_fails_is_told_of_with_its_own_words(program):
@@ -201,7 +201,8 @@ async def test_one_that_leaves_something_running_is_cleaned_up(program, tmp_path
     pids = tmp_path / "pids"
     reader = program(f"sleep 600 & echo $! >'{pids}'; cat >/dev/null", BRIEF)
     assert "within 0.5 s" in await trouble(reader)
-    assert not is_running(pids.read_text().strip())
+    left = pids.read_text().strip()
+    until(lambda: not is_running(left), "what it left running ends")
 
 
 async def test_what_is_no_picture_is_told_of(program):
