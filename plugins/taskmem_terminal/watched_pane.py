@@ -20,6 +20,7 @@ from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.control import Answer, Client, TmuxSaid
 from taskmem_terminal.echoes import Mood
 from taskmem_terminal.endings import ended
+from taskmem_terminal.exits import ExitNotice
 from taskmem_terminal.panes import FORMAT, Pane, every_pane, find
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
 from taskmem_terminal.scrollback import (
@@ -33,8 +34,6 @@ from taskmem_terminal.scrollback import (
 _AGAIN_LINES: Final = 3
 _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
 """Seconds between two tries to hear a session again."""
-_AFTER_DEATH: Final = (0.03, 0.3)
-"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
 _UNSAID_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 0.05
 """How long tmux may take to know how a dead pane's command ended, and how often it is
@@ -101,10 +100,10 @@ class WatchedPane:
         self._retry = _FIRST_RETRY
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attaching: asyncio.Task[None] | None = None
-        self._process = (0, -1)
+        self._exit_notice = ExitNotice(self.stir)
         self._others: dict[str, WatchedPane] = {}
         server.tell(self)
-        self._notice_death()
+        self._exit_notice.attend(self.pane.pid)
 
     async def attach(self) -> None:
         """Begin to hear the pane; when that fails, try again later."""
@@ -201,7 +200,7 @@ class WatchedPane:
             self._attaching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._attaching
-        self._ignore_death()
+        self._exit_notice.close()
         for other in self._others.values():
             await other.close()
         await self._server.forget(self)
@@ -274,7 +273,7 @@ class WatchedPane:
                     # tmux drops what it had not yet handed on; the screen has it.
                     await self._ask(self._client, SCROLLBACK_LINES, self._rewind)
                     self._ended = True
-                self._notice_death()
+                self._exit_notice.attend(self.pane.pid)
                 if self.pane.session == self.session:
                     return seen[0]
         await self._find_again()
@@ -374,31 +373,3 @@ class WatchedPane:
         with contextlib.suppress(OSError):
             os.kill(self.pane.server_pid, signal.SIGCHLD)
         self.stir()
-
-    # --- the pane's process -------------------------------------------------
-
-    def _notice_death(self) -> None:
-        """Have the pane looked at when its process ends, of which tmux says nothing."""
-        pid = self.pane.pid
-        if self._process[0] == pid or not pid or not hasattr(os, "pidfd_open"):
-            return
-        self._ignore_death()
-        with contextlib.suppress(OSError):
-            handle = os.pidfd_open(pid)
-            self._process = (pid, handle)
-            asyncio.get_running_loop().add_reader(handle, self._died)
-
-    def _died(self) -> None:
-        pid = self._process[0]
-        self._ignore_death()
-        self._process = (pid, -1)
-        loop = asyncio.get_running_loop()
-        for seconds in _AFTER_DEATH:
-            self._timers[f"death {seconds}"] = loop.call_later(seconds, self.stir)
-
-    def _ignore_death(self) -> None:
-        handle = self._process[1]
-        if handle >= 0:
-            asyncio.get_running_loop().remove_reader(handle)
-            os.close(handle)
-        self._process = (0, -1)

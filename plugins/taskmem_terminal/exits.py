@@ -1,0 +1,52 @@
+"""The end of a process that is not ours, of which nobody else tells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+_AFTER_DEATH: Final = (0.03, 0.3)
+"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
+
+
+class ExitNotice:
+    """Calls back shortly after a process has ended, where the system can tell."""
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        """Take what to call."""
+        self._told = told
+        self._pid = 0
+        self._handle = -1
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def attend(self, pid: int) -> None:
+        """Attend a process, and no other; the same one again changes nothing."""
+        if pid == self._pid or not pid or not hasattr(os, "pidfd_open"):
+            return
+        self._let_go()
+        with contextlib.suppress(OSError):
+            self._handle = os.pidfd_open(pid)
+            self._pid = pid
+            asyncio.get_running_loop().add_reader(self._handle, self._died)
+
+    def close(self) -> None:
+        """Call back no more."""
+        self._let_go()
+        for timer in self._timers:
+            timer.cancel()
+
+    def _died(self) -> None:
+        pid = self._pid
+        self._let_go()
+        self._pid = pid
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(each, self._told) for each in _AFTER_DEATH]
+
+    def _let_go(self) -> None:
+        if self._handle >= 0:
+            asyncio.get_running_loop().remove_reader(self._handle)
+            os.close(self._handle)
+        self._pid, self._handle = 0, -1
