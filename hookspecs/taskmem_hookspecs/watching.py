@@ -147,7 +147,9 @@ class Sensor(Protocol):
 
         Raises:
             TargetNotFound: It is not there; the sentence names what is.
+            TargetGone: It was there, and went away just now.
             InvalidArguments: No target of this kind can have such a name.
+            NoProvider: It cannot be watched here; the sentence says what is missing.
         """
         ...
 

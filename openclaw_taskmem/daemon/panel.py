@@ -16,7 +16,7 @@ from openclaw_taskmem.daemon.snapshots import Seen, seen
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.manager import words
-from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Ruling
+from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Picture, Ruling
 
 SOONEST: Final = 0.05
 """Seconds; a judge that wants to be asked again sooner waits so long."""
@@ -97,6 +97,7 @@ class Panel:
         return (
             seat.ruling is None
             or _shown(frame) != seat.shown
+            or frame.picture is not seat.picture
             or self._clock.monotonic() >= seat.again_at
         )
 
@@ -115,6 +116,8 @@ class _Seat:
     """Up to where it has answered."""
     shown: object = None
     """What it answered last."""
+    picture: Picture | None = None
+    """The same; told from others by being itself: to compare is a plug-in's code."""
     ruling: Ruling | None = None
     rests_on: Seen | None = None
     """What that ruling was made of, if it was a picture."""
@@ -133,6 +136,7 @@ class _Seat:
         """Keep a ruling."""
         self.stalled = frame.place == self.place
         self.place, self.shown, self.ruling = frame.place, _shown(frame), ruling
+        self.picture = frame.picture
         self.rests_on = seen(frame, ruling)
         again = ruling.look_again_seconds
         self.again_at = float("inf") if again is None else now + max(SOONEST, again)
@@ -173,6 +177,5 @@ def _shown(frame: Frame) -> object:
         frame.exit_status,
         frame.gone,
         frame.prompt,
-        frame.picture,
         frame.note,
     )

@@ -212,6 +212,8 @@ class Watcher:
             self._polled = await self._look(before.place, before.place)
         except (TargetGone, LookFailed):
             return True
+        if self._polled.picture is not before.picture:
+            return True
         return _content(self._polled) != _content(before)
 
     def _tell(self) -> None:
@@ -236,8 +238,9 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
 
 
 def _content(frame: Frame) -> object:
-    return frame.model_copy(
-        update={"seen_at": None, "changed_at": None, "seconds_left": None}
+    return (
+        *(frame.place, frame.text, frame.note),
+        *(frame.exit_status, frame.gone, frame.prompt),
     )
 
 

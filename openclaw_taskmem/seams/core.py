@@ -7,7 +7,7 @@ from taskmem_hookspecs import ResumeFacts, ResumePacket, hookimpl
 
 
 class Core:
-    """Is registered as a plug-in is, and first: so it is asked last."""
+    """Is registered as a plug-in is, and asked behind all others."""
 
     @staticmethod
     @hookimpl(trylast=True)

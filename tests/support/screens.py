@@ -35,11 +35,15 @@ def missing() -> tuple[str, ...]:
     return tuple(tools)
 
 
-def require_screen() -> None:
-    """Skip the test if a tool is missing; fail it where tools are required."""
-    if not missing():
+def require_screen(*programs: str) -> None:
+    """Skip the test if a tool is missing; fail it where tools are required.
+
+    `programs` are needed besides.
+    """
+    others = (name for name in programs if shutil.which(name) is None)
+    if not (lacks := [*missing(), *others]):
         return
-    sentence = f"{', '.join(missing())}: not installed"
+    sentence = f"{', '.join(lacks)}: not installed"
     if os.environ.get("TASKMEM_E2E") == "required":
         pytest.fail(sentence)
     pytest.skip(sentence)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from PIL import Image
 
 from taskmem_vision.capture.windows import Window
+
+HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
 
 Box = tuple[int, int, int, int]
 """Left, top, width, height, in pixels of the screen."""

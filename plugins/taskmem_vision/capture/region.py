@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from taskmem_hookspecs import Frame, TargetGone
-from taskmem_vision.capture.display import Box, DisplayGone, NotViewable
+from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, NotViewable
 from taskmem_vision.capture.news import PLACE, News
 from taskmem_vision.capture.screen import shot
 from taskmem_vision.capture.windows import Window, name, printable
@@ -26,7 +26,6 @@ NOTE: Final = (
 SECONDS: Final = 2.0
 """How long the program may take."""
 
-_HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
 # A title may hold anything; the last of what looks like its end is its end.
 _LINE: Final = re.compile(
     r'\s+0x(?P<id>[0-9a-f]{1,8}) "(?P<title>.*)": \(.*\)'
@@ -159,7 +158,7 @@ def place_in(told: str) -> Box:
     except (KeyError, ValueError):
         raise TargetGone("The window is closed.") from None
     if facts.get("Map State") != "IsViewable":
-        raise NotViewable(_HIDDEN)
+        raise NotViewable(HIDDEN)
     return left, top, width, height
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, Heard, NotViewable
 from taskmem_vision.capture.properties import GONE, Properties
 from taskmem_vision.capture.shared import Shared
 from taskmem_vision.capture.windows import Window
@@ -32,7 +32,6 @@ _AT_ONCE: Final = 1000
 """Events that are taken in one go: whoever makes them faster holds nobody up."""
 _DEPTHS: Final = (24, 32)
 """Bits of a colour, with or without how opaque it is, in four bytes."""
-_HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
 _TOO_LARGE: Final = "The window is too large to be seen; make it smaller."
 _COLOURS: Final = (
     "The window has fewer or more than 16 million colours, and no picture."
@@ -147,7 +146,7 @@ class X11Display:
             except x.WindowError:
                 raise TargetGone("The window is closed.") from None
             except x.MatchError:
-                raise NotViewable(_HIDDEN) from None
+                raise NotViewable(HIDDEN) from None
             except x.AllocError:
                 raise NotViewable(_TOO_LARGE) from None
             try:
@@ -199,7 +198,7 @@ class X11Display:
                     handle, number, damage.ReportLevel.NonEmpty
                 ).check()
             except x.MatchError:
-                raise NotViewable(_HIDDEN) from None
+                raise NotViewable(HIDDEN) from None
             except x.AllocError:
                 raise NotViewable(_TOO_LARGE) from None
             except GONE:

@@ -523,7 +523,7 @@ class Foreign:
         return held.getvalue()
 
     def jpeg(self, longest):
-        raise NotImplementedError
+        raise AssertionError("a judge looks at all of it")
 
 
 async def test_when_the_target_goes_it_is_asked_whether_that_was_it(room):

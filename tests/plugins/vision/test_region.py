@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from taskmem_hookspecs import TargetGone
@@ -64,9 +62,7 @@ xwininfo: Window id: 0x600007 "two
 
 @pytest.fixture(scope="module")
 def screen():
-    require_screen()
-    if shutil.which("xwininfo") is None:
-        pytest.skip("xwininfo: not installed")
+    require_screen("xwininfo")
     with Screen((1000, 700)) as found:
         yield found
 
