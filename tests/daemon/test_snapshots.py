@@ -35,6 +35,11 @@ class Painted:
     def __bool__(self) -> bool:
         raise AssertionError("a picture is nobody's truth")
 
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("a picture is only itself")
+
+    __hash__ = object.__hash__
+
     def png(self) -> bytes:
         raise AssertionError("nobody asked for a PNG")
 
@@ -116,6 +121,23 @@ async def test_the_first_is_the_first_that_there_is(stage: Stage, album: Album) 
         show(stage, Painted("two"), "two")
         await seen(room, wait, "two")
         await room.until(lambda: kept(album, wait) == {"first": "one", "last": "one"})
+
+
+async def test_where_only_the_picture_is_another_the_judges_are_asked_again(
+    stage: Stage, album: Album
+) -> None:
+    one, two = Painted("one"), Painted("two")
+
+    async def rule(_: str, frame: Frame) -> Ruling:
+        met = Met.YES if frame.picture is two else Met.NO
+        return Ruling(met=met, observation="So it was")
+
+    stage.rules["READY"] = rule
+    stage.scene("build").picture = one
+    async with watched(plugin(stage), album=album) as room:
+        wait = await room.wait()
+        show(stage, two, "")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_ruling_may_rest_on_another_picture_than_the_frames(
