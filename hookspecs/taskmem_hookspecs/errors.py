@@ -118,6 +118,14 @@ class StoreTooNew(StoreUnavailable):
 class WakeUndelivered(TaskmemError):
     """The wake did not arrive, and may when tried again later."""
 
+    def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
+        super().__init__(sentence)
+        self.retry_seconds = retry_seconds
+        """After how long another try is worth it; none comes sooner than 5 s.
+
+        None: the transport does not know, so the rests grow with the tries.
+        """
+
 
 class WakeRefused(TaskmemError):
     """The wake will never be accepted; trying again is of no use."""

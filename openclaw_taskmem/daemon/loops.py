@@ -239,7 +239,7 @@ class Loops:
         except WakeRefused as error:
             return partial(wakes.refused, shell, delivery, str(error))
         except WakeUndelivered as error:
-            return partial(failed, str(error))
+            return partial(failed, str(error), error.retry_seconds)
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except asyncio.CancelledError:

@@ -225,13 +225,20 @@ def delivered(
 
 
 def failed(
-    current: Sequence[Wake], error: str, now: datetime, policy: OutboxPolicy
+    current: Sequence[Wake],
+    error: str,
+    now: datetime,
+    policy: OutboxPolicy,
+    retry_seconds: float | None = None,
 ) -> Change:
-    """Return what a failed delivery writes: the wakes stay owed, and why."""
+    """Return what a failed delivery writes: the wakes stay owed, and why.
+
+    `retry_seconds`: when the transport expects to work; None: it does not know.
+    """
     owed = tuple(
         wake.model_copy(
             update={
-                "due_at": now + retry_after(wake.attempts, policy),
+                "due_at": now + retry_after(wake.attempts, policy, retry_seconds),
                 "last_error": error,
             }
         )
@@ -309,10 +316,17 @@ def lost(
     )
 
 
-def retry_after(attempts: int, policy: OutboxPolicy) -> timedelta:
-    """Return how long to wait after that many failed attempts: doubled each time."""
+def retry_after(
+    attempts: int, policy: OutboxPolicy, retry_seconds: float | None = None
+) -> timedelta:
+    """Return how long to wait after that many failed attempts: doubled each time.
+
+    Where the transport says when it expects to work, that counts instead.
+    """
     doublings = max(0, min(attempts - 1, 30))
     seconds = policy.first_retry_seconds * 2**doublings
+    if retry_seconds is not None:
+        seconds = max(policy.first_retry_seconds, retry_seconds)
     return timedelta(seconds=min(seconds, policy.longest_retry_seconds))
 
 

@@ -126,14 +126,26 @@ def delivered(
     shell.decide(_subject(delivery), lambda: shell.commit(once()))
 
 
-def failed(shell: Shell, delivery: Delivery, error: str) -> None:
-    """Write that a message did not arrive; its wakes stay owed."""
+def failed(
+    shell: Shell,
+    delivery: Delivery,
+    error: str,
+    retry_seconds: float | None = None,
+) -> None:
+    """Write that a message did not arrive; its wakes stay owed.
+
+    `retry_seconds`: when the transport expects to work; None: it does not know.
+    """
     log.warning("wake %s was not delivered: %s", delivery.message.key, error)
     shell.decide(
         _subject(delivery),
         lambda: shell.commit(
             outbox.failed(
-                _current(shell, delivery), error, shell.clock.now(), shell.outbox
+                _current(shell, delivery),
+                error,
+                shell.clock.now(),
+                shell.outbox,
+                retry_seconds,
             )
         ),
     )

@@ -77,6 +77,29 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
     assert world.wakes(WakeState.SENT)[0].last_error is None
 
 
+@pytest.mark.parametrize(
+    ("said", "rests"),
+    [(0.0, 5), (60.0, 60), (3600.0, 300), (None, 160)],
+    ids=["at once", "in a minute", "in an hour", "it does not know"],
+)
+async def test_a_transport_that_says_when_it_works_is_tried_then(
+    world: World, gateway: Gateway, said: float | None, rests: int
+) -> None:
+    gateway.fails = lambda _: WakeUndelivered("gateway down")
+    async with running(world, gateway):
+        world.register()
+        # Tried in vain at 0, 5, 15, 35, 75 and 155 seconds after the threshold.
+        await world.clock.advance(THRESHOLD + 154)
+        gateway.fails = lambda _: WakeUndelivered("it has just come", said)
+        await world.clock.advance(1)
+        gateway.fails = lambda _: None
+        await world.clock.advance(rests - 1)
+        assert gateway.received == []
+        await world.clock.advance(1)
+
+    assert len(gateway.received) == 1
+
+
 async def test_a_transport_that_raises_anything_at_all_loses_nothing(
     world: World, gateway: Gateway
 ) -> None:

@@ -130,4 +130,4 @@ def test_a_gateway_that_has_just_started_is_left_to_its_own_recovery(house: Hous
     wake = house.reaches(wait, "acknowledged")
     assert house.arrivals(wait) == 1
     assert wake["transport"] == "openclaw-plugin"
-    assert 11.5 <= seconds(wake["sent_at"], known["started_at"]) <= 20
+    assert seconds(wake["sent_at"], known["started_at"]) >= 11.5

@@ -39,7 +39,7 @@ class Ladder:
                 tried.append(f"{rung.name}: {error}")
             except WakeUndelivered as error:
                 raise WakeUndelivered(
-                    _joined(*tried, f"{rung.name}: {error}")
+                    _joined(*tried, f"{rung.name}: {error}"), error.retry_seconds
                 ) from error
             else:
                 note = _joined(*tried, receipt.note or "")

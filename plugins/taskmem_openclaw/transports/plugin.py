@@ -106,7 +106,9 @@ class OpenClawPlugin:
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
         if await door.opened(path, self._patience):
-            return WakeUndelivered("The gateway has only just loaded the plug-in.")
+            return WakeUndelivered(
+                "The gateway has only just loaded the plug-in.", retry_seconds=0.0
+            )
         return NotThere(
             f"{sentence}, though one runs and is to load it; see: taskmem doctor."
         )

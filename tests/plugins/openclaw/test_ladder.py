@@ -74,6 +74,14 @@ def test_the_ways_that_are_not_there_are_noted_and_the_next_is_tried():
     )
 
 
+@pytest.mark.parametrize("seconds", [0.0, 42.0, None])
+def test_when_the_one_that_is_there_expects_to_work_is_passed_on(seconds):
+    rung = Rung("second", WakeUndelivered("Not now.", seconds))
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(Rung("first", NotThere("Nobody listens.")), rung)
+    assert raised.value.retry_seconds == seconds
+
+
 @pytest.mark.parametrize("error", [WakeUndelivered, WakeRefused])
 def test_one_that_is_there_and_does_not_take_it_has_the_last_word(error):
     last = Rung("third")

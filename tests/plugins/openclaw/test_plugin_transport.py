@@ -325,6 +325,7 @@ async def test_a_gateway_that_loads_the_plugin_is_awaited_and_then_left_to_settl
     with pytest.raises(WakeUndelivered, match="only just loaded") as raised:
         await bounded(delivery)
     assert not isinstance(raised.value, NotThere)
+    assert raised.value.retry_seconds == 0.0
     assert gateway.asked == []
 
 
