@@ -31,7 +31,9 @@ def loop_time() -> float:
 class Attention:
     """What one judge is to be shown of one target. Instants only grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lines: bool = False) -> None:
+        """Begin; `lines`: show what is new with the whole of its lines."""
+        self._lines = lines
         self.look: Look | None = None
         """The last one; None: there was none."""
         self.shown: Shot | None = None
@@ -51,7 +53,7 @@ class Attention:
                 self._gate.see(motion)
         self.look = look
         if focus := self._gate.ripe(now, self._unlike):
-            self._kept = kept(self._kept, Shot(look, focus))
+            self._kept = kept(self._kept, Shot(look, focus, lines=self._lines))
 
     @property
     def fresh(self) -> bool:

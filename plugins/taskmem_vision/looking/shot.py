@@ -26,12 +26,21 @@ Box = tuple[int, int, int, int]
 class Shot:
     """Plays `Picture`."""
 
-    def __init__(self, look: Look, focus: Collection[Block]) -> None:
-        """Take a look, and where in it something is new."""
+    def __init__(
+        self, look: Look, focus: Collection[Block], *, lines: bool = False
+    ) -> None:
+        """Take a look, and where in it something is new.
+
+        Args:
+            look: What was seen.
+            focus: Where something is new.
+            lines: Show what is new with the whole of its lines: where a line changes
+                from the middle on, its beginning is no news and belongs to it.
+        """
         self.number: Final = look.number
         self.at: Final = look.at
         self.size = look.size
-        self.box: Final = _box(focus, look.size)
+        self.box: Final = (_lines if lines else _box)(focus, look.size)
         """Where something is new; None: nowhere, or everywhere."""
         self.whole: Final = look.jpeg(WHOLE)
         self.sight: Final[Sight] = look.sight
@@ -62,12 +71,21 @@ class Shot:
 
 def _box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
     """Return the box round what is new, no larger than can be shown."""
-    blocks = frozenset(block for block in focus if block != TITLE)
-    if not blocks:
+    box = _around(focus, size)
+    if box is None or box[2] - box[0] > DETAIL or box[3] - box[1] > DETAIL:
         return None
-    box = box_of(blocks, size)
-    small = box[2] - box[0] <= DETAIL and box[3] - box[1] <= DETAIL
-    return box if small else None
+    return box
+
+
+def _lines(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    """Return the box of the lines in which something is new, from side to side."""
+    box = _around(focus, size)
+    return box and (0, box[1], size[0], box[3])
+
+
+def _around(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    blocks = frozenset(block for block in focus if block != TITLE)
+    return box_of(blocks, size) if blocks else None
 
 
 def kept(shots: Sequence[Shot], new: Shot) -> list[Shot]:

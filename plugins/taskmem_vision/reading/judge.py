@@ -60,7 +60,7 @@ class ScreenTextJudge:
         self._wanted = wanted
         self._reader = reader
         self._now = now
-        self._attention = Attention()
+        self._attention = Attention(lines=True)
         self._reading: _Reading | None = None
         self._seen: set[Phrase] = set()
         """What was there once: only that can be gone."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_vision.looking.gate import STILL
@@ -118,6 +120,20 @@ async def test_only_what_is_new_is_read():
     assert ruling.met is Met.YES
     whole, part = room.reader.pieces
     assert len(part) < len(whole)
+
+
+async def test_what_is_new_is_read_with_the_beginning_of_its_line():
+    """Where "Downloading: 7 bytes" becomes "Download complete", eight letters stay."""
+    room = Room('shows "Download complete"')
+    await room.read("Downloading: 7 bytes")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    await room.read("Download complete")
+    _, part = room.reader.pieces
+    width, height = Image.open(BytesIO(part)).size
+    assert width == room.easel.size[0]
+    assert height < room.easel.size[1] / 4
 
 
 async def test_where_all_of_several_are_wanted_all_of_it_is_read():
