@@ -9,6 +9,11 @@ Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
     twice as large, 3     71   96   97   99 %
     twice as large, 11    79   99  100   99 %
     three times, 11       85   99  100   99 %
+
+Its own way to tell letters from paper is one threshold for all of a picture: of lines
+in ten pairs of colours, with a dialog over them, it finds 56 %, hardly any that are
+green on black or black on grey. What differs from its surroundings, dark on white, is
+read as fast, and 88 % of them are found.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from contextlib import suppress
 from io import BytesIO
 from typing import Final, Protocol, runtime_checkable
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
 
@@ -33,6 +38,8 @@ SMALL_PIXELS: Final = 256 * 1024
 """Up to so many pixels a picture is read at three times its size …"""
 SCREEN_PIXELS: Final = 2560 * 1600
 """… and up to so many at twice; a larger one has large letters already."""
+SURROUNDINGS: Final = 20
+"""How far round a letter its paper is looked for, in pixels of the screen."""
 
 _ARGUMENTS: Final = ("stdin", "stdout", "--psm", "11")
 """Sparse text: no column of a window is taken for prose, and no dark part left out."""
@@ -213,7 +220,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def _prepared(png: bytes) -> bytes:
-    """Return a picture as tesseract reads it best: grey, and enlarged.
+    """Return a picture as tesseract reads it best: enlarged, and dark on white.
 
     Raises:
         JudgeUnavailable: It is no picture.
@@ -228,8 +235,10 @@ def _prepared(png: bytes) -> bytes:
     times = scale(grey.size)
     if times > 1:
         grey = ImageOps.scale(grey, times, Image.Resampling.LANCZOS)
+    paper = grey.filter(ImageFilter.BoxBlur(SURROUNDINGS * times))
+    letters = ImageOps.invert(ImageChops.difference(grey, paper))
     out = BytesIO()
-    grey.save(out, "PNG", compress_level=1)
+    letters.save(out, "PNG", compress_level=1)
     return out.getvalue()
 
 

@@ -92,6 +92,25 @@ async def test_small_letters_are_read(tesseract, px, ink, paper):
     assert "Please wait" in lines
 
 
+@pytest.mark.parametrize(
+    ("ink", "paper"),
+    [("#000", "#666"), ("#888", "#fff"), ("#0c0", "#000"), ("#fff", "#1252bd")],
+    ids=["black on grey", "grey on white", "green on black", "white on blue"],
+)
+async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, paper):
+    """As where a page is dimmed behind a question, or in a terminal at night."""
+    made = Image.open(BytesIO(png("Download complete", ink=ink, paper=paper)))
+    draw, font = ImageDraw.Draw(made), ImageFont.truetype(FONT, 11)
+    draw.rectangle((180, 40, 410, 140), "#fff" if paper != "#fff" else "#333")
+    saying = "#000" if paper != "#fff" else "#fff"
+    draw.text((200, 60), "Leave this page?", saying, font)
+    out = BytesIO()
+    made.save(out, "PNG")
+    text = await tesseract.read(out.getvalue())
+    assert "Download complete" in text
+    assert "Leave this page?" in text
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).strip()
 
