@@ -1,0 +1,150 @@
+"""A real browser on a real display: what the first specification waits for.
+
+Source: seed 001, tools 4 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from openclaw_taskmem.faces.link import LinkError
+from tests.plugins.vision.fake_gemini import FakeGemini, looks
+from tests.support.browsing import SIZE, Site, browsing, require_browser
+from tests.support.inks import INK, has_ink
+from tests.support.screens import Screen, require_screen
+from tests.support.waiting import until
+
+KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
+DOWNLOADED = (
+    "File download completes (progress bar disappears or 'Download complete' "
+    "notification appears), or an error dialog/message appears"
+)
+RENDERED = "Data table is fully rendered with rows visible, not just a loading spinner"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as found:
+        yield found
+
+
+@pytest.fixture
+def screen() -> Iterator[Screen]:
+    require_screen()
+    require_browser()
+    with Screen((1280, 900)) as found:
+        yield found
+
+
+def row(daemon, wait):
+    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait]
+    return found
+
+
+def ended(daemon, wait):
+    until(lambda: row(daemon, wait)["status"] != "watching", "the wait ends")
+    return row(daemon, wait)
+
+
+def opened(daemon, wake_when, target="window:Reports"):
+    """Begin to wait, as soon as the window has its title."""
+    asked = {"target": target, "wake_when": wake_when, "timeout": 120}
+
+    def begun():
+        try:
+            return daemon.call("smart_wait", **asked)["wait_id"]
+        except LinkError:
+            return None
+
+    return until(begun, "the window has its title")
+
+
+def test_a_download_that_completes_resolves_its_wait(start, screen, site):
+    with browsing(screen, site, "/download") as downloads:
+
+        def holds(words, pictures):
+            there = downloads / "report.csv"
+            return (
+                words == DOWNLOADED
+                and bool(pictures)
+                and there.exists()
+                and there.stat().st_size == SIZE
+            )
+
+        with FakeGemini(looks(holds)) as model:
+            daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+            wait = opened(daemon, DOWNLOADED)
+            model.wait_for(1)
+            assert row(daemon, wait)["status"] == "watching"
+            site.go.set()
+            assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_a_wait_that_came_too_early_is_refined(start, screen, site):
+    def holds(words, pictures):
+        return words == "The page is there" or (
+            words == RENDERED and any(has_ink(each, INK) for each in pictures)
+        )
+
+    with (
+        FakeGemini(looks(holds)) as model,
+        browsing(screen, site, "/table"),
+    ):
+        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        wait = opened(daemon, "The page is there")
+        assert ended(daemon, wait)["status"] == "resolved"
+        asked = len(model.requests)
+        answer = daemon.call(
+            "wait_update",
+            wait_id=wait,
+            wake_when=RENDERED,
+            timeout=60,
+            message="Page loaded but table still rendering: refining condition",
+        )
+        assert answer["status"] == "watching"
+        model.wait_for(asked + 1)
+        assert row(daemon, wait)["status"] == "watching"
+        site.go.set()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_without_a_key_the_end_of_a_download_is_read_off_the_screen(
+    start, screen, site
+):
+    with browsing(screen, site, "/download"):
+        daemon = start(**KEYS, DISPLAY=screen.display)
+        wait = opened(daemon, 'shows "report.csv" and "Done"', "screen")
+        read(daemon, wait, "is not shown")
+        site.go.set()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def test_without_a_key_a_line_that_changes_from_the_middle_on_is_read_whole(
+    start, screen, site
+):
+    with browsing(screen, site, "/dialog"):
+        daemon = start(**KEYS, DISPLAY=screen.display)
+        wait = opened(daemon, 'shows "Download complete"')
+        read(daemon, wait, "is not shown")
+        site.go.set()
+        found = ended(daemon, wait)
+        assert found["status"] == "resolved"
+        assert found["last_observation"] == '"Download complete" is shown.'
+
+
+def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
+    with browsing(screen, site, "/dialog"):
+        daemon = start(**KEYS, DISPLAY=screen.display)
+        wait = opened(daemon, 'a dialog says "The report was saved"', "screen")
+        read(daemon, wait, "is not shown")
+        site.go.set()
+        assert ended(daemon, wait)["status"] == "resolved"
+
+
+def read(daemon, wait, words):
+    until(
+        lambda: words in str(row(daemon, wait)["last_observation"]),
+        f"it is read: {words}",
+    )
