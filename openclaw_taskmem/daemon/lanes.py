@@ -10,7 +10,10 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar, cast
+from functools import partial
+from typing import Final, Generic, TypeVar, cast
+
+from openclaw_taskmem.daemon.mailbox import Mailbox
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 0.5
@@ -27,6 +30,8 @@ class Lane:
     def __init__(self, name: str) -> None:
         """Start it; `name` names the thread."""
         self._loop = asyncio.new_event_loop()
+        self._mail: tuple[Mailbox, Mailbox] | None = None
+        """There and back, for the loop that called last; None: none did."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -38,13 +43,19 @@ class Lane:
             self._loop.close()
 
     def close(self) -> None:
-        """Cancel what runs there and end it; what blocks is left behind."""
+        """Cancel what runs there and end it; what blocks is left behind.
+
+        A second time does nothing.
+        """
+        if self._loop.is_closed():
+            return
 
         def end() -> None:
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
-            # The cancelled have one turn to clean up.
-            self._loop.call_soon(self._loop.call_soon, self._loop.stop)
+            # The cancelled have one turn to clean up, and one to say so.
+            soon = self._loop.call_soon
+            soon(lambda: soon(lambda: soon(self._loop.stop)))
 
         self._loop.call_soon_threadsafe(end)
         self._thread.join(CLOSE_SECONDS)
@@ -53,9 +64,65 @@ class Lane:
         """Return what the awaitable that is begun there returns, or raise likewise.
 
         Cancelling this cancels it there, and does not wait for it to notice.
+
+        Raises:
+            RuntimeError: The lane is closed.
         """
-        future = asyncio.run_coroutine_threadsafe(_guarded(begin), self._loop)
-        return await asyncio.wrap_future(future)
+        if self._loop.is_closed():
+            raise RuntimeError("The lane is closed.")
+        here = asyncio.get_running_loop()
+        if self._mail is None or self._mail[0].sender is not here:
+            self._mail = Mailbox(here, self._loop), Mailbox(self._loop, here)
+        there, back = self._mail
+        answer: asyncio.Future[T] = here.create_future()
+        visit = _Visit(begin, answer, back)
+        there.post(visit.begin)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            there.post(visit.cancel)
+            raise
+
+
+class _Visit(Generic[T]):
+    """One call of a lane: begun and ended there, answered here."""
+
+    def __init__(
+        self,
+        begin: Callable[[], Awaitable[T]],
+        answer: asyncio.Future[T],
+        back: Mailbox,
+    ) -> None:
+        self._answer = answer
+        self._begin = begin
+        self._back = back
+        self._task: asyncio.Task[T] | None = None
+
+    # --- there --------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(_guarded(self._begin))
+        self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        settle: Callable[[], object]
+        if task.cancelled():
+            settle = self._answer.cancel
+        elif (error := task.exception()) is not None:
+            settle = partial(self._answer.set_exception, error)
+        else:
+            settle = partial(self._answer.set_result, task.result())
+        self._back.post(partial(self._settle, settle))
+
+    # --- here ---------------------------------------------------------------
+
+    def _settle(self, settle: Callable[[], object]) -> None:
+        if not self._answer.done():
+            settle()
 
 
 async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:

@@ -1,0 +1,168 @@
+"""Calls on the loops of plug-ins, and how they get there and back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from openclaw_taskmem.daemon.lanes import Lane, TriedToEnd
+from openclaw_taskmem.daemon.mailbox import Mailbox
+from tests.support.waiting import PATIENCE
+
+
+@pytest.fixture
+def lane() -> Iterator[Lane]:
+    made = Lane("a lane")
+    yield made
+    made.close()
+
+
+async def answer(value: object) -> object:
+    return value
+
+
+async def within(waiting: Awaitable[object]) -> object:
+    async with asyncio.timeout(PATIENCE):
+        return await waiting
+
+
+async def test_a_call_is_made_in_the_lanes_own_thread(lane: Lane) -> None:
+    async def where() -> str:
+        return threading.current_thread().name
+
+    assert await within(lane.call(where)) == "a lane"
+
+
+async def test_calls_are_begun_in_the_order_in_which_they_were_made(lane: Lane) -> None:
+    begun: list[int] = []
+    calls = (lane.call(lambda n=n: answer(begun.append(n))) for n in range(9))
+    await within(asyncio.gather(*calls))
+    assert begun == [*range(9)]
+
+
+async def test_what_is_raised_there_is_raised_here(lane: Lane) -> None:
+    async def fail() -> None:
+        raise KeyError("there")
+
+    with pytest.raises(KeyError, match="there"):
+        await within(lane.call(fail))
+    assert await within(lane.call(lambda: answer("still there"))) == "still there"
+
+
+async def test_what_tries_to_end_the_process_is_told_of(lane: Lane) -> None:
+    def leave() -> Awaitable[None]:
+        raise SystemExit(3)
+
+    with pytest.raises(TriedToEnd, match="3"):
+        await within(lane.call(leave))
+
+
+async def test_what_is_no_promise_is_the_answer_itself(lane: Lane) -> None:
+    plain: Callable[[], object] = lambda: 7  # noqa: E731
+    assert await within(lane.call(plain)) == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["under way", "not begun"])
+async def test_what_is_cancelled_here_is_cancelled_there(
+    lane: Lane, *, begun: bool
+) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def hang() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    calling = asyncio.create_task(lane.call(hang))
+    await asyncio.sleep(0)
+    if begun:
+        await asyncio.to_thread(started.wait, PATIENCE)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+    await within(lane.call(lambda: answer(None)))
+    assert not started.is_set() or await asyncio.to_thread(ended.wait, PATIENCE)
+
+
+async def test_a_lane_that_is_closed_cancels_what_runs_and_takes_no_more(
+    lane: Lane,
+) -> None:
+    started = threading.Event()
+
+    async def hang() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    calling = asyncio.create_task(lane.call(hang))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    await asyncio.to_thread(lane.close)
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+    with pytest.raises(RuntimeError, match="closed"):
+        await lane.call(lambda: answer(None))
+
+
+def test_a_lane_is_called_from_one_loop_after_the_other(lane: Lane) -> None:
+    for value in (1, 2):
+        assert asyncio.run(within(lane.call(lambda v=value: answer(v)))) == value
+
+
+# --- the mail between them ------------------------------------------------------
+
+
+class Counting(asyncio.SelectorEventLoop):
+    """A loop that counts how often another thread wakes it."""
+
+    woken = 0
+
+    def call_soon_threadsafe(self, *given, **more):
+        self.woken += 1
+        return super().call_soon_threadsafe(*given, **more)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Counting]:
+    made = Counting()
+    yield made
+    made.close()
+
+
+async def test_all_that_is_posted_in_one_turn_wakes_the_receiver_once(
+    receiver: Counting,
+) -> None:
+    mailbox, made = Mailbox(asyncio.get_running_loop(), receiver), []
+    for number in range(16):
+        mailbox.post(lambda number=number: made.append(number))
+    await asyncio.sleep(0)
+    mailbox.post(receiver.stop)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(receiver.run_forever)
+    assert (made, receiver.woken) == ([*range(16)], 2)
+
+
+async def test_a_call_that_fails_takes_none_with_it(receiver: Counting) -> None:
+    mailbox, made = Mailbox(asyncio.get_running_loop(), receiver), []
+    failures: list[object] = []
+    receiver.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+    mailbox.post(lambda: 1 / 0)
+    mailbox.post(lambda: made.append("made"))
+    mailbox.post(receiver.stop)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(receiver.run_forever)
+    assert made == ["made"]
+    assert [type(each) for each in failures] == [ZeroDivisionError]
+
+
+async def test_what_is_posted_to_one_that_is_closed_is_dropped(
+    receiver: Counting,
+) -> None:
+    mailbox = Mailbox(asyncio.get_running_loop(), receiver)
+    receiver.close()
+    mailbox.post(lambda: pytest.fail("it is closed"))
+    await asyncio.sleep(0)
+    assert receiver.woken == 0
