@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -63,8 +65,8 @@ class Snapshots:
         self._queue = queue
         self._shown = False
         self._newest: Seen | None = None
-        self._noted: Picture | None = None
-        """The last that the queue was given."""
+        self._noted: Callable[[], Picture | None] = _nothing
+        """Returns the last that the queue was given, while anybody has it."""
         self._resting: asyncio.Task[None] | None = None
 
     def show(self, shown: Seen | None) -> None:
@@ -94,10 +96,10 @@ class Snapshots:
 
     def _put_last(self) -> bool:
         """Have the newest kept; return False when it is already."""
-        newest = self._newest
-        if newest is None or newest.picture is self._noted:
+        newest, self._newest = self._newest, None
+        if newest is None or newest.picture is self._noted():
             return False
-        self._noted = newest.picture
+        self._noted = _weakly(newest.picture)
         self._queue.put(self, Moment.LAST, newest)
         return True
 
@@ -105,6 +107,21 @@ class Snapshots:
         await self._queue.clock.sleep(GAP_SECONDS)
         self._resting = None
         self.observe(self._newest)
+
+
+def _nothing() -> None:
+    """Return that there is none."""
+
+
+def _weakly(picture: Picture) -> Callable[[], Picture | None]:
+    """Return what gives a picture while anybody else has it.
+
+    A screen takes up to 33 MB, and each wait was told of another last.
+    """
+    try:
+        return weakref.ref(picture)
+    except TypeError:
+        return lambda: picture  # it cannot be held otherwise
 
 
 class SnapshotQueue:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,17 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.album import Album, Moment
-from taskmem_hookspecs import Change, Frame, Met, Ruling, StoreFull, Wait, WaitStatus
+from openclaw_taskmem.daemon.snapshots import Seen, Snapshots
+from taskmem_hookspecs import (
+    Change,
+    Frame,
+    Met,
+    Picture,
+    Ruling,
+    StoreFull,
+    Wait,
+    WaitStatus,
+)
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import Watched, watched
@@ -176,6 +188,54 @@ async def test_nothing_decided_a_wait_that_was_not_resolved(
         await room.settle()
         for wait in (late, gone, off):
             assert kept(album, wait) == {"first": "one", "last": "one"}
+
+
+class Unreferable:
+    """A picture that cannot be held weakly."""
+
+    __slots__ = ()
+    size = (1, 1)
+
+    def png(self) -> bytes:
+        return b""
+
+    def jpeg(self, longest: int) -> bytes:
+        return b"" * longest
+
+
+class Noting:
+    """Plays a queue: notes what it is given."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.moments: list[Moment] = []
+
+    def put(self, _: Snapshots, moment: Moment, __: Seen) -> None:
+        self.moments.append(moment)
+
+
+@pytest.mark.parametrize("make", [lambda: Painted("one"), Unreferable])
+async def test_one_picture_is_kept_as_the_last_once(
+    make: Callable[[], Picture],
+) -> None:
+    queue, picture = Noting(), make()
+    snapshots = Snapshots("wait_1", queue, resumed=False)  # type: ignore[arg-type]
+    for _ in range(3):
+        snapshots.observe(Seen(picture, DAWN))
+    snapshots.end(Seen(picture, DAWN), resolved=False)
+    assert queue.moments == [Moment.LAST]
+
+
+async def test_a_picture_that_was_handed_on_is_held_no_longer() -> None:
+    """A screen takes megabytes, and each wait was told of another last."""
+    picture = Painted("one")
+    held = weakref.ref(picture)
+    snapshots = Snapshots("wait_1", Noting(), resumed=False)  # type: ignore[arg-type]
+    snapshots.observe(Seen(picture, DAWN))
+    del picture
+    gc.collect()
+    assert held() is None
+    snapshots.close()
 
 
 async def test_the_last_is_not_kept_more_often_than_every_few_seconds(

@@ -179,7 +179,7 @@ def shot(display: str | None, box: Box | None = None) -> Image.Image:
         # Made anew each time: it knows the monitors as they were when it was.
         with closing(_camera(display)) as camera:
             taken = camera.grab(_region(box, camera.monitors[0]))
-            return Image.frombuffer("RGBX", taken.size, taken.bgra, "raw", "RGBX", 0, 1)
+            return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
     except ScreenShotError as error:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
 

@@ -61,7 +61,10 @@ class Track:
 
     def since(self, number: int) -> Iterator[Motion]:
         """Yield what moved after a look, oldest first."""
-        return (motion for at, motion in self._motions if at > number)
+        newer = itertools.takewhile(
+            lambda each: each[0] > number, reversed(self._motions)
+        )
+        return reversed([motion for _, motion in newer])
 
 
 class Look:
@@ -83,13 +86,10 @@ class Look:
         """What it is told from others by."""
         return Sight(self._pixels)
 
-    @cached_property
+    @property
     def image(self) -> Image.Image:
-        """The pixels as RGB."""
-        if self._pixels.mode == "RGB":
-            return self._pixels
-        data = self._pixels.tobytes()
-        return Image.frombuffer("RGB", self.size, data, "raw", "BGRX", 0, 1)
+        """The pixels as RGB; they are large, so nobody keeps them."""
+        return _rgb(self._pixels)
 
     def png(self) -> bytes:
         """Return it as it is."""
@@ -100,14 +100,22 @@ class Look:
     def jpeg(self, longest: int) -> bytes:
         """Return it with sides of so many pixels at most."""
         if longest not in self._encodings:
-            self._encodings[longest] = encoded(shrunk(self.image, longest))
+            self._encodings[longest] = encoded(_rgb(shrunk(self._pixels, longest)))
         return self._encodings[longest]
 
     def crop(self, box: tuple[int, int, int, int]) -> bytes:
         """Return a part of it as it is: left, top, right, bottom, in pixels."""
         if box not in self._encodings:
-            self._encodings[box] = encoded(self.image.crop(box))
+            self._encodings[box] = encoded(_rgb(self._pixels.crop(box)))
         return self._encodings[box]
+
+
+def _rgb(pixels: Image.Image) -> Image.Image:
+    """Return pixels of three bytes: red, green, blue."""
+    if pixels.mode == "RGB":
+        return pixels
+    data = pixels.tobytes()
+    return Image.frombuffer("RGB", pixels.size, data, "raw", "BGRX", 0, 1)
 
 
 def shrunk(image: Image.Image, longest: int) -> Image.Image:
