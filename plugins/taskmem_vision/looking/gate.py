@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from taskmem_vision.looking.rhythm import Block, Motion, Rhythms, around, clusters
+from taskmem_vision.looking.rhythm import (
+    Block,
+    Motion,
+    Rhythms,
+    around,
+    beside,
+    clusters,
+)
 from taskmem_vision.looking.settling import Settling
 
 STILL: Final = 0.3
@@ -271,7 +278,7 @@ class Gate:
         return max(patch.rests_until, waits)
 
     def _novel(
-        self, patch: _Patch, cluster: set[Block], now: float, still: float
+        self, patch: _Patch, cluster: frozenset[Block], now: float, still: float
     ) -> None:
         if not patch.fresh:
             patch.began, patch.still = now, still
@@ -289,15 +296,15 @@ class Gate:
             patch.moved = max(map(self._rhythms.changed_at, patch.blocks))
             patch.settled = True
 
-    def _calm(self, busy: Collection[Block]) -> None:
+    def _calm(self, busy: frozenset[Block]) -> None:
         """Forget that something is new where it turns out to be busy."""
-        beside = {near for block in busy for near in around(block, 1)}
+        calm = beside(busy)
         for patch in self._patches:
-            if not beside.isdisjoint(patch.blocks):
-                patch.fresh -= beside
+            if not calm.isdisjoint(patch.blocks):
+                patch.fresh -= calm
                 patch.rechecks = []
 
-    def _own_patch(self, cluster: set[Block]) -> _Patch:
+    def _own_patch(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch that most of the blocks belong to, or a new one."""
         for patch in self._patches:
             if len(cluster & patch.blocks) * 2 > len(cluster):
@@ -306,7 +313,7 @@ class Gate:
         self._patches.append(_Patch(set(cluster)))
         return self._patches[-1]
 
-    def _patch(self, cluster: set[Block]) -> _Patch:
+    def _patch(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch that blocks belong to; those that they join become one."""
         near = [patch for patch in self._patches if _touch(patch.blocks, cluster)]
         if not near:

@@ -9,7 +9,8 @@ several quiet blocks at once are *sudden*, wherever they are: a line, a label, a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -31,6 +32,8 @@ SKIPPED: Final = 2.2
 """So many gaps it takes when they are longer than so many seconds."""
 LONGEST_GAP: Final = 2.0
 """Seconds; what is still for longer does not belong to a rhythm."""
+REMEMBERED: Final = 64
+"""Sets of blocks whose groups are remembered."""
 KEPT: Final = 8
 """Changes of a block that are remembered."""
 WARM_UP: Final = 3.2
@@ -64,6 +67,8 @@ class Rhythms:
 
     def __init__(self) -> None:
         self._times: dict[Block, deque[float]] = {}
+        self._settles: dict[Block, float] = {}
+        """When busy blocks have settled, as far as anybody asked since they changed."""
         self._began: float | None = None
 
     def see(
@@ -78,13 +83,15 @@ class Rhythms:
         """
         if anew:
             self._times.clear()
+            self._settles.clear()
         if anew or self._began is None:
             self._began = now
         changed = frozenset(changed)
-        quiet = {block for block in changed if self._quiet(block, now)}
+        quiet = frozenset(block for block in changed if self._quiet(block, now))
         for block in changed:
             times = self._times.setdefault(block, deque(maxlen=KEPT))
             times.append(now)
+            self._settles.pop(block, None)
         busy = frozenset(block for block in changed if self._busy(block, now))
         groups = (group for group in clusters(quiet, 1) if len(group) >= SUDDEN)
         sudden = frozenset[Block]().union(*groups)
@@ -102,13 +109,16 @@ class Rhythms:
         times = self._times.get(block)
         return times[-1] if times else 0.0
 
-    def settles_at(self, block: Block, sure: float = SURE) -> float:
-        """Return when a busy block has settled, if it does not change any more.
+    def settles_at(self, block: Block) -> float:
+        """Return when a busy block has settled, if it does not change any more."""
+        # All who wait on the target ask this of every busy block at every look.
+        settles = self._settles.get(block)
+        if settles is None:
+            settles = self._settles[block] = self.surely_settles_at(block, SURE)
+        return settles
 
-        Args:
-            block: The block.
-            sure: How many of its longest gaps it takes to be sure.
-        """
+    def surely_settles_at(self, block: Block, sure: float) -> float:
+        """Return the same where it takes so many of its longest gaps to be sure."""
         times = self._times.get(block)
         if times is None:
             return 0.0
@@ -141,9 +151,19 @@ def around(block: Block, reach: int) -> Iterator[Block]:
             yield column + dx, row + dy
 
 
-def clusters(blocks: Iterable[Block], reach: int) -> Iterator[set[Block]]:
-    """Yield the groups of blocks that hang together, with gaps shorter than `reach`."""
-    left = set(blocks)
+@lru_cache(REMEMBERED)
+def beside(blocks: frozenset[Block]) -> frozenset[Block]:
+    """Return blocks with those that touch them."""
+    return frozenset(near for block in blocks for near in around(block, 1))
+
+
+@lru_cache(REMEMBERED)
+def clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Block]]:
+    """Return the groups of blocks that hang together, with gaps shorter than `reach`.
+
+    All who wait on a target ask of the same blocks.
+    """
+    left, groups = set(blocks), list[frozenset[Block]]()
     while left:
         edge = [left.pop()]
         found = set(edge)
@@ -152,4 +172,5 @@ def clusters(blocks: Iterable[Block], reach: int) -> Iterator[set[Block]]:
             left -= near
             found |= near
             edge += near
-        yield found
+        groups.append(frozenset(found))
+    return groups

@@ -33,9 +33,9 @@ class Settling:
         self._busy |= motion.busy
         self._near |= motion.near
 
-    def rested(self, now: float) -> Iterator[set[Block]]:
+    def rested(self, now: float) -> Iterator[frozenset[Block]]:
         """Yield the groups that have come to rest, once each."""
-        blocks = self._busy | self._near
+        blocks = frozenset(self._busy | self._near)
         still = frozenset(b for b in blocks if self._rhythms.settles_at(b) <= now)
         if still.isdisjoint(self._busy):
             return
@@ -55,12 +55,16 @@ class Settling:
             if due > now:
                 yield due
 
-    def _stopped(self, still: set[Block], now: float) -> Iterator[set[Block]]:
+    def _stopped(
+        self, still: frozenset[Block], now: float
+    ) -> Iterator[frozenset[Block]]:
         """Yield what stopped together of a group that goes on."""
-        settles_at, changed_at = self._rhythms.settles_at, self._rhythms.changed_at
-        sure = {b for b in still & self._busy if settles_at(b, SURER) <= now}
+        surely, changed_at = self._rhythms.surely_settles_at, self._rhythms.changed_at
+        sure = frozenset(b for b in still & self._busy if surely(b, SURER) <= now)
         for part in clusters(sure, MARGIN):
             last = max(map(changed_at, part))
-            stopped = {block for block in part if last - changed_at(block) <= TOGETHER}
+            stopped = frozenset(
+                block for block in part if last - changed_at(block) <= TOGETHER
+            )
             if len(stopped) >= PART:
                 yield stopped

@@ -71,7 +71,7 @@ def test_a_block_is_quiet_again_after_eight_seconds() -> None:
 def test_a_busy_block_has_settled_after_its_own_longest_gap_and_some_more() -> None:
     assert ticking(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SURE)
     assert ticking(gap=0.1).settles_at(CARET) == SETTLED
-    assert ticking(gap=0.5).settles_at(CARET, sure=3) == 1.5
+    assert ticking(gap=0.5).surely_settles_at(CARET, 3) == 1.5
     assert Rhythms().settles_at(CARET) == 0.0
 
 
@@ -116,7 +116,7 @@ def test_whatever_changes_is_of_exactly_one_kind_and_nothing_else_is(
 
 @given(BLOCKS, st.integers(1, 3))
 def test_clusters_part_the_blocks_and_lie_apart(blocks: set[Block], reach: int) -> None:
-    groups = list(clusters(blocks, reach))
+    groups = clusters(frozenset(blocks), reach)
     assert sorted(block for group in groups for block in group) == sorted(blocks)
     for one in groups:
         for other in groups:
