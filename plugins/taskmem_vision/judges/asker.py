@@ -18,7 +18,7 @@ from taskmem_vision.judges.picture_question import (
     told,
 )
 
-GATHER: Final = 0.03
+GATHER: Final = 0.01
 """How long a question waits for others about the same scene."""
 TOGETHER: Final = 16
 """Conditions in one question."""

@@ -15,7 +15,7 @@ from taskmem_vision.looking.rhythm import Block
 from taskmem_vision.looking.shot import Shot, kept
 from taskmem_vision.looking.sight import Sight, blocks_of
 
-WATCHFUL: Final = 0.1
+WATCHFUL: Final = 0.05
 """Seconds between two looks while a judgement is under way."""
 LAST_SECONDS: Final = 3.0
 """How long before its timeout a wait is looked at last, at least."""

@@ -23,7 +23,7 @@ from taskmem_vision.looking.rhythm import (
 )
 from taskmem_vision.looking.settling import Settling
 
-STILL: Final = 0.3
+STILL: Final = 0.25
 """How long something novel stands still before it is asked about."""
 PATIENCE: Final = 1.0
 """How long it may go on moving until it is asked about all the same."""
