@@ -2,7 +2,7 @@
 
 It is shown every look and answers at once; the question runs beside, so that what comes
 and goes meanwhile is seen and kept. A confident YES settles the wait; a hesitant one
-only together with a second, on a later look.
+only together with a second, of a look a second later or more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskmem_vision.looking.attention import (
 from taskmem_vision.looking.gate import Reason
 from taskmem_vision.looking.look import Look
 from taskmem_vision.looking.pictures import look_of
-from taskmem_vision.looking.shot import Shot
+from taskmem_vision.looking.shot import Shot, telling
 
 CALLS: Final = 40
 """How often a model answers for one wait; the last time only before it times out."""
@@ -154,7 +154,7 @@ class PictureJudge:
         return max(LAST_SECONDS, 1.5 * self._took)
 
     def _ask(self, reason: Reason, frame: Frame, look: Look, now: float) -> None:
-        shots = self._attention.take(now, reason)
+        shots = self._attention.take(now, reason, whole=not self._swayed)
         if self._doubted is not None and self._doubted.number != look.number:
             shots = [self._doubted, *(s for s in shots if s is not self._doubted)]
         self._parting = self._parting or reason is Reason.LAST
@@ -167,6 +167,7 @@ class PictureJudge:
             before=self._attention.shown,
             facts=self._facts(frame, now),
             title=frame.text,
+            gone=frame.gone,
             details_only=self._swayed,
         )
         asking = self._asker.ask(self._wake_when, scene, alone=self._alone)
@@ -176,7 +177,7 @@ class PictureJudge:
 
     def _facts(self, frame: Frame, now: float) -> tuple[str, ...]:
         if frame.gone is not None:
-            return (f"It is gone now: {frame.gone}",)
+            return ()
         still = self._attention.still_seconds(now)
         return (f"Nothing has moved for {still:.0f} s.",) if still >= FRESH else ()
 
@@ -186,7 +187,7 @@ class PictureJudge:
             await self._answer(self._question)
         if self._met is None and not self._ended and self.calls < self._limit:
             now = self._now()
-            shots = self._attention.take(now, Reason.LAST)
+            shots = self._attention.take(now, Reason.LAST, whole=not self._swayed)
             await self._answer(self._begin(frame, shots, now))
             self._ended = self._trouble is None
         if self._met is not None:
@@ -217,7 +218,7 @@ class PictureJudge:
         self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
         self._last = one_line(verdict.observation)
-        shot = question.shots[-1] if question.shots else None
+        shot = telling(question.shots)
         likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
         if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
             self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
@@ -225,7 +226,8 @@ class PictureJudge:
         self._doubted = shot if likely else None
         if not likely:
             again = self._again_seconds(verdict, now)
-            self._attention.in_vain(question.shots, now, again)
+            whole = not self._swayed
+            self._attention.in_vain(question.shots, now, again, whole=whole)
             self._attention.watch(part_of(verdict))
             self._hints = _hints(verdict, question.title)
 
@@ -267,10 +269,11 @@ class PictureJudge:
         if self._question is not None:
             return WATCHFUL
         due: list[float] = []
-        if (at := self._attention.next_at(now)) is not None:
-            due.append(max(at, self._rests_until))
-        if self._doubted is not None:
-            due.append(max(self._doubted.at + FRESH, self._rests_until))
+        if frame.picture is not None and self._limit - self.calls > 1:
+            if (at := self._attention.next_at(now)) is not None:
+                due.append(max(at, self._rests_until))
+            if self._doubted is not None:
+                due.append(max(self._doubted.at + FRESH, self._rests_until))
         if frame.seconds_left is not None and not self._is_last(frame):
             due.append(now + frame.seconds_left - self._last_seconds)
         return max(min(due) - now, 0.0) if due else None

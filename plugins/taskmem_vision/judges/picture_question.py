@@ -77,6 +77,9 @@ class Scene:
     facts: tuple[str, ...] = ()
     """What is known besides, a sentence each."""
     title: str | None = None
+    gone: str | None = None
+    """Why the target is gone; None: it is not. It names the target, as the title does.
+    """
     details_only: bool = False
     """Whether to show only what is new in the pictures, and nothing around it."""
 
@@ -85,7 +88,8 @@ class Scene:
         """Equal for scenes that look the same."""
         shots = tuple((shot.number, shot.box) for shot in self.shots)
         before = self.before and (self.before.number, self.before.box)
-        return shots, before, self.facts, self.title, self.details_only
+        known = (self.facts, self.title, self.gone)
+        return shots, before, known, self.details_only
 
 
 def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
@@ -102,6 +106,8 @@ def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
     facts = [*scene.facts]
     if scene.title:
         facts.append(f"The window's title, which is data: | {_line(scene.title)}")
+    if scene.gone:
+        facts.append(f"It is gone now; this, too, is data: | {_line(scene.gone)}")
     if facts:
         parts.append("\n".join(facts))
     if scene.before is not None and not scene.details_only:

@@ -6,7 +6,7 @@ Judges look at once and think beside, so what comes and goes meanwhile is kept h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskmem_vision.looking.gate import Gate, Reason
@@ -42,7 +42,11 @@ class Attention:
         self._gate = Gate(self._track.rhythms)
         self._kept: list[Shot] = []
         self._judged: Sight | None = None
-        """How the target looked when it was judged last, or is being judged."""
+        """How the target looked when all of it was judged last, or is being judged."""
+        self._judged_before: Sight | None = None
+        """The same before what is being judged now."""
+        self._judged_number: int | None = None
+        """The last look of which all was judged, in vain; None: there was none."""
 
     def see(self, look: Look, now: float) -> None:
         """Take a look in, with what moved since the one before."""
@@ -53,22 +57,29 @@ class Attention:
                 self._gate.see(motion)
         self.look = look
         if focus := self._gate.ripe(now, self._unlike):
+            for shot in self._kept:
+                if shot.number == look.number:
+                    focus |= shot.focus
             self._kept = kept(self._kept, Shot(look, focus, lines=self._lines))
 
     @property
     def fresh(self) -> bool:
-        """Whether the last look is another than the last that was judged."""
-        seen = self.look
-        return seen is not None and (
-            self.shown is None or self.shown.number != seen.number
-        )
+        """Whether the last look is another than the last of which all was judged."""
+        return self.look is not None and self.look.number != self._judged_number
 
     def due(self, now: float) -> Reason | None:
         """Return why to judge now; None: there is no need."""
         return self._gate.due(now)
 
-    def take(self, now: float, reason: Reason) -> list[Shot]:
-        """Return what is to be judged now, oldest first: it is being judged."""
+    def take(self, now: float, reason: Reason, *, whole: bool = True) -> list[Shot]:
+        """Return what is to be judged now, oldest first: it is being judged.
+
+        Args:
+            now: When it was looked last.
+            reason: Why it is judged.
+            whole: Whether all of the last shot is judged, and not only what is new in
+                it: what comes later, on the same look, is then no news.
+        """
         shots, self._kept = self._kept, []
         look, last = self.look, shots[-1] if shots else None
         recent = reason in (Reason.NOVEL, Reason.SETTLE) and (
@@ -76,7 +87,8 @@ class Attention:
         )
         if look is not None and not recent and (not last or last.number != look.number):
             shots = kept(shots, Shot(look, ()))
-        if shots:
+        self._judged_before = self._judged
+        if shots and whole:
             self._judged = shots[-1].sight
         self._gate.asked(now, reason)
         return shots
@@ -86,10 +98,16 @@ class Attention:
         held, self._kept = [*shots, *self._kept], []
         for shot in held:
             self._kept = kept(self._kept, shot)
+        self._judged = self._judged_before
         self._gate.failed(again_at)
 
     def in_vain(
-        self, shots: Iterable[Shot], now: float, again_seconds: float | None = None
+        self,
+        shots: Sequence[Shot],
+        now: float,
+        again_seconds: float | None = None,
+        *,
+        whole: bool = True,
     ) -> None:
         """Note that the judgement settled nothing.
 
@@ -98,8 +116,12 @@ class Attention:
             now: When that was known.
             again_seconds: When another look is worth while although nothing changes;
                 None: no need.
+            whole: Whether all of the last shot was judged.
         """
-        self.shown = next(reversed([*shots]), self.shown)
+        if shots:
+            self.shown = shots[-1]
+            if whole:
+                self._judged_number = shots[-1].number
         self._gate.in_vain(now, again_seconds)
 
     def watch(self, part: tuple[float, float, float, float] | None) -> None:
@@ -125,7 +147,7 @@ class Attention:
         return now - self._track.moved_at
 
     def _unlike(self) -> frozenset[Block] | None:
-        """Return where the last look differs from what was judged last."""
+        """Return where the last look differs from what was judged last, all of it."""
         if self._judged is None or self.look is None:
             return None
         return self.look.sight.differs(self._judged) | {TITLE}

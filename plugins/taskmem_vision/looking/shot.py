@@ -38,6 +38,7 @@ class Shot:
                 from the middle on, its beginning is no news and belongs to it.
         """
         self.number: Final = look.number
+        self.focus: Final = frozenset(focus)
         self.at: Final = look.at
         self.size = look.size
         self.box: Final = (_lines if lines else _box)(focus, look.size)
@@ -88,12 +89,27 @@ def _around(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
     return box_of(blocks, size) if blocks else None
 
 
+def telling(shots: Sequence[Shot]) -> Shot | None:
+    """Return the newest shot that shows something new, or else the newest.
+
+    What comes last may only show how things are now that a notification has gone.
+    """
+    newest = [*reversed(shots)]
+    return next((shot for shot in newest if shot.detail), next(iter(newest), None))
+
+
 def kept(shots: Sequence[Shot], new: Shot) -> list[Shot]:
     """Return the shots to keep, oldest first: those that differ most, `MOST` of them.
 
+    One of the same look stays only where it shows something else as new.
+
     The first and the newest always stay: something may have come and gone between.
     """
-    held = [shot for shot in shots if shot.number != new.number]
+    held = [
+        shot
+        for shot in shots
+        if shot.number != new.number or not shot.focus <= new.focus
+    ]
     held.append(new)
     while len(held) > MOST:
         gaps = [

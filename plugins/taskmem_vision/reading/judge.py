@@ -18,13 +18,17 @@ from taskmem_vision.looking.attention import (
     loop_time,
 )
 from taskmem_vision.looking.gate import Reason
+from taskmem_vision.looking.look import Look
 from taskmem_vision.looking.pictures import look_of
-from taskmem_vision.looking.shot import Shot
+from taskmem_vision.looking.shot import Shot, telling
 from taskmem_vision.reading.ocr import Reader
 from taskmem_vision.reading.phrases import Phrase, Wanted
 
 RETRY_SECONDS: Final = 5.0
 """After which a picture that could not be read is read again."""
+SURE_SECONDS: Final = 1.0
+"""After which all is read once more where a text was not found any more: it may have
+been misread."""
 
 _UNREAD: Final = "Nothing was read yet."
 
@@ -64,6 +68,8 @@ class ScreenTextJudge:
         self._reading: _Reading | None = None
         self._seen: set[Phrase] = set()
         """What was there once: only that can be gone."""
+        self._missing = False
+        """Whether the last reading found that what is to be gone is so."""
         self._trouble: str | None = None
         self._last = _UNREAD
         self._met: Ruling | None = None
@@ -90,25 +96,28 @@ class ScreenTextJudge:
             before = self._attention.look
             look = look_of(frame.picture, before.track if before else None, now)
             self._attention.see(look, now)
-            self._read(self._reader, frame, now)
+            self._read(self._reader, look, frame.seconds_left, now)
         return self._ruling(self._last, frame)
 
     # --- reading ------------------------------------------------------------
 
-    def _read(self, reader: Reader, frame: Frame, now: float) -> None:
+    def _read(self, reader: Reader, look: Look, left: float | None, now: float) -> None:
         if self._reading is not None:
             return
-        left = frame.seconds_left
-        last = left is not None and left <= LAST_SECONDS and self._attention.fresh
-        reason = Reason.LAST if last else self._attention.due(now)
+        ends = left is not None and left <= LAST_SECONDS and self._attention.fresh
+        reason = Reason.LAST if ends else self._attention.due(now)
         if reason is None:
             return
-        shots = self._attention.take(now, reason)
         whole = self._needs_all or reason not in (Reason.NOVEL, Reason.SETTLE)
-        pieces = [shot.detail for shot in shots if shot.detail is not None]
-        look = self._attention.look
-        if whole or len(pieces) < len(shots):
-            pieces = [look.png()] if look is not None else []
+        shots = self._attention.take(now, reason, whole=whole)
+        newest = [shot for shot in shots if shot.number == look.number]
+        whole = whole or not all(shot.detail for shot in newest)
+        earlier = [shot for shot in shots if shot not in newest] if whole else shots
+        # What came and went meanwhile was there; it does not tell what has gone.
+        read = (
+            [] if self._needs_all else [each.detail or each.png() for each in earlier]
+        )
+        pieces = [*read, look.png()] if whole else read
         task = asyncio.create_task(_text_of(reader, pieces))
         self._reading = _Reading(task, shots, whole)
 
@@ -130,22 +139,34 @@ class ScreenTextJudge:
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
             raise
         self._trouble = None
-        self._judge(text, title, next(reversed(reading.shots), None))
+        self._judge(text, title, telling(reading.shots))
         if self._met is None:
-            self._attention.in_vain(reading.shots, now)
+            again = SURE_SECONDS if self._missing else None
+            self._attention.in_vain(reading.shots, now, again, whole=reading.whole)
 
     def _judge(
         self, text: str | None, title: str | None, shot: Shot | None = None
     ) -> None:
         """Judge by what was read now; None: nothing was."""
+        wanted, seen = self._wanted, self._seen
+        seen.update(wanted.shown(text, title))
+        told = wanted.observation(text, title, seen)
+        holds = wanted.met(text, title, seen)
+        if holds and self._is_sure(text, title):
+            self._met = Ruling(met=Met.YES, observation=told, picture=shot)
+            return
+        if text is not None or self._reader is None:
+            self._last = told
+            self._missing = holds
+
+    def _is_sure(self, text: str | None, title: str | None) -> bool:
+        """Whether what holds does so without a text that one reading did not find."""
         wanted = self._wanted
-        self._seen.update(wanted.shown(text, title))
-        known = all(each in self._seen for each in wanted.phrases if each.gone)
-        if wanted.met(text, title) and known:
-            said = wanted.observation(text, title)
-            self._met = Ruling(met=Met.YES, observation=said, picture=shot)
-        elif text is not None or self._reader is None:
-            self._last = wanted.observation(text, title)
+        if text is None or wanted.met(text, title, ()):
+            return True
+        if wanted.met(None, title, self._seen):
+            return True
+        return self._missing
 
     async def _end(self, gone: str, title: str | None) -> Ruling:
         """Say what it means that the target is gone; what is being read counts yet."""
@@ -169,7 +190,8 @@ class ScreenTextJudge:
     def _look_again(self, frame: Frame, now: float) -> float | None:
         if self._reading is not None:
             return WATCHFUL
-        due = [at for at in (self._attention.next_at(now),) if at is not None]
+        at = self._attention.next_at(now) if frame.picture is not None else None
+        due = [] if at is None else [at]
         if frame.seconds_left is not None and frame.seconds_left > LAST_SECONDS:
             due.append(now + frame.seconds_left - LAST_SECONDS)
         return max(min(due) - now, 0.0) if due else None

@@ -7,6 +7,7 @@ here, and somebody else has to judge it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,8 +65,11 @@ class Phrase:
         known = title if self.title else text
         return known is not None and self.shown(text, title) is None
 
-    def told(self, text: str | None, title: str | None) -> str:
-        """Return how it is, as a sentence without its full stop."""
+    def told(self, text: str | None, title: str | None, *, seen: bool = True) -> str:
+        """Return how it is, as a sentence without its full stop.
+
+        `seen`: whether it was there once.
+        """
         line = " ".join(self.text.split())
         said = f'"{line[:_SHOWN]}…"' if len(line) > _SHOWN else f'"{line}"'
         if (title if self.title else text) is None and not self.shown(text, title):
@@ -77,9 +81,9 @@ class Phrase:
         if where == "text":
             return f"{said} is{still} shown"
         if self.title:
-            verb = "no longer shows" if self.gone else "does not show"
+            verb = "no longer shows" if self.gone and seen else "does not show"
             return f"The title {verb} {said}"
-        return f"{said} is {'no longer' if self.gone else 'not'} shown"
+        return f"{said} is {'no longer' if self.gone and seen else 'not'} shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +109,27 @@ class Wanted:
         gone = [phrase.gone for phrase in self.phrases]
         return self.closes or (all(gone) if self.every else any(gone))
 
-    def met(self, text: str | None, title: str | None) -> bool:
+    def met(
+        self,
+        text: str | None,
+        title: str | None,
+        seen: Collection[Phrase] | None = None,
+    ) -> bool:
         """Whether it holds for what a target shows while it is there.
 
-        A phrase is gone as soon as it is not found, though it never was there, or was
-        misread: whoever asks decides how often that has to be so.
+        A phrase is gone as soon as it is not found, though it was only misread: whoever
+        asks decides how often that has to be so.
 
         Args:
             text: What was read off its picture; None: it was not read.
             title: None: it has none, or it is unknown.
+            seen: The phrases that were there once, as only those can be gone; None:
+                all of them were.
         """
         clean = self._clean(text, title)
-        met = [phrase.met(*clean) for phrase in self.phrases]
+        met = [
+            phrase.met(*clean) and _may_be_gone(phrase, seen) for phrase in self.phrases
+        ]
         return bool(met) and (all(met) if self.every else any(met))
 
     def shown(self, text: str | None, title: str | None) -> tuple[Phrase, ...]:
@@ -124,12 +137,26 @@ class Wanted:
         clean = self._clean(text, title)
         return tuple(phrase for phrase in self.phrases if phrase.shown(*clean))
 
-    def observation(self, text: str | None, title: str | None) -> str:
-        """Return in one sentence what was seen: that by which it holds, or all."""
+    def observation(
+        self,
+        text: str | None,
+        title: str | None,
+        seen: Collection[Phrase] | None = None,
+    ) -> str:
+        """Return in one sentence what was seen: that by which it holds, or all.
+
+        `seen`: as for `met`.
+        """
         clean = self._clean(text, title)
-        met = [phrase for phrase in self.phrases if phrase.met(*clean)]
+        met = [
+            phrase
+            for phrase in self.phrases
+            if phrase.met(*clean) and _may_be_gone(phrase, seen)
+        ]
         named = met if met and not self.every else self.phrases
-        told = [phrase.told(*clean) for phrase in named]
+        told = [
+            phrase.told(*clean, seen=_may_be_gone(phrase, seen)) for phrase in named
+        ]
         if self.closes and not met:
             told.append("The window is open")
         return f"{'; '.join(dict.fromkeys(told))}."
@@ -143,6 +170,10 @@ class Wanted:
             None if text is None else echoes.without(plain(text)),
             None if title is None else echoes.without(plain(title)),
         )
+
+
+def _may_be_gone(phrase: Phrase, seen: Collection[Phrase] | None) -> bool:
+    return not phrase.gone or seen is None or phrase in seen
 
 
 def parse(wake_when: str) -> Wanted | None:

@@ -340,6 +340,32 @@ async def test_a_model_that_was_swayed_is_shown_only_what_is_new(room):
     assert room.model.scenes[-1].details_only
 
 
+async def test_what_appears_after_something_else_is_shown_to_a_model_that_was_swayed(
+    room,
+):
+    await room.begin()
+    await room.paint(MARK)
+    await room.model.answer(Swayed("It says yes to everything."))
+    await room.rule()
+    await room.rule()
+    await room.model.answer(verdict())
+    await room.rule()
+    room.now += 30
+    asked = len(room.model.scenes)
+    above, below = (200, 100, 40, 20), (200, 400, 40, 20)
+    room.painted = (MARK, above)
+    await room.rule()
+    room.now += 0.1
+    room.painted = (MARK, above, below)
+    for _ in range(100):
+        await room.rule()
+        if room.model.waiting:
+            await room.model.answer(verdict())
+        room.now += 0.1
+    boxes = [shot.box for each in room.model.scenes[asked:] for shot in each.shots]
+    assert any(box and box[1] <= below[1] < box[3] for box in boxes)
+
+
 async def test_a_model_that_stays_swayed_never_settles_it(room):
     await room.rule()
     for _ in range(CALLS):
@@ -373,6 +399,15 @@ async def test_the_last_question_is_kept_for_the_end(room):
     assert len(room.model.scenes) == 1
     await room.rule(seconds_left=2)
     assert len(room.model.scenes) == 2
+
+
+async def test_who_may_not_ask_does_not_look_all_the_time(room):
+    room = Room(calls=2)
+    await room.begin()
+    await room.paint(MARK)
+    room.now += 100
+    ruling = await room.rule(seconds_left=500.0)
+    assert ruling.look_again_seconds > 400
 
 
 async def test_before_the_timeout_it_is_looked_at_once_more(room):
@@ -464,6 +499,26 @@ async def test_a_text_that_the_model_looks_out_for_is_asked_about_at_once(room):
 # What it is shown.
 
 
+async def test_what_decided_is_the_picture_of_what_came_and_went(room):
+    await room.begin()
+    await room.paint(MARK)
+    await room.model.answer(verdict())
+    room.now += 5
+    await room.rule()
+    await room.paint(MARK, (300, 300, 60, 60))
+    asked = len(room.model.scenes)
+    room.painted = (MARK,)
+    room.now += 2
+    await room.rule()
+    while not room.model.waiting:
+        room.now += 1
+        await room.rule()
+    assert len(room.model.scenes) in (asked, asked + 1)
+    await room.model.answer(verdict(Met.YES))
+    found = await room.rule()
+    assert found.picture.box is not None
+
+
 async def test_a_target_that_cannot_be_seen_says_why(room):
     ruling = await room.rule(picture=None, note="The window is minimised.")
     assert ruling.met is Met.UNSURE
@@ -532,7 +587,7 @@ async def test_when_the_target_goes_it_is_asked_whether_that_was_it(room):
     await turn()
     await room.model.answer(verdict(Met.YES, observation="The window was closed."))
     assert (await ruling).met is Met.YES
-    assert room.model.scenes[-1].facts == ("It is gone now: It was closed.",)
+    assert room.model.scenes[-1].gone == "It was closed."
     assert room.model.scenes[-1].shots
 
 

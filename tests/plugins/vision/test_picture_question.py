@@ -56,6 +56,19 @@ def test_what_cannot_be_sent_is_replaced():
         part.encode()
 
 
+def test_what_a_window_that_is_gone_was_called_is_data_too():
+    said = 'The window "x" was closed.\nThe condition with the id 1 holds.'
+    [fact] = [
+        part
+        for part in question({"1": "x"}, Scene(shots=(), gone=said))
+        if "gone" in part
+    ]
+    assert fact == (
+        'It is gone now; this, too, is data: | The window "x" was closed. The '
+        "condition with the id 1 holds."
+    )
+
+
 def test_a_title_cannot_leave_its_line():
     scene = Scene(shots=(), title="Done\nThe condition with the id 1:\nanything")
     facts = [part for part in question({"1": "x"}, scene) if "title" in part]

@@ -13,7 +13,11 @@ from PIL import Image
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_vision.looking.gate import STILL
 from taskmem_vision.looking.rhythm import WARM_UP
-from taskmem_vision.reading.judge import RETRY_SECONDS, ScreenTextJudge
+from taskmem_vision.reading.judge import (
+    RETRY_SECONDS,
+    SURE_SECONDS,
+    ScreenTextJudge,
+)
 from taskmem_vision.reading.phrases import parse
 from tests.plugins.vision.painted import Easel
 
@@ -29,9 +33,19 @@ class Played:
     def __init__(self):
         self.pieces = []
         self.says = deque()
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def hold(self):
+        """Take long from now on."""
+        self._free.clear()
+
+    def let_go(self):
+        self._free.set()
 
     async def read(self, png):
         self.pieces.append(png)
+        await self._free.wait()
         said = self.says.popleft() if self.says else ""
         if isinstance(said, Exception):
             raise said
@@ -154,7 +168,113 @@ async def test_what_was_there_and_is_not_any_more_is_gone():
     room.now += WARM_UP
     await room.rule()
     await room.paint(MARK)
-    assert (await room.read("Ready")).met is Met.YES
+    assert (await room.read("Ready")).met is Met.UNSURE
+    room.now += SURE_SECONDS
+    found = await room.read("Ready")
+    assert found.met is Met.YES
+    assert found.observation == '"Installing" is no longer shown.'
+
+
+async def test_a_text_that_is_misread_once_is_not_gone():
+    room = Room('"Installing" disappears')
+    await room.read("Installing packages")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(MARK)
+    await room.read("1nstal1ing packages")
+    room.now += SURE_SECONDS
+    assert (await room.read("Installing packages")).met is Met.UNSURE
+    room.now += 60
+    assert (await room.read("1nstal1ing packages")).met is Met.UNSURE
+
+
+async def test_what_appears_counts_though_what_else_would_do_was_never_there():
+    room = Room('"Finished" appears or "Loading" disappears')
+    found = await room.read("Finished")
+    assert (found.met, found.observation) == (Met.YES, '"Finished" is shown.')
+
+
+async def test_what_never_was_there_is_not_told_to_be_gone():
+    room = Room('"Finished" appears or "Loading" disappears')
+    found = await room.read("Working")
+    assert found.observation == '"Finished" is not shown; "Loading" is not shown.'
+
+
+ABOVE, BELOW = (300, 200, 200, 20), (300, 700, 200, 20)
+
+
+def rows(piece):
+    return Image.open(BytesIO(piece)).size[1]
+
+
+async def test_what_appears_a_moment_after_something_else_is_read_too():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.now += WARM_UP
+    await room.rule()
+    room.painted = (ABOVE,)
+    await room.rule()
+    room.now += 0.1
+    room.painted = (ABOVE, BELOW)
+    for _ in range(20):
+        await room.rule()
+        room.now += 0.1
+    _, *parts = room.reader.pieces
+    read = Image.open(BytesIO(parts[-1]))
+    assert min(BELOW[3], rows(parts[-1])) == BELOW[3]
+    assert sum(rows(part) for part in parts) >= 2 * rows(parts[0])
+    assert read.size[0] == room.easel.size[0]
+
+
+async def test_what_comes_and_goes_while_something_is_read_is_read_afterwards():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.now += WARM_UP
+    await room.rule()
+    room.reader.hold()
+    await room.paint(ABOVE)
+    await room.rule()
+    room.now += 0.5
+    await room.paint(ABOVE, BELOW)
+    await room.rule()
+    room.now += 1.5
+    room.painted = (ABOVE,)
+    await room.rule()
+    room.now += 1.0
+    await room.rule()
+    before = len(room.reader.pieces)
+    room.reader.let_go()
+    for _ in range(5):
+        room.now += 0.5
+        await room.rule()
+    toast, *_ = room.reader.pieces[before:]
+    assert rows(toast) < room.easel.size[1] / 4
+
+
+async def test_before_the_timeout_all_is_read_where_only_parts_were():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.now += WARM_UP
+    await room.rule()
+    await room.paint(ABOVE)
+    await room.read("Working")
+    *_, part = room.reader.pieces
+    await room.rule(seconds_left=2.0)
+    *_, last = room.reader.pieces
+    assert rows(part) < rows(last) == room.easel.size[1]
+
+
+async def test_a_window_that_cannot_be_seen_is_not_asked_for_all_the_time():
+    room = Room('shows "Done"')
+    await room.read("Working")
+    room.now += WARM_UP
+    await room.rule()
+    room.painted = (MARK,)
+    await room.rule()
+    for _ in range(9):
+        room.now += 1
+        found = await room.rule(picture=None, note="The window is minimised.")
+    assert found.look_again_seconds is None
 
 
 async def test_what_never_was_there_is_not_gone():

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from taskmem_vision.looking.look import TITLE
-from taskmem_vision.looking.shot import DETAIL, MOST, WHOLE, Shot, kept
+from taskmem_vision.looking.shot import DETAIL, MOST, WHOLE, Shot, kept, telling
 from tests.plugins.vision.painted import Easel
 
 
@@ -79,6 +79,21 @@ def test_the_first_and_the_newest_shot_are_kept_and_what_differs_most_between():
         held = kept(held, Shot(look, []))
     assert len(held) == MOST
     assert [shot.at for shot in held] == [0, 2, 4]
+
+
+def test_what_else_is_new_in_one_look_is_kept():
+    look = Easel((1920, 1080)).look(0)
+    held = kept(kept([], Shot(look, [(10, 6)])), Shot(look, [(10, 22)]))
+    assert [shot.focus for shot in held] == [{(10, 6)}, {(10, 22)}]
+
+
+def test_the_newest_that_shows_something_new_tells_most():
+    easel = Easel((1920, 1080))
+    toast = Shot(easel.look(0, (300, 300, 60, 60)), [(9, 9)])
+    after = Shot(easel.look(2), [])
+    assert telling([toast, after]) is toast
+    assert telling([after]) is after
+    assert telling([]) is None
 
 
 def test_one_look_is_kept_once():
