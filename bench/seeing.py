@@ -46,7 +46,7 @@ def see_looks() -> Iterator[Figure]:
             scene = Scene(screen, "plain", title=title, geometry="800x600+99+99")
             stack.enter_context(scene).ready()
         yield millis(
-            "800x600 window: painted to picture", asyncio.run(_looks(screen)), 5
+            "800x600 window: a look, to its picture", asyncio.run(_looks(screen)), 5
         )
         display = X11Display(screen.display)
         yield millis(

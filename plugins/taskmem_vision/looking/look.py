@@ -93,9 +93,11 @@ class Look:
 
     def png(self) -> bytes:
         """Return it as it is."""
-        held = io.BytesIO()
-        self.image.save(held, "PNG", compress_level=1)
-        return held.getvalue()
+        if "png" not in self._encodings:
+            held = io.BytesIO()
+            self.image.save(held, "PNG", compress_level=1)
+            self._encodings["png"] = held.getvalue()
+        return self._encodings["png"]
 
     def jpeg(self, longest: int) -> bytes:
         """Return it with sides of so many pixels at most."""

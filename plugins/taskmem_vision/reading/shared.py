@@ -1,0 +1,48 @@
+"""One reading of a picture for all who want it read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Final
+
+from taskmem_vision.reading.ocr import Reader
+
+KEPT: Final = 16
+"""Readings that are remembered."""
+
+
+class SharedReader:
+    """Plays `Reader`: waits on one screen have each of its pictures read once.
+
+    A full screen takes seconds, and one is read at a time.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        """Take who reads."""
+        self.name: Final = reader.name
+        self._reader = reader
+        self._readings: OrderedDict[bytes, asyncio.Task[str]] = OrderedDict()
+
+    async def read(self, picture: bytes) -> str:
+        """Return the text of a picture; what failed is tried again when asked again.
+
+        Raises:
+            JudgeUnavailable: It could not be read.
+        """
+        key = blake2b(picture, digest_size=16).digest()
+        reading = self._readings.get(key)
+        if reading is None or (reading.done() and _failed(reading)):
+            reading = asyncio.create_task(self._reader.read(picture))
+            reading.add_done_callback(_failed)
+            self._readings[key] = reading
+        self._readings.move_to_end(key)
+        while len(self._readings) > KEPT:
+            self._readings.popitem(last=False)
+        # Who gives up does so alone.
+        return await asyncio.shield(reading)
+
+
+def _failed(reading: asyncio.Task[str]) -> bool:
+    return reading.cancelled() or reading.exception() is not None
