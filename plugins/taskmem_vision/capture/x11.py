@@ -251,8 +251,10 @@ class X11Display:
         """Return the ids of the windows of applications, the top-most first."""
         ids = self._properties.listed(self.root)
         if not ids:
-            # No window manager that keeps a list: what is on the root, then.
-            ids = [*self._core.QueryTree(self.root).reply().children]
+            # No window manager that keeps a list: what is on the root, then, or
+            # in a frame there.
+            there = self._core.QueryTree(self.root).reply().children
+            return self._properties.framed([*there][::-1])
         return ids[::-1]
 
     def _read(self, drawable: int, size: tuple[int, int]) -> bytes:
