@@ -111,6 +111,11 @@ async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, pa
     assert "Leave this page?" in text
 
 
+async def test_letters_as_bright_as_their_paper_are_read(tesseract):
+    text = await tesseract.read(png("Download complete", ink="#f00", paper="#008200"))
+    assert "Download complete" in text
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).strip()
 
