@@ -5,6 +5,7 @@ The program `xwininfo` says where that is. What covers the window is seen in its
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, NotViewable
 from taskmem_vision.capture.news import PLACE, News
 from taskmem_vision.capture.screen import shot
 from taskmem_vision.capture.windows import Window, name, printable
+from taskmem_vision.gemini.keys import without_keys
 from taskmem_vision.looking.look import Look, Track
 
 PROGRAM: Final = "xwininfo"
@@ -167,6 +169,7 @@ def _said(display: str, *arguments: str) -> str:
         done = subprocess.run(  # noqa: S603 - no shell, and nothing of a title
             [PROGRAM, "-display", display, *arguments],
             stdin=subprocess.DEVNULL,
+            env=without_keys(os.environ),
             capture_output=True,
             timeout=SECONDS,
             check=False,

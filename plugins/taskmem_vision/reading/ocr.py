@@ -31,6 +31,7 @@ from typing import Final, Protocol, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_vision.gemini.keys import without_keys
 
 LIMIT_SECONDS: Final = 20.0
 """How long one picture may take; a full screen of small text takes about three."""
@@ -130,7 +131,7 @@ class Tesseract:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 # On few cores its threads get in each other's way.
-                env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+                env={**without_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
                 start_new_session=True,
             )
         )

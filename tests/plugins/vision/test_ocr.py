@@ -14,6 +14,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import ocr
 from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
 from taskmem_vision.reading.rapid import RapidReader
@@ -124,6 +125,14 @@ async def test_several_pictures_are_read_in_turn(tesseract):
     pictures = [png(f"Picture number {number}") for number in (11, 22, 33)]
     texts = await asyncio.gather(*map(tesseract.read, pictures))
     assert [text.split()[-1] for text in texts] == ["11", "22", "33"]
+
+
+async def test_the_program_is_given_no_key(program, monkeypatch):
+    for name in KEYS:
+        monkeypatch.setenv(name, "a-secret")
+    text = await program("cat > /dev/null; env").read(png())
+    assert "OMP_THREAD_LIMIT=1" in text
+    assert "a-secret" not in text
 
 
 # --- where it is ----------------------------------------------------------------

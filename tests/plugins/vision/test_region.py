@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from taskmem_hookspecs import TargetGone
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.capture import news
 from taskmem_vision.capture.display import NotViewable
-from taskmem_vision.capture.region import place_in, windows_in
+from taskmem_vision.capture.region import PROGRAM, listed, place_in, windows_in
 from taskmem_vision.capture.windows import Window
+from taskmem_vision.gemini.keys import KEYS
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -74,6 +77,19 @@ def _without_xcffib(monkeypatch):
     monkeypatch.setattr(news, "POLL", 0.02)
 
 
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Makes a program that stands in for xwininfo."""
+
+    def made(script):
+        path = tmp_path / PROGRAM
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    return made
+
+
 def test_windows_with_a_title_are_read_whatever_the_titles_hold():
     titles = {window.id: window.title for window in windows_in(TREE)}
     assert titles[0x800005] == "tab here [31mred"
@@ -90,6 +106,13 @@ def test_a_place_is_what_the_program_said_last_for_a_title_may_say_anything():
         place_in(FACTS.format(state="IsUnMapped"))
     with pytest.raises(TargetGone):
         place_in("")
+
+
+def test_the_program_is_given_no_key(program, monkeypatch):
+    for name in KEYS:
+        monkeypatch.setenv(name, "a-secret")
+    program(f"""echo '     0x1 "key:'${KEYS[0]}${KEYS[1]}'": ()  1x1+0+0  +0+0'""")
+    assert listed(":1") == (Window(1, "key:"),)
 
 
 async def test_its_region_is_seen_with_what_covers_it_and_a_note_says_so(

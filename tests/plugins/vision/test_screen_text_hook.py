@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
-from taskmem_vision.gemini.client import KEYS
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import hooks as screen_text_hooks
 from taskmem_vision.reading.hooks import wait_judge
 
