@@ -267,7 +267,9 @@ class X11Display:
                 )
             except (x.AccessError, shm.BadSegError, OSError):
                 # The server runs elsewhere: on another machine, in a container.
-                self._shared = None
+                shared, self._shared = self._shared, None
+                with suppress(xcffib.XcffibException):
+                    shared.close()
         reply = self._core.GetImage(
             *(x.ImageFormat.ZPixmap, drawable, 0, 0, *size, 0xFFFFFFFF)
         ).reply()

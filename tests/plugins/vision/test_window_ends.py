@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from xcffib.xproto import WindowClass
@@ -187,6 +189,26 @@ async def test_a_server_that_shares_no_memory_is_looked_at_all_the_same(
     papers.open("Remote")
     async with watching(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}
+
+
+def attached() -> int:
+    """Return how many pieces of shared memory this process holds."""
+    return Path("/proc/self/maps").read_text().count("/SYSV")
+
+
+def test_memory_that_the_server_shares_no_longer_is_given_back(bare, monkeypatch):
+    from taskmem_vision.capture.x11 import X11Display
+
+    before = attached()
+    with papers_on(bare) as papers, closing(X11Display(bare.display)) as display:
+        window = papers.open("Once shared")
+        display.attend_paint(window)
+        pixels = display.pixels(window)
+        assert attached() == before + 1
+        put = display._put
+        monkeypatch.setattr(display, "_put", lambda _, *given: put(0, *given))
+        assert display.pixels(window) == pixels
+        assert attached() == before
 
 
 async def test_a_scene_is_watched_through_all_that_happens_to_it(screen):
