@@ -57,7 +57,7 @@ class Properties:
         level = [(number, number) for number in found]
         for _ in range(_DEEPEST + 1):
             asked = [(outer, self._ask_inner(each)) for outer, each in level]
-            level = []
+            level = list[tuple[int, int]]()
             for outer, each in asked:
                 children, speaks = each.children(), each.speaks()
                 if speaks:

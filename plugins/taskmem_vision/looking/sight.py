@@ -12,7 +12,7 @@ from copy import copy
 from typing import Final
 from zlib import crc32
 
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, ImageOps
 
 from taskmem_vision.looking.rhythm import Block
 
@@ -80,7 +80,7 @@ class Sight:
             255 * ((c, r) in blocks) for r in range(rows) for c in range(columns)
         )
         mask = Image.frombytes("L", (columns, rows), new)
-        whole = mask.resize((columns * _SIDE, rows * _SIDE), Image.Resampling.NEAREST)
+        whole = ImageOps.scale(mask, _SIDE, Image.Resampling.NEAREST)
         small = self._small.copy()
         small.paste(newer._small, mask=whole.crop((0, 0, *small.size)))
         made: Sight = copy(self)
