@@ -7,7 +7,7 @@ long: twenty windows are one way.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,12 @@ LIST: Final = "_NET_CLIENT_LIST_STACKING"
 GONE: Final = (x.WindowError, x.DrawableError, x.MatchError)
 """What the server says of a window that is not there."""
 
-_ATOMS: Final = (LIST, "_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER")
+_ATOMS: Final = (
+    *(LIST, "WM_STATE"),
+    *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"),
+)
+_DEEPEST: Final = 3
+"""How far inside a frame a window of an application is looked for."""
 _LONGEST: Final = 1024
 """32-bit words that are read of a property."""
 
@@ -43,6 +48,24 @@ class Properties:
         """Return the windows that a window manager lists, the top-most last."""
         return _numbers(self._ask(root, self._atoms[LIST]))
 
+    def framed(self, numbers: Iterable[int]) -> Sequence[int]:
+        """Return the windows of applications that are in some, or are some of them.
+
+        Where there is none in one that says nothing of itself, that one is returned.
+        """
+        found: dict[int, list[int]] = {number: [] for number in numbers}
+        level = [(number, number) for number in found]
+        for _ in range(_DEEPEST + 1):
+            asked = [(outer, self._ask_inner(each)) for outer, each in level]
+            level = list[tuple[int, int]]()
+            for outer, each in asked:
+                children, speaks = each.children(), each.speaks()
+                if speaks:
+                    found[outer].append(each.number)
+                else:
+                    level += [(outer, child) for child in reversed(children)]
+        return [each for outer, inner in found.items() for each in inner or [outer]]
+
     def titled(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return windows with nothing but their titles, in that order."""
         asked = [(number, self._ask_titles(number)) for number in numbers]
@@ -62,6 +85,15 @@ class Properties:
             for number in numbers
         ]
         return tuple(found for each in asked if (found := each.window()) is not None)
+
+    def _ask_inner(self, number: int) -> _Inner:
+        return _Inner(
+            number,
+            self._core.QueryTree(number),
+            self._ask_titles(number),
+            self._ask(number, self._atoms["WM_STATE"]),
+            self._ask(number, x.Atom.WM_TRANSIENT_FOR),
+        )
 
     def _ask_titles(self, number: int) -> tuple[Any, Any]:
         """Ask for the new title, and for the old one where there is no new."""
@@ -98,6 +130,27 @@ class _Asked(NamedTuple):
             shown=shown == x.MapState.Viewable,
         )
         return None if shown is None else window
+
+
+class _Inner(NamedTuple):
+    """What a window was asked that may be the frame of another one."""
+
+    number: int
+    tree: Any
+    titles: tuple[Any, Any]
+    state: Any
+    owner: Any
+
+    def children(self) -> Sequence[int]:
+        """Read which windows are in it, the top-most last."""
+        with suppress(*GONE):
+            return [*self.tree.reply().children]
+        return []
+
+    def speaks(self) -> bool:
+        """Read whether it is an application's: no frame says what it is."""
+        said = (_title(*self.titles), _bytes(self.state), _bytes(self.owner))
+        return any(said)
 
 
 def _title(new: Any, old: Any) -> str:  # noqa: ANN401

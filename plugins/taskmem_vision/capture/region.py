@@ -5,9 +5,12 @@ The program `xwininfo` says where that is. What covers the window is seen in its
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,6 +19,7 @@ from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, NotViewable
 from taskmem_vision.capture.news import PLACE, News
 from taskmem_vision.capture.screen import shot
 from taskmem_vision.capture.windows import Window, name, printable
+from taskmem_vision.gemini.keys import without_keys
 from taskmem_vision.looking.look import Look, Track
 
 PROGRAM: Final = "xwininfo"
@@ -40,12 +44,7 @@ class RegionWatch:
     """Plays `Watch`."""
 
     def __init__(self, display: str, window: Window, note: str | None) -> None:
-        """Take a display by its name, the window, and what there is to say of it.
-
-        Raises:
-            TargetGone: The window was closed just now.
-            DisplayGone: So is the display.
-        """
+        """Take a display by its name, the window, and what there is to say of it."""
         self._display = display
         self._window = window
         self._note = " ".join(filter(None, (note, NOTE)))
@@ -53,11 +52,23 @@ class RegionWatch:
         self._look: Look | None = None
         self._news = News()
         self._gone: str | None = None
-        place(display, window.id)
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def begin(cls, display: str, window: Window, note: str | None) -> RegionWatch:
+        """Return a watch of a window that is there.
+
+        Raises:
+            TargetGone: The window was closed just now.
+            DisplayGone: So is the display.
+        """
+        with suppress(NotViewable):
+            await asyncio.to_thread(place, display, window.id)
+        return cls(display, window, note)
 
     async def here(self) -> Frame:
         """Return what is there now, with all that there is to know of it."""
-        frame = self._frame()
+        frame = await self._frame()
         if frame.gone is not None:
             raise TargetGone(frame.gone)
         notes = " ".join(filter(None, (self._note, frame.note)))
@@ -70,7 +81,7 @@ class RegionWatch:
     async def look(self, place: str, start: str) -> Frame:
         """Return what is there now."""
         del place, start
-        return self._frame()
+        return await self._frame()
 
     async def changed(self) -> None:
         """Return now and then; more often after a change."""
@@ -79,21 +90,10 @@ class RegionWatch:
     async def close(self) -> None:
         """Let go: nothing is held."""
 
-    def _frame(self) -> Frame:
-        why = None
-        try:
-            if self._gone is None and (self._look is None or self._news.due()):
-                at = self._news.looked()
-                box = place(self._display, self._window.id)
-                look = self._track.take(at, shot(self._display, box))
-                if look is not self._look:
-                    self._news.moved()
-                self._look = look
-        except (NotViewable, DisplayGone) as hidden:
-            self._look, why = None, str(hidden)
-        except TargetGone:
-            self._look = None
-            self._gone = f"The window {name(self._window)} was closed."
+    async def _frame(self) -> Frame:
+        # Others look meanwhile, and one look is enough for all.
+        async with self._turn:
+            why = await self._see()
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
             place=PLACE,
@@ -101,6 +101,24 @@ class RegionWatch:
             note=why,
             gone=self._gone,
         )
+
+    async def _see(self) -> str | None:
+        """Look if there may be anything new; return why there is nothing to be seen."""
+        try:
+            if self._gone is None and (self._look is None or self._news.due()):
+                at = self._news.looked()
+                box = await asyncio.to_thread(place, self._display, self._window.id)
+                look = self._track.take(at, shot(self._display, box))
+                if look is not self._look:
+                    self._news.moved()
+                self._look = look
+        except (NotViewable, DisplayGone) as hidden:
+            self._look = None
+            return str(hidden)
+        except TargetGone:
+            self._look = None
+            self._gone = f"The window {name(self._window)} was closed."
+        return None
 
 
 def possible() -> bool:
@@ -167,6 +185,7 @@ def _said(display: str, *arguments: str) -> str:
         done = subprocess.run(  # noqa: S603 - no shell, and nothing of a title
             [PROGRAM, "-display", display, *arguments],
             stdin=subprocess.DEVNULL,
+            env=without_keys(os.environ),
             capture_output=True,
             timeout=SECONDS,
             check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -49,7 +50,7 @@ class Screens:
         """
         try:
             if target.scheme == "window":
-                return self._window(target.name)
+                return await self._window(target.name)
             if target.name:
                 raise InvalidArguments(
                     "screen takes no name: it is all that the monitors show."
@@ -67,10 +68,10 @@ class Screens:
             raise NoProvider(_PRIVACY_LOST)
         return ScreenWatch(found, self._privacy, _connected if events else None)
 
-    def _window(self, name: str) -> Watch:
+    async def _window(self, name: str) -> Watch:
         found = desktop.windows(self._environ, self._platform, _sockets())
         if not _has_x11():
-            return self._region(name, found)
+            return await self._region(name, found)
         from taskmem_vision.capture.window import WindowWatch
 
         display = _connected(found.name or "")
@@ -95,7 +96,7 @@ class Screens:
                 raise
             raise TargetNotFound(_IS_PRIVATE) from None
 
-    def _region(self, name: str, found: desktop.Desktop) -> Watch:
+    async def _region(self, name: str, found: desktop.Desktop) -> Watch:
         from taskmem_vision.capture import region
 
         if self._privacy:
@@ -105,9 +106,9 @@ class Screens:
                 f"To watch a single window, {_INSTALL}. {desktop.SCREEN_INSTEAD}"
             )
         display = found.name or ""
-        choice = windows.choose(name, region.listed(display))
+        choice = windows.choose(name, await asyncio.to_thread(region.listed, display))
         notes = " ".join(filter(None, (found.note, windows.told(choice))))
-        return region.RegionWatch(display, choice.window, notes or None)
+        return await region.RegionWatch.begin(display, choice.window, notes or None)
 
 
 def _meant(name: str, there: Iterable[Window]) -> bool:

@@ -251,8 +251,10 @@ class X11Display:
         """Return the ids of the windows of applications, the top-most first."""
         ids = self._properties.listed(self.root)
         if not ids:
-            # No window manager that keeps a list: what is on the root, then.
-            ids = [*self._core.QueryTree(self.root).reply().children]
+            # No window manager that keeps a list: what is on the root, then, or
+            # in a frame there.
+            there = self._core.QueryTree(self.root).reply().children
+            return self._properties.framed([*there][::-1])
         return ids[::-1]
 
     def _read(self, drawable: int, size: tuple[int, int]) -> bytes:
@@ -265,7 +267,9 @@ class X11Display:
                 )
             except (x.AccessError, shm.BadSegError, OSError):
                 # The server runs elsewhere: on another machine, in a container.
-                self._shared = None
+                shared, self._shared = self._shared, None
+                with suppress(xcffib.XcffibException):
+                    shared.close()
         reply = self._core.GetImage(
             *(x.ImageFormat.ZPixmap, drawable, 0, 0, *size, 0xFFFFFFFF)
         ).reply()

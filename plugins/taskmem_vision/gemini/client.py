@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini import failures
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.gemini.spending import (
     DayUsedUp,
     Spending,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 
 MODEL: Final = "gemini-3.5-flash-lite"
-KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Where the SDK looks for a key, in its own order."""
 TOKENS: Final = 1024
 """The longest answer, thoughts included; a verdict takes some sixty."""
 LONGEST_PAUSE: Final = 3600.0

@@ -197,7 +197,12 @@ class Gate:
         self._beats += reason is Reason.BEAT
         if self._again_at is not None and self._again_at <= now:
             self._again_at = None
-        self._about += [patch for patch in self._patches if patch.ripe]
+        self._about += [
+            patch
+            for patch in self._patches
+            # It may have ripened again since a question about it failed.
+            if patch.ripe and patch not in self._about
+        ]
         for patch in self._patches:
             patch.ripe = False
             patch.rechecks = [at for at in patch.rechecks if at > now]

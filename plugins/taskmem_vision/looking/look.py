@@ -31,6 +31,9 @@ class Track:
         self.rhythms: Final = Rhythms()
         self._motions: deque[tuple[int, Motion]] = deque(maxlen=KEPT)
         self._last: Look | None = None
+        self._noted: Sight | None = None
+        """What looks are compared with: each block as it was when it changed last, so
+        that what fades slowly changes in the end."""
         self._title: str | None = None
         self.moved_at = float("-inf")
         """When anything differed last."""
@@ -44,14 +47,18 @@ class Track:
             title: What the target calls itself; None: nothing.
         """
         look, last = Look(self, now, pixels), self._last
+        if last is not None and look.sight == last.sight and title == self._title:
+            return last
         changed: frozenset[Block] = frozenset()
         anew = last is not None and last.size != look.size
-        if last is not None:
-            if look.sight == last.sight and title == self._title:
-                return last
-            changed = look.sight.differs(last.sight)
-            if title != self._title:
-                changed |= {TITLE}
+        if self._noted is not None:
+            changed = look.sight.differs(self._noted)
+        if self._noted is None or anew:
+            self._noted = look.sight
+        elif changed:
+            self._noted = self._noted.renewed(look.sight, changed)
+        if last is not None and title != self._title:
+            changed |= {TITLE}
         self._last, self._title = look, title
         if changed:
             self.moved_at = now

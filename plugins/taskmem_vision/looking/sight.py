@@ -8,10 +8,11 @@ more; the grain of a pointer does not.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 from zlib import crc32
 
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, ImageOps
 
 from taskmem_vision.looking.rhythm import Block
 
@@ -71,6 +72,20 @@ class Sight:
             for index, mean in enumerate(means)
             if mean >= _LEAST
         )
+
+    def renewed(self, newer: Sight, blocks: frozenset[Block]) -> Sight:
+        """Return this look, with blocks as a newer one of the same size has them."""
+        columns, rows = shape(self.size)
+        new = bytes(
+            255 * ((c, r) in blocks) for r in range(rows) for c in range(columns)
+        )
+        mask = Image.frombytes("L", (columns, rows), new)
+        whole = ImageOps.scale(mask, _SIDE, Image.Resampling.NEAREST)
+        small = self._small.copy()
+        small.paste(newer._small, mask=whole.crop((0, 0, *small.size)))
+        made: Sight = copy(self)
+        made._small = small
+        return made
 
 
 def shape(size: tuple[int, int]) -> tuple[int, int]:

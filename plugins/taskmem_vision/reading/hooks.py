@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def wait_judge(target: Target, wake_when: str) -> Judge | None:
     """Read the text of a screen or a window, for a condition that names it.
 
-    Where there is a key, Gemini looks at pictures, and this one reads only the title.
+    Where Gemini may be asked, it looks at pictures, and this one reads only the title.
 
     Raises:
         ConditionUnclear: It names none, or nothing here can read it.
@@ -31,8 +31,9 @@ def wait_judge(target: Target, wake_when: str) -> Judge | None:
             'Its text could be read, if you quote it: shows "Download complete".'
         )
     from taskmem_vision.gemini.client import has_key
+    from taskmem_vision.gemini.spending import calls_per_day
 
-    asks_gemini = has_key(os.environ)
+    asks_gemini = has_key(os.environ) and calls_per_day(os.environ) > 0
     reader = None if asks_gemini else _reader()
     if reader is None and wanted.reads_text:
         if not asks_gemini:

@@ -12,8 +12,10 @@ Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
 
 Its own way to tell letters from paper is one threshold for all of a picture: of lines
 in ten pairs of colours, with a dialog over them, it finds 56 %, hardly any that are
-green on black or black on grey. What differs from its surroundings, dark on white, is
-read as fast, and 88 % of them are found.
+green on black or black on grey. What is brighter or darker than its surroundings, dark
+on white, is read as fast, and 88 % of them are found. What differs from them in any of
+its three colours is taken instead: red on a green as bright is found, too. A picture of
+a full screen takes 0.4 s to prepare, not 0.2 s.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Final, Protocol, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_vision.gemini.keys import without_keys
 
 LIMIT_SECONDS: Final = 20.0
 """How long one picture may take; a full screen of small text takes about three."""
@@ -58,8 +61,8 @@ class Reader(Protocol):
     name: str
     """What an observation calls it when it is in trouble."""
 
-    async def read(self, png: bytes) -> str:
-        """Return the text of a PNG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes) -> str:
+        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -86,8 +89,8 @@ class Tesseract:
         program = shutil.which("tesseract")
         return cls(program) if program else None
 
-    async def read(self, png: bytes) -> str:
-        """Return the text of a PNG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes) -> str:
+        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
 
         Bytes that are no UTF-8 become U+FFFD.
 
@@ -96,8 +99,8 @@ class Tesseract:
                 takes too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            picture = await asyncio.to_thread(_prepared, png)
-            return (await self._run(picture)).decode("utf-8", "replace")
+            letters = await asyncio.to_thread(_prepared, picture)
+            return (await self._run(letters)).decode("utf-8", "replace")
 
     async def _run(self, picture: bytes) -> bytes:
         """Return what the program prints; when this returns, it has ended."""
@@ -128,7 +131,7 @@ class Tesseract:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 # On few cores its threads get in each other's way.
-                env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+                env={**without_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
                 start_new_session=True,
             )
         )
@@ -219,26 +222,28 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-def _prepared(png: bytes) -> bytes:
-    """Return a picture as tesseract reads it best: enlarged, and dark on white.
+def _prepared(picture: bytes) -> bytes:
+    """Return a PNG or JPEG as tesseract reads it best: enlarged, and dark on white.
 
     Raises:
         JudgeUnavailable: It is no picture.
     """
     try:
-        with Image.open(BytesIO(png)) as picture:
-            grey = picture.convert("L")
+        with Image.open(BytesIO(picture)) as opened:
+            image = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise JudgeUnavailable(
             f"The picture cannot be opened ({type(error).__name__})."
         ) from None
-    times = scale(grey.size)
+    times = scale(image.size)
     if times > 1:
-        grey = ImageOps.scale(grey, times, Image.Resampling.LANCZOS)
-    paper = grey.filter(ImageFilter.BoxBlur(SURROUNDINGS * times))
-    letters = ImageOps.invert(ImageChops.difference(grey, paper))
+        image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
+    paper = image.filter(ImageFilter.BoxBlur(SURROUNDINGS * times))
+    red, green, blue = ImageChops.difference(image, paper).split()
+    # Letters and their paper may be as bright as each other.
+    apart = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     out = BytesIO()
-    letters.save(out, "PNG", compress_level=1)
+    ImageOps.invert(apart).save(out, "PNG", compress_level=1)
     return out.getvalue()
 
 

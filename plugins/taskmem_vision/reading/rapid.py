@@ -37,21 +37,21 @@ class RapidReader:
         """Return it where rapidocr and onnxruntime are; None: they are not."""
         return cls() if all(map(_installed, _PACKAGES)) else None
 
-    async def read(self, png: bytes) -> str:
-        """Return the text of a PNG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes) -> str:
+        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
 
         Raises:
             JudgeUnavailable: It cannot be loaded, or does not read the picture.
         """
         async with self._turn:
-            return await asyncio.to_thread(self._read, png)
+            return await asyncio.to_thread(self._read, picture)
 
-    def _read(self, png: bytes) -> str:
+    def _read(self, picture: bytes) -> str:
         try:
             if self._engine is None:
                 module = cast("Any", importlib.import_module("rapidocr"))
                 self._engine = cast("Callable[[bytes], Any]", module.RapidOCR())
-            found = self._engine(png)
+            found = self._engine(picture)
             texts: Sequence[str] = [] if found.txts is None else list(found.txts)
             boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
             return "\n".join(_lines(texts, boxes))

@@ -59,14 +59,18 @@ class Papers:
         managed: bool = True,
         depth: int = 24,
         kind: int = WindowClass.InputOutput,
+        within: int | None = None,
     ) -> int:
-        """Make a window, and return when it is on the screen and listed."""
+        """Make a window, and return when it is on the screen and listed.
+
+        `within` is the window that it is in; None: it is on the screen itself.
+        """
         window = self._connection.generate_id()
         visual, values = self._looks(depth, colour, managed=managed)
         if kind == WindowClass.InputOnly:
             visual, depth, values = 0, 0, {CW.OverrideRedirect: 1}
         self._core.CreateWindowChecked(
-            *(depth, window, self._screen.root, *at, *size, 0, kind, visual),
+            *(depth, window, within or self._screen.root, *at, *size, 0, kind, visual),
             *(sum(values), [values[key] for key in sorted(values)]),
         ).check()
         if title:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.looking.gate import BEATS, NEAR_STILL, RECHECKS, STILL, Gate, Reason
+from taskmem_vision.looking.gate import (
+    BEATS,
+    NEAR_STILL,
+    RECHECKS,
+    RESTS,
+    STILL,
+    Gate,
+    Reason,
+)
 from taskmem_vision.looking.rhythm import WARM_UP, Block, Motion, Rhythms
 
 LOOK = 0.2
@@ -271,6 +279,18 @@ def test_a_question_without_an_answer_is_asked_again_when_it_may_be() -> None:
     assert gate.due(5) is Reason.RETRY
     gate.asked(5, Reason.RETRY)
     assert gate.due(6) is None
+
+
+def test_what_ripens_again_after_a_question_that_failed_is_in_vain_once() -> None:
+    gate = warmed()
+    begun = asked_at(gate, 10, [(1, 1)])
+    gate.asked(begun, Reason.NOVEL)
+    gate.see(Motion(begun + 0.1, novel=frozenset([(1, 1)])))
+    gate.failed(begun + 2)
+    gate.ripe(begun + 1, lambda: None)
+    gate.asked(begun + 2, Reason.RETRY)
+    gate.in_vain(begun + 3)
+    assert asked_at(gate, begun + 3.1, [(1, 1)]) == begun + 3 + RESTS[0]
 
 
 def test_a_model_that_wants_another_look_gets_it_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 import taskmem_vision
 from openclaw_taskmem.seams import manager
 from taskmem_hookspecs import ConditionUnclear, Judge, Met, Sensor, Target, hookimpl
-from taskmem_vision.gemini.client import KEYS
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.judges.picture_judge import PictureJudge
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
 from tests.plugins.vision.frames import frame

@@ -53,6 +53,35 @@ def test_another_size_moves_all_of_it_and_forgets_the_rhythm() -> None:
     assert track.rhythms.warm_at > 7.0
 
 
+@pytest.mark.parametrize("spinner", [False, True], ids=["alone", "beside a spinner"])
+def test_what_fades_too_slowly_to_be_seen_from_look_to_look_moves(
+    spinner: bool,
+) -> None:
+    track = Track()
+    for number, level in enumerate(range(255, -1, -5)):
+        page = sheet(size=(640, 480))
+        page.paste((level,) * 3, (96, 96, 416, 320))
+        if spinner:
+            page.paste(INKS[number % 3], (512, 416, 544, 448))
+        track.take(number / 5, page)
+    faded = [motion for motion in track.since(-1) if (5, 5) in motion.blocks]
+    assert len(faded) > 10
+    assert faded[0].sudden >= {(5, 5), (12, 9)}
+    assert (20, 14) not in faded[0].blocks
+
+
+def test_what_stays_as_it_is_beside_what_moves_does_not_move() -> None:
+    track = Track()
+    for number in range(9):
+        page = sheet(size=(640, 480))
+        page.paste("black", (96, 96, 416, 320))
+        page.paste(INKS[number % 3], (512, 416, 544, 448))
+        track.take(float(number), page)
+    assert {block for motion in track.since(-1) for block in motion.blocks} == {
+        (16, 13)
+    }
+
+
 def test_looks_of_all_targets_are_numbered_in_one_row() -> None:
     one, other = Track(), Track()
     numbers = [

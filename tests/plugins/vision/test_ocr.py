@@ -14,6 +14,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import ocr
 from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
 from taskmem_vision.reading.rapid import RapidReader
@@ -111,6 +112,11 @@ async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, pa
     assert "Leave this page?" in text
 
 
+async def test_letters_as_bright_as_their_paper_are_read(tesseract):
+    text = await tesseract.read(png("Download complete", ink="#f00", paper="#008200"))
+    assert "Download complete" in text
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).strip()
 
@@ -119,6 +125,14 @@ async def test_several_pictures_are_read_in_turn(tesseract):
     pictures = [png(f"Picture number {number}") for number in (11, 22, 33)]
     texts = await asyncio.gather(*map(tesseract.read, pictures))
     assert [text.split()[-1] for text in texts] == ["11", "22", "33"]
+
+
+async def test_the_program_is_given_no_key(program, monkeypatch):
+    for name in KEYS:
+        monkeypatch.setenv(name, "a-secret")
+    text = await program("cat > /dev/null; env").read(png())
+    assert "OMP_THREAD_LIMIT=1" in text
+    assert "a-secret" not in text
 
 
 # --- where it is ----------------------------------------------------------------

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+
 import pytest
 
 from taskmem_hookspecs import TargetGone
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.capture import news
 from taskmem_vision.capture.display import NotViewable
-from taskmem_vision.capture.region import place_in, windows_in
+from taskmem_vision.capture.region import (
+    PROGRAM,
+    RegionWatch,
+    listed,
+    place_in,
+    windows_in,
+)
 from taskmem_vision.capture.windows import Window
+from taskmem_vision.gemini.keys import KEYS
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
     RED,
     colours,
+    look,
     seen,
     watching,
 )
 from tests.support.screens import Screen, require_screen
+from tests.support.waiting import until
 
 TREE = """
 xwininfo: Window id: 0x50d (the root window) (has no name)
@@ -74,6 +86,19 @@ def _without_xcffib(monkeypatch):
     monkeypatch.setattr(news, "POLL", 0.02)
 
 
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Makes a program that stands in for xwininfo."""
+
+    def made(script):
+        path = tmp_path / PROGRAM
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    return made
+
+
 def test_windows_with_a_title_are_read_whatever_the_titles_hold():
     titles = {window.id: window.title for window in windows_in(TREE)}
     assert titles[0x800005] == "tab here [31mred"
@@ -90,6 +115,13 @@ def test_a_place_is_what_the_program_said_last_for_a_title_may_say_anything():
         place_in(FACTS.format(state="IsUnMapped"))
     with pytest.raises(TargetGone):
         place_in("")
+
+
+def test_the_program_is_given_no_key(program, monkeypatch):
+    for name in KEYS:
+        monkeypatch.setenv(name, "a-secret")
+    program(f"""echo '     0x1 "key:'${KEYS[0]}${KEYS[1]}'": ()  1x1+0+0  +0+0'""")
+    assert listed(":1") == (Window(1, "key:"),)
 
 
 async def test_its_region_is_seen_with_what_covers_it_and_a_note_says_so(
@@ -134,6 +166,32 @@ async def test_minimised_a_note_says_so_and_closed_it_is_gone(screen, papers):
         assert frame.gone == f'The window "Hiding" (0x{window:x}) was closed.'
         with pytest.raises(TargetGone):
             await watch.here()
+
+
+async def test_one_that_is_minimised_already_is_watched_until_it_is_shown(
+    screen, papers
+):
+    window = papers.open("Hidden")
+    papers.minimise(window)
+    async with watching(screen, "window:Hidden") as watch:
+        assert "minimised" in (await watch.here()).note
+        papers.restore(window)
+        await seen(watch, lambda frame: frame.picture is not None)
+
+
+async def test_while_the_program_is_slow_other_work_goes_on(screen, program, tmp_path):
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    os.mkfifo(go)
+    (tmp_path / "facts").write_text(FACTS.format(state="IsViewable"))
+    program(f"cat {tmp_path}/facts; : > {begun}; read line < {go}")
+    watch = RegionWatch(screen.display, Window(1, "Slow"), None)
+    looks = [asyncio.create_task(look(watch)) for _ in range(2)]
+    await asyncio.to_thread(until, begun.exists, "xwininfo has begun")
+    assert not any(each.done() for each in looks)
+    go.write_text("\n")
+    one, other = await asyncio.gather(*looks)
+    assert one.picture is not None
+    assert one.picture is other.picture
 
 
 async def test_without_the_program_too_it_is_refused_with_what_to_install(

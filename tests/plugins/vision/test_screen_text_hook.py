@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
-from taskmem_vision.gemini.client import KEYS
+from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import hooks as screen_text_hooks
 from taskmem_vision.reading.hooks import wait_judge
 
@@ -23,7 +23,7 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch):
-    for variable in KEYS:
+    for variable in (*KEYS, "TASKMEM_GEMINI_CALLS_PER_DAY"):
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -62,6 +62,17 @@ def test_where_gemini_looks_at_pictures_only_titles_are_read(reader, monkeypatch
     monkeypatch.setenv("GEMINI_API_KEY", "a-key")
     assert wait_judge(SCREEN, QUOTED) is None
     assert wait_judge(WINDOW, QUOTED).name == "screen-text:title"
+
+
+def test_where_gemini_is_never_asked_text_is_read_as_without_a_key(reader, monkeypatch):
+    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
+    monkeypatch.setenv("TASKMEM_GEMINI_CALLS_PER_DAY", "0")
+    for target in (SCREEN, WINDOW):
+        if reader is None:
+            with pytest.raises(ConditionUnclear, match="install tesseract-ocr"):
+                wait_judge(target, QUOTED)
+        else:
+            assert wait_judge(target, QUOTED).name == "screen-text:played"
 
 
 def test_terminals_are_left_to_others(reader):

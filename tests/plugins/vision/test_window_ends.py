@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from xcffib.xproto import WindowClass
 
-from taskmem_hookspecs import TargetGone
+from taskmem_hookspecs import TargetGone, TargetNotFound
 from tests.plugins.vision.papers import (
+    BLUE,
     GREEN,
     RED,
     changed,
@@ -22,6 +25,8 @@ from tests.plugins.vision.papers import (
 from tests.support.inks import INK, has_ink
 from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
+
+BANK = {"TASKMEM_PRIVATE_WINDOWS": "bank"}
 
 # --- how it ends --------------------------------------------------------------------
 
@@ -145,6 +150,26 @@ async def test_without_a_window_manager_windows_and_dialogs_are_found(bare):
             await seen(watch, lambda frame: frame.gone)
 
 
+@pytest.mark.parametrize("frames", [1, 3])
+async def test_under_a_manager_that_keeps_no_list_what_is_in_a_frame_is_found(
+    bare, frames
+):
+    with papers_on(bare) as papers:
+        inner = papers.open(at=(0, 0), size=(300, 220), colour=BLUE)
+        for _ in range(frames - 1):
+            inner = papers.open(at=(0, 0), size=(300, 220), colour=BLUE, within=inner)
+        papers.open(at=(0, 0), size=(300, 20), colour=RED, within=inner)
+        papers.open("My Bank", at=(0, 20), colour=RED, within=inner)
+        papers.open("Public", (60, 40), (400, 300))
+        async with watching(bare, "screen", **BANK) as watch:
+            assert colours(await watch.here()) == {0, GREEN}
+        async with watching(bare, "window:bank") as watch:
+            assert (await watch.here()).text == "My Bank"
+        with pytest.raises(TargetNotFound, match="private"):
+            async with watching(bare, "window:bank", **BANK):
+                pass
+
+
 async def test_what_nothing_is_ever_painted_in_is_not_seen_and_not_gone(bare):
     with papers_on(bare) as papers:
         papers.open("Ghost", kind=WindowClass.InputOnly)
@@ -164,6 +189,26 @@ async def test_a_server_that_shares_no_memory_is_looked_at_all_the_same(
     papers.open("Remote")
     async with watching(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}
+
+
+def attached() -> int:
+    """Return how many pieces of shared memory this process holds."""
+    return Path("/proc/self/maps").read_text().count("/SYSV")
+
+
+def test_memory_that_the_server_shares_no_longer_is_given_back(bare, monkeypatch):
+    from taskmem_vision.capture.x11 import X11Display
+
+    before = attached()
+    with papers_on(bare) as papers, closing(X11Display(bare.display)) as display:
+        window = papers.open("Once shared")
+        display.attend_paint(window)
+        pixels = display.pixels(window)
+        assert attached() == before + 1
+        put = display._put
+        monkeypatch.setattr(display, "_put", lambda _, *given: put(0, *given))
+        assert display.pixels(window) == pixels
+        assert attached() == before
 
 
 async def test_a_scene_is_watched_through_all_that_happens_to_it(screen):
