@@ -56,5 +56,7 @@ def _reader() -> Reader | None:
     """
     from taskmem_vision.reading.ocr import Tesseract
     from taskmem_vision.reading.rapid import RapidReader
+    from taskmem_vision.reading.shared import SharedReader
 
-    return Tesseract.find() or RapidReader.find()
+    found = Tesseract.find() or RapidReader.find()
+    return SharedReader(found) if found else None

@@ -21,7 +21,7 @@ class SharedReader:
 
     def __init__(self, reader: Reader) -> None:
         """Take who reads."""
-        self.name: Final = reader.name
+        self.name = reader.name
         self._reader = reader
         self._readings: OrderedDict[bytes, asyncio.Task[str]] = OrderedDict()
 
