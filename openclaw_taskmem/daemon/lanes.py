@@ -7,11 +7,12 @@ end of the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from openclaw_taskmem.daemon.mailbox import Mailbox
 
@@ -32,6 +33,11 @@ class Lane:
         self._loop = asyncio.new_event_loop()
         self._mail: tuple[Mailbox, Mailbox] | None = None
         """There and back, for the loop that called last; None: none did."""
+        self._open: set[asyncio.Future[Any]] = set()
+        """The answers that are still to come."""
+        self._closed = False
+        self._closing = threading.Lock()
+        """Held so that no call comes between the end and those that it cancels."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -43,12 +49,19 @@ class Lane:
             self._loop.close()
 
     def close(self) -> None:
-        """Cancel what runs there and end it; what blocks is left behind.
+        """Cancel every call, and end what runs there; what blocks is left behind.
 
         A second time does nothing.
         """
-        if self._loop.is_closed():
-            return
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            left = [*self._open]
+        for answer in left:
+            # Nobody waits any more on a loop that is closed itself.
+            with contextlib.suppress(RuntimeError):
+                answer.get_loop().call_soon_threadsafe(answer.cancel)
 
         def end() -> None:
             for task in asyncio.all_tasks(self._loop):
@@ -68,20 +81,26 @@ class Lane:
         Raises:
             RuntimeError: The lane is closed.
         """
-        if self._loop.is_closed():
-            raise RuntimeError("The lane is closed.")
         here = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = here.create_future()
+        with self._closing:
+            if self._closed:
+                raise RuntimeError("The lane is closed.")
+            self._open.add(answer)
         if self._mail is None or self._mail[0].sender is not here:
             self._mail = Mailbox(here, self._loop), Mailbox(self._loop, here)
         there, back = self._mail
-        answer: asyncio.Future[T] = here.create_future()
         visit = _Visit(begin, answer, back)
         there.post(visit.begin)
         try:
             return await answer
         except asyncio.CancelledError:
-            there.post(visit.cancel)
+            # The end of the lane cancels it once: what cleans up is not cut short.
+            if not self._closed:
+                there.post(visit.cancel)
             raise
+        finally:
+            self._open.discard(answer)
 
 
 class _Visit(Generic[T]):

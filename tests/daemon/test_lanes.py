@@ -107,6 +107,35 @@ async def test_a_lane_that_is_closed_cancels_what_runs_and_takes_no_more(
         await lane.call(lambda: answer(None))
 
 
+async def test_a_call_that_has_not_arrived_is_cancelled_when_the_lane_is_closed(
+    lane: Lane,
+) -> None:
+    calling = asyncio.create_task(lane.call(lambda: answer("late")))
+    await asyncio.sleep(0)  # it is posted, and goes out with the next turn
+    lane.close()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+
+
+async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(lane: Lane) -> None:
+    started, cancelled = threading.Event(), list[BaseException]()
+
+    async def hang() -> None:
+        while True:
+            try:
+                started.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError as error:
+                cancelled.append(error)
+
+    calling = asyncio.create_task(lane.call(hang))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    await asyncio.to_thread(lane.close)
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+    assert len(cancelled) == 1
+
+
 def test_a_lane_is_called_from_one_loop_after_the_other(lane: Lane) -> None:
     for value in (1, 2):
         assert asyncio.run(within(lane.call(lambda v=value: answer(v)))) == value
