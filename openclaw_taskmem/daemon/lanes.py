@@ -25,6 +25,10 @@ class TriedToEnd(Exception):
     """A plug-in tried to end the process."""
 
 
+class GivenUp(Exception):
+    """A plug-in ended its own call with what no caller can take for a failure."""
+
+
 class Lane:
     """One event loop in a thread of its own."""
 
@@ -129,9 +133,7 @@ class _Visit(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T]) -> None:
         settle: Callable[[], object]
-        if task.cancelled():
-            settle = self._answer.cancel
-        elif (error := task.exception()) is not None:
+        if (error := _error(task)) is not None:
             settle = partial(self._answer.set_exception, error)
         else:
             settle = partial(self._answer.set_result, task.result())
@@ -142,6 +144,20 @@ class _Visit(Generic[T]):
     def _settle(self, settle: Callable[[], object]) -> None:
         if not self._answer.done():
             settle()
+
+
+def _error(task: asyncio.Task[Any]) -> Exception | None:
+    """Return what a call failed with; None: it did not.
+
+    A caller that cancelled it hears nothing of this any more. To any other one it
+    would seem to be cancelled itself, and it would end by that.
+    """
+    if task.cancelled():
+        return GivenUp("it gave up its own call")
+    error = task.exception()
+    if error is None or isinstance(error, Exception):
+        return error
+    return GivenUp(f"it gave up its own call: {error!r}")
 
 
 async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:

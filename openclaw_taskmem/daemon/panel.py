@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import Lanes, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lanes, TriedToEnd
 from openclaw_taskmem.daemon.snapshots import Seen, seen
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
 from openclaw_taskmem.seams import parts
@@ -151,7 +151,7 @@ class _Seat:
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
             self.trouble = f"no answer within {seconds:g} s"
-        elif isinstance(error, (JudgeUnavailable, TriedToEnd)):
+        elif isinstance(error, (JudgeUnavailable, TriedToEnd, GivenUp)):
             self.trouble = str(error)
         else:
             self.trouble = words(error)

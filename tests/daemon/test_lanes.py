@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from openclaw_taskmem.daemon.lanes import Lane, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lane, TriedToEnd
 from openclaw_taskmem.daemon.mailbox import Mailbox
 from tests.support.waiting import PATIENCE
 
@@ -58,6 +58,33 @@ async def test_what_tries_to_end_the_process_is_told_of(lane: Lane) -> None:
 
     with pytest.raises(TriedToEnd, match="3"):
         await within(lane.call(leave))
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def lets_out(error: BaseException) -> None:
+    raise error
+
+
+GIVING_UP: dict[str, Callable[[], Awaitable[None]]] = {
+    "lets a cancellation out": lambda: lets_out(asyncio.CancelledError()),
+    "cancels itself": cancels_itself,
+    "is no exception": lambda: lets_out(BaseException("panic")),
+}
+
+
+@pytest.mark.parametrize("begin", GIVING_UP.values(), ids=GIVING_UP.keys())
+async def test_what_gives_up_its_own_call_does_not_cancel_the_caller(
+    lane: Lane, begin: Callable[[], Awaitable[None]]
+) -> None:
+    with pytest.raises(GivenUp, match="gave up its own call"):
+        await within(lane.call(begin))
+    assert await within(lane.call(lambda: answer("still there"))) == "still there"
 
 
 async def test_what_is_no_promise_is_the_answer_itself(lane: Lane) -> None:

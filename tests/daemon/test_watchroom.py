@@ -474,6 +474,26 @@ async def test_a_judge_that_talks_nonsense_never_resolves_a_wait(
         assert "script is in trouble" in str(ended.last_observation)
 
 
+async def test_a_judge_that_gives_up_its_own_call_is_in_trouble_like_any_other(
+    stage: Stage,
+) -> None:
+    async def give_up(_: str, __: Frame) -> Ruling:
+        raise asyncio.CancelledError
+
+    stage.rules["X"] = give_up
+    async with watched(("stage", stage.plugin())) as room:
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="X", timeout=30
+        )
+        await room.settle()
+        await room.pass_time(31)
+        ended = await room.ended(made["wait_id"])
+        assert ended.status is WaitStatus.TIMEOUT
+        assert ended.last_observation == (
+            "script is in trouble: it gave up its own call."
+        )
+
+
 async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> None:
     async def limited(_: str, __: Frame) -> Ruling:
         raise JudgeUnavailable("The quota is used up.", 25)
