@@ -160,17 +160,21 @@ class Watcher:
         """Say that there is news whenever there may be; as a poll also says."""
         changed: asyncio.Task[None] | None = None
         gap = FIRST_GAP
-        while True:
-            changed = changed or asyncio.create_task(self._changed())
-            if await self._either(changed):
-                changed = None
-                self._tell()
-                await asyncio.sleep(gap)
-                gap = min(gap * 2, LONGEST_GAP)
-                continue
-            gap = FIRST_GAP
-            if self._polls and await self._poll():
-                self._tell()
+        try:
+            while True:
+                changed = changed or asyncio.create_task(self._changed())
+                if await self._either(changed):
+                    changed = None
+                    self._tell()
+                    await asyncio.sleep(gap)
+                    gap = min(gap * 2, LONGEST_GAP)
+                    continue
+                gap = FIRST_GAP
+                if self._polls and await self._poll():
+                    self._tell()
+        finally:
+            if changed is not None:
+                changed.cancel()
 
     async def _either(self, changed: asyncio.Task[None]) -> bool:
         """Return True when something changed, False when a poll is due."""

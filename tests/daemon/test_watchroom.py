@@ -287,6 +287,24 @@ async def test_however_many_waits_share_a_target_it_is_watched_once(
         assert len(room.world.wakes()) == 10
 
 
+async def test_nothing_of_a_watch_that_is_let_go_runs_on(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_taskmem.daemon.watchers.LINGER_SECONDS", 0.01)
+    scene = stage.scene("build")
+    async with watched(("stage", stage.plugin())) as room:
+        await room.settle()
+        before = asyncio.all_tasks()
+        wait = await room.wait()
+        await room.until(lambda: scene.attending == 1)
+
+        await room.call("wait_cancel", wait_id=wait)
+
+        await room.until(lambda: scene.closed == 1)
+        await room.until(lambda: scene.attending == 0)
+        await room.until(lambda: asyncio.all_tasks() <= before)
+
+
 async def test_a_target_nobody_waits_for_is_let_go(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ class Scene:
         """Whether a wait reads all of it, or only what comes from now on."""
         self.looks = 0
         self.closed = 0
+        self.attending = 0
+        """How many are waiting for it to change."""
         self.trouble: Exception | None = None
         self.picture: Picture | None = None
         self._events: set[asyncio.Event] = set()
@@ -100,7 +102,11 @@ class Watching:
         )
 
     async def changed(self) -> None:
-        await self._event.wait()
+        self._scene.attending += 1
+        try:
+            await self._event.wait()
+        finally:
+            self._scene.attending -= 1
         self._event.clear()
 
     async def close(self) -> None:
