@@ -135,7 +135,7 @@ class Watcher:
             )
         except TargetGone as gone:
             now = self._clock.now()
-            frame = Frame(seen_at=now, place=place, text="", gone=str(gone))
+            frame = Frame(seen_at=now, place=place, text="", gone=scrub(str(gone)))
         self.spent = self.spent or frame.gone is not None
         return frame
 
@@ -237,6 +237,8 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
             "text": frame.text and scrub(frame.text),
             "tail": frame.tail and scrub(frame.tail),
             "echoes": tuple(map(scrub, frame.echoes)),
+            "note": frame.note and scrub(frame.note),
+            "gone": frame.gone and scrub(frame.gone),
         }
     )
 

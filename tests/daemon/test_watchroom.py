@@ -18,6 +18,7 @@ from taskmem_hookspecs import (
     Met,
     Ruling,
     StoreFull,
+    TargetGone,
     TargetNotFound,
     TaskNotFound,
     WaitStatus,
@@ -829,6 +830,30 @@ async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
         *(shown, shown),
         (shown,),
     )
+
+
+@pytest.mark.parametrize("raised", [False, True], ids=["is told", "is raised"])
+async def test_no_secret_is_in_what_else_a_judge_is_told_of_a_target(
+    stage: Stage, *, raised: bool
+) -> None:
+    secret = "TOKEN=ghp_" + "a1B2" * 9
+    frames: list[Frame] = []
+
+    async def keep(_: str, frame: Frame) -> Ruling:
+        frames.append(frame)
+        return Ruling(met=Met.NO, observation="kept")
+
+    stage.rules["X"] = keep
+    scene = stage.scene("build")
+    scene.note = f"There are two of {secret}."
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X")
+        if raised:
+            scene.trouble = TargetGone(f"make {secret} ended.")
+        scene.leave(f"make {secret} ended.")
+        await room.ended(wait)
+    assert frames[0].note == "There are two of TOKEN=[secret removed]."
+    assert frames[-1].gone == "make TOKEN=[secret removed] ended."
 
 
 async def test_the_answer_shows_the_last_lines_that_are_there(stage: Stage) -> None:

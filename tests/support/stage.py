@@ -31,6 +31,7 @@ class Scene:
         self.text = ""
         self.gone: str | None = None
         self.echoes: tuple[str, ...] = ()
+        self.note: str | None = None
         self.whole = False
         """Whether a wait reads all of it, or only what comes from now on."""
         self.looks = 0
@@ -97,6 +98,7 @@ class Watching:
             text=scene.text[int(place) :],
             tail=scene.text[int(start) :],
             echoes=scene.echoes,
+            note=scene.note,
             gone=scene.gone,
             picture=scene.picture,
         )
