@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -524,6 +525,27 @@ async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> N
         await room.pass_time(20)
         assert stage.asked["X"] == 1
         await room.pass_time(6)
+        await room.until(lambda: stage.asked["X"] == 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "rests"),
+    [(3600, 300), (float("inf"), 1), (float("nan"), 1), ("an hour", 1)],
+    ids=["an hour", "for ever", "no number", "a word"],
+)
+async def test_no_judge_is_left_alone_for_ever_whatever_it_says(
+    stage: Stage, said: Any, rests: int
+) -> None:
+    async def limited(_: str, __: Frame) -> Ruling:
+        raise JudgeUnavailable("The quota is used up.", said)
+
+    stage.rules["X"] = limited
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X", timeout=3600)
+        assert "The quota is used up" in str(room.room.observation(wait))
+        await room.pass_time(rests - 0.5, step=5)
+        assert stage.asked["X"] == 1
+        await room.pass_time(1)
         await room.until(lambda: stage.asked["X"] == 2)
 
 
