@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from openclaw_taskmem.daemon.mailbox import Mailbox
+from openclaw_taskmem.seams.manager import words
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 0.5
@@ -66,6 +67,8 @@ class Lane:
             # Nobody waits any more on a loop that is closed itself.
             with contextlib.suppress(RuntimeError):
                 answer.get_loop().call_soon_threadsafe(answer.cancel)
+        if self._loop.is_closed():
+            return  # A plug-in has stopped it.
 
         def end() -> None:
             for task in asyncio.all_tasks(self._loop):
@@ -88,7 +91,7 @@ class Lane:
         here = asyncio.get_running_loop()
         answer: asyncio.Future[T] = here.create_future()
         with self._closing:
-            if self._closed:
+            if self._closed or self._loop.is_closed():
                 raise RuntimeError("The lane is closed.")
             self._open.add(answer)
         if self._mail is None or self._mail[0].sender is not here:
@@ -157,7 +160,7 @@ def _error(task: asyncio.Task[Any]) -> Exception | None:
     error = task.exception()
     if error is None or isinstance(error, Exception):
         return error
-    return GivenUp(f"it gave up its own call: {error!r}")
+    return GivenUp(f"it gave up its own call: {words(error)}")
 
 
 async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:

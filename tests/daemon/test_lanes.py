@@ -163,6 +163,24 @@ async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(lane: Lane) 
     assert len(cancelled) == 1
 
 
+async def test_a_lane_that_a_plugin_has_stopped_takes_no_more_and_can_be_closed(
+    lane: Lane,
+) -> None:
+    async def stop() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.Event().wait()
+
+    calling = asyncio.create_task(lane.call(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(lane._thread.join, PATIENCE)
+    with pytest.raises(RuntimeError, match="closed"):
+        await within(lane.call(lambda: answer(None)))
+    lane.close()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+
+
 def test_a_lane_is_called_from_one_loop_after_the_other(lane: Lane) -> None:
     for value in (1, 2):
         assert asyncio.run(within(lane.call(lambda v=value: answer(v)))) == value
