@@ -88,7 +88,10 @@ class JudgeUnavailable(TaskmemError):
     def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.retry_seconds = retry_seconds
-        """How long the judge's own service says to wait; None: it does not say."""
+        """How long the judge's own service says to wait; None: it does not say.
+
+        The judge is asked again after 300 s at the latest.
+        """
 
 
 class UnknownTool(TaskmemError):

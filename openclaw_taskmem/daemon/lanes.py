@@ -7,13 +7,15 @@ end of the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from openclaw_taskmem.daemon.mailbox import Mailbox
+from openclaw_taskmem.seams.manager import words
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 0.5
@@ -24,6 +26,10 @@ class TriedToEnd(Exception):
     """A plug-in tried to end the process."""
 
 
+class GivenUp(Exception):
+    """A plug-in ended its own call with what no caller can take for a failure."""
+
+
 class Lane:
     """One event loop in a thread of its own."""
 
@@ -32,6 +38,11 @@ class Lane:
         self._loop = asyncio.new_event_loop()
         self._mail: tuple[Mailbox, Mailbox] | None = None
         """There and back, for the loop that called last; None: none did."""
+        self._open: set[asyncio.Future[Any]] = set()
+        """The answers that are still to come."""
+        self._closed = False
+        self._closing = threading.Lock()
+        """Held so that no call comes between the end and those that it cancels."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -43,12 +54,21 @@ class Lane:
             self._loop.close()
 
     def close(self) -> None:
-        """Cancel what runs there and end it; what blocks is left behind.
+        """Cancel every call, and end what runs there; what blocks is left behind.
 
         A second time does nothing.
         """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            left = [*self._open]
+        for answer in left:
+            # Nobody waits any more on a loop that is closed itself.
+            with contextlib.suppress(RuntimeError):
+                answer.get_loop().call_soon_threadsafe(answer.cancel)
         if self._loop.is_closed():
-            return
+            return  # A plug-in has stopped it.
 
         def end() -> None:
             for task in asyncio.all_tasks(self._loop):
@@ -68,20 +88,26 @@ class Lane:
         Raises:
             RuntimeError: The lane is closed.
         """
-        if self._loop.is_closed():
-            raise RuntimeError("The lane is closed.")
         here = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = here.create_future()
+        with self._closing:
+            if self._closed or self._loop.is_closed():
+                raise RuntimeError("The lane is closed.")
+            self._open.add(answer)
         if self._mail is None or self._mail[0].sender is not here:
             self._mail = Mailbox(here, self._loop), Mailbox(self._loop, here)
         there, back = self._mail
-        answer: asyncio.Future[T] = here.create_future()
         visit = _Visit(begin, answer, back)
         there.post(visit.begin)
         try:
             return await answer
         except asyncio.CancelledError:
-            there.post(visit.cancel)
+            # The end of the lane cancels it once: what cleans up is not cut short.
+            if not self._closed:
+                there.post(visit.cancel)
             raise
+        finally:
+            self._open.discard(answer)
 
 
 class _Visit(Generic[T]):
@@ -110,9 +136,7 @@ class _Visit(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T]) -> None:
         settle: Callable[[], object]
-        if task.cancelled():
-            settle = self._answer.cancel
-        elif (error := task.exception()) is not None:
+        if (error := _error(task)) is not None:
             settle = partial(self._answer.set_exception, error)
         else:
             settle = partial(self._answer.set_result, task.result())
@@ -123,6 +147,20 @@ class _Visit(Generic[T]):
     def _settle(self, settle: Callable[[], object]) -> None:
         if not self._answer.done():
             settle()
+
+
+def _error(task: asyncio.Task[Any]) -> Exception | None:
+    """Return what a call failed with; None: it did not.
+
+    A caller that cancelled it hears nothing of this any more. To any other one it
+    would seem to be cancelled itself, and it would end by that.
+    """
+    if task.cancelled():
+        return GivenUp("it gave up its own call")
+    error = task.exception()
+    if error is None or isinstance(error, Exception):
+        return error
+    return GivenUp(f"it gave up its own call: {words(error)}")
 
 
 async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:

@@ -15,6 +15,7 @@ from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.engine import recover, sweep, tell, waits, wakes
 from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
@@ -239,7 +240,7 @@ class Loops:
         except WakeRefused as error:
             return partial(wakes.refused, shell, delivery, str(error))
         except WakeUndelivered as error:
-            return partial(failed, str(error), error.retry_seconds)
+            return partial(failed, str(error), asked_for(error))
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except asyncio.CancelledError:

@@ -11,15 +11,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import Lanes, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lanes, TriedToEnd
 from openclaw_taskmem.daemon.snapshots import Seen, seen
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
+from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.manager import words
 from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Picture, Ruling
 
 SOONEST: Final = 0.05
 """Seconds; a judge that wants to be asked again sooner waits so long."""
+LONGEST_WISH: Final = 300.0
+"""Seconds; a judge that asks for a longer rest is asked again after so long."""
 Blame = Callable[[object, str, BaseException], None]
 """Takes a part, what it was doing, and what went wrong."""
 Look = Callable[[str], Awaitable[Frame]]
@@ -146,12 +149,14 @@ class _Seat:
         """Keep that it could not be asked; it rests longer each time."""
         self.failures += 1
         self.busy = False
-        wanted = error.retry_seconds if isinstance(error, JudgeUnavailable) else None
-        self.last_rest = max(rest_after(self.failures), wanted or 0.0)
+        wanted = asked_for(error) if isinstance(error, JudgeUnavailable) else None
+        self.last_rest = max(
+            rest_after(self.failures), min(wanted or 0.0, LONGEST_WISH)
+        )
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
             self.trouble = f"no answer within {seconds:g} s"
-        elif isinstance(error, (JudgeUnavailable, TriedToEnd)):
+        elif isinstance(error, (JudgeUnavailable, TriedToEnd, GivenUp)):
             self.trouble = str(error)
         else:
             self.trouble = words(error)

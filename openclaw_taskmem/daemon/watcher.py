@@ -135,7 +135,7 @@ class Watcher:
             )
         except TargetGone as gone:
             now = self._clock.now()
-            frame = Frame(seen_at=now, place=place, text="", gone=str(gone))
+            frame = Frame(seen_at=now, place=place, text="", gone=scrub(str(gone)))
         self.spent = self.spent or frame.gone is not None
         return frame
 
@@ -160,17 +160,21 @@ class Watcher:
         """Say that there is news whenever there may be; as a poll also says."""
         changed: asyncio.Task[None] | None = None
         gap = FIRST_GAP
-        while True:
-            changed = changed or asyncio.create_task(self._changed())
-            if await self._either(changed):
-                changed = None
-                self._tell()
-                await asyncio.sleep(gap)
-                gap = min(gap * 2, LONGEST_GAP)
-                continue
-            gap = FIRST_GAP
-            if self._polls and await self._poll():
-                self._tell()
+        try:
+            while True:
+                changed = changed or asyncio.create_task(self._changed())
+                if await self._either(changed):
+                    changed = None
+                    self._tell()
+                    await asyncio.sleep(gap)
+                    gap = min(gap * 2, LONGEST_GAP)
+                    continue
+                gap = FIRST_GAP
+                if self._polls and await self._poll():
+                    self._tell()
+        finally:
+            if changed is not None:
+                changed.cancel()
 
     async def _either(self, changed: asyncio.Task[None]) -> bool:
         """Return True when something changed, False when a poll is due."""
@@ -233,6 +237,8 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
             "text": frame.text and scrub(frame.text),
             "tail": frame.tail and scrub(frame.tail),
             "echoes": tuple(map(scrub, frame.echoes)),
+            "note": frame.note and scrub(frame.note),
+            "gone": frame.gone and scrub(frame.gone),
         }
     )
 

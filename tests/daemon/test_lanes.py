@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from openclaw_taskmem.daemon.lanes import Lane, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lane, TriedToEnd
 from openclaw_taskmem.daemon.mailbox import Mailbox
 from tests.support.waiting import PATIENCE
 
@@ -60,6 +60,33 @@ async def test_what_tries_to_end_the_process_is_told_of(lane: Lane) -> None:
         await within(lane.call(leave))
 
 
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def lets_out(error: BaseException) -> None:
+    raise error
+
+
+GIVING_UP: dict[str, Callable[[], Awaitable[None]]] = {
+    "lets a cancellation out": lambda: lets_out(asyncio.CancelledError()),
+    "cancels itself": cancels_itself,
+    "is no exception": lambda: lets_out(BaseException("panic")),
+}
+
+
+@pytest.mark.parametrize("begin", GIVING_UP.values(), ids=GIVING_UP.keys())
+async def test_what_gives_up_its_own_call_does_not_cancel_the_caller(
+    lane: Lane, begin: Callable[[], Awaitable[None]]
+) -> None:
+    with pytest.raises(GivenUp, match="gave up its own call"):
+        await within(lane.call(begin))
+    assert await within(lane.call(lambda: answer("still there"))) == "still there"
+
+
 async def test_what_is_no_promise_is_the_answer_itself(lane: Lane) -> None:
     plain: Callable[[], object] = lambda: 7  # noqa: E731
     assert await within(lane.call(plain)) == 7  # type: ignore[arg-type]
@@ -105,6 +132,53 @@ async def test_a_lane_that_is_closed_cancels_what_runs_and_takes_no_more(
         await within(calling)
     with pytest.raises(RuntimeError, match="closed"):
         await lane.call(lambda: answer(None))
+
+
+async def test_a_call_that_has_not_arrived_is_cancelled_when_the_lane_is_closed(
+    lane: Lane,
+) -> None:
+    calling = asyncio.create_task(lane.call(lambda: answer("late")))
+    await asyncio.sleep(0)  # it is posted, and goes out with the next turn
+    lane.close()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+
+
+async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(lane: Lane) -> None:
+    started, cancelled = threading.Event(), list[BaseException]()
+
+    async def hang() -> None:
+        while True:
+            try:
+                started.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError as error:
+                cancelled.append(error)
+
+    calling = asyncio.create_task(lane.call(hang))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    await asyncio.to_thread(lane.close)
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+    assert len(cancelled) == 1
+
+
+async def test_a_lane_that_a_plugin_has_stopped_takes_no_more_and_can_be_closed(
+    lane: Lane,
+) -> None:
+    async def stop() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.Event().wait()
+
+    calling = asyncio.create_task(lane.call(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await asyncio.to_thread(lane._thread.join, PATIENCE)
+    with pytest.raises(RuntimeError, match="closed"):
+        await within(lane.call(lambda: answer(None)))
+    lane.close()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
 
 
 def test_a_lane_is_called_from_one_loop_after_the_other(lane: Lane) -> None:

@@ -79,11 +79,11 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
 
 @pytest.mark.parametrize(
     ("said", "rests"),
-    [(0.0, 5), (60.0, 60), (3600.0, 300), (None, 160)],
-    ids=["at once", "in a minute", "in an hour", "it does not know"],
+    [(0.0, 5), (60.0, 60), (3600.0, 300), (None, 160), ("soon", 160)],
+    ids=["at once", "in a minute", "in an hour", "it does not know", "a word"],
 )
 async def test_a_transport_that_says_when_it_works_is_tried_then(
-    world: World, gateway: Gateway, said: float | None, rests: int
+    world: World, gateway: Gateway, said: Any, rests: int
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")
     async with running(world, gateway):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from taskmem_hookspecs import (
     Met,
     Ruling,
     StoreFull,
+    TargetGone,
     TargetNotFound,
     TaskNotFound,
     WaitStatus,
@@ -287,6 +289,24 @@ async def test_however_many_waits_share_a_target_it_is_watched_once(
         assert len(room.world.wakes()) == 10
 
 
+async def test_nothing_of_a_watch_that_is_let_go_runs_on(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw_taskmem.daemon.watchers.LINGER_SECONDS", 0.01)
+    scene = stage.scene("build")
+    async with watched(("stage", stage.plugin())) as room:
+        await room.settle()
+        before = asyncio.all_tasks()
+        wait = await room.wait()
+        await room.until(lambda: scene.attending == 1)
+
+        await room.call("wait_cancel", wait_id=wait)
+
+        await room.until(lambda: scene.closed == 1)
+        await room.until(lambda: scene.attending == 0)
+        await room.until(lambda: asyncio.all_tasks() <= before)
+
+
 async def test_a_target_nobody_waits_for_is_let_go(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +494,26 @@ async def test_a_judge_that_talks_nonsense_never_resolves_a_wait(
         assert "script is in trouble" in str(ended.last_observation)
 
 
+async def test_a_judge_that_gives_up_its_own_call_is_in_trouble_like_any_other(
+    stage: Stage,
+) -> None:
+    async def give_up(_: str, __: Frame) -> Ruling:
+        raise asyncio.CancelledError
+
+    stage.rules["X"] = give_up
+    async with watched(("stage", stage.plugin())) as room:
+        made = await room.call(
+            "smart_wait", target="pty:build", wake_when="X", timeout=30
+        )
+        await room.settle()
+        await room.pass_time(31)
+        ended = await room.ended(made["wait_id"])
+        assert ended.status is WaitStatus.TIMEOUT
+        assert ended.last_observation == (
+            "script is in trouble: it gave up its own call."
+        )
+
+
 async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> None:
     async def limited(_: str, __: Frame) -> Ruling:
         raise JudgeUnavailable("The quota is used up.", 25)
@@ -485,6 +525,27 @@ async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> N
         await room.pass_time(20)
         assert stage.asked["X"] == 1
         await room.pass_time(6)
+        await room.until(lambda: stage.asked["X"] == 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "rests"),
+    [(3600, 300), (float("inf"), 1), (float("nan"), 1), ("an hour", 1)],
+    ids=["an hour", "for ever", "no number", "a word"],
+)
+async def test_no_judge_is_left_alone_for_ever_whatever_it_says(
+    stage: Stage, said: Any, rests: int
+) -> None:
+    async def limited(_: str, __: Frame) -> Ruling:
+        raise JudgeUnavailable("The quota is used up.", said)
+
+    stage.rules["X"] = limited
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X", timeout=3600)
+        assert "The quota is used up" in str(room.room.observation(wait))
+        await room.pass_time(rests - 0.5, step=5)
+        assert stage.asked["X"] == 1
+        await room.pass_time(1)
         await room.until(lambda: stage.asked["X"] == 2)
 
 
@@ -791,6 +852,30 @@ async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
         *(shown, shown),
         (shown,),
     )
+
+
+@pytest.mark.parametrize("raised", [False, True], ids=["is told", "is raised"])
+async def test_no_secret_is_in_what_else_a_judge_is_told_of_a_target(
+    stage: Stage, *, raised: bool
+) -> None:
+    secret = "TOKEN=ghp_" + "a1B2" * 9
+    frames: list[Frame] = []
+
+    async def keep(_: str, frame: Frame) -> Ruling:
+        frames.append(frame)
+        return Ruling(met=Met.NO, observation="kept")
+
+    stage.rules["X"] = keep
+    scene = stage.scene("build")
+    scene.note = f"There are two of {secret}."
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X")
+        if raised:
+            scene.trouble = TargetGone(f"make {secret} ended.")
+        scene.leave(f"make {secret} ended.")
+        await room.ended(wait)
+    assert frames[0].note == "There are two of TOKEN=[secret removed]."
+    assert frames[-1].gone == "make TOKEN=[secret removed] ended."
 
 
 async def test_the_answer_shows_the_last_lines_that_are_there(stage: Stage) -> None:

@@ -31,10 +31,13 @@ class Scene:
         self.text = ""
         self.gone: str | None = None
         self.echoes: tuple[str, ...] = ()
+        self.note: str | None = None
         self.whole = False
         """Whether a wait reads all of it, or only what comes from now on."""
         self.looks = 0
         self.closed = 0
+        self.attending = 0
+        """How many are waiting for it to change."""
         self.trouble: Exception | None = None
         self.picture: Picture | None = None
         self._events: set[asyncio.Event] = set()
@@ -95,12 +98,17 @@ class Watching:
             text=scene.text[int(place) :],
             tail=scene.text[int(start) :],
             echoes=scene.echoes,
+            note=scene.note,
             gone=scene.gone,
             picture=scene.picture,
         )
 
     async def changed(self) -> None:
-        await self._event.wait()
+        self._scene.attending += 1
+        try:
+            await self._event.wait()
+        finally:
+            self._scene.attending -= 1
         self._event.clear()
 
     async def close(self) -> None:
