@@ -97,6 +97,8 @@ class RegionWatch:
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
             place=PLACE,
+            # Not unknown: with the window its title has gone.
+            text="" if self._gone else None,
             picture=self._look,
             note=why,
             gone=self._gone,

@@ -46,6 +46,8 @@ class WindowWatch:
         self._unmet = False
         """Whether titles or dialogs may be others by now."""
         self._gone: str | None = None
+        self._known = True
+        """Whether it can be told what the window is called, and whether it closed."""
         self._listening = True
         self._loop = asyncio.get_running_loop()
         display.attend(display.root)
@@ -107,7 +109,7 @@ class WindowWatch:
         except TargetGone:
             self._lose("was closed")
         except DisplayGone:
-            self._lose("went away with its display")
+            self._lose("went away with its display", known=False)
         if self._secret:
             self._look, why = None, None if self._gone else _PRIVATE
         # What happened meanwhile was read with the answers, and wakes nobody.
@@ -120,7 +122,7 @@ class WindowWatch:
     @property
     def _titles(self) -> str | None:
         """The window's title, and those of its dialogs, a line each; None: private."""
-        if self._secret:
+        if self._secret or not self._known:
             return None
         open_ones = [each for each in self._family if each.id not in self._private]
         titles = (" ".join(each.title.split()) for each in (self._window, *open_ones))
@@ -178,7 +180,7 @@ class WindowWatch:
         try:
             heard = self._display.listen()
         except DisplayGone:
-            self._lose("went away with its display")
+            self._lose("went away with its display", known=False)
             return
         if self._window.id in heard.closed:
             self._lose("was closed")
@@ -203,7 +205,8 @@ class WindowWatch:
             with suppress(TargetGone):
                 self._display.attend(each.id)
 
-    def _lose(self, how: str) -> None:
+    def _lose(self, how: str, *, known: bool = True) -> None:
+        self._known = known
         called = "" if self._secret else f" {name(self._window)}"
         self._gone = f"The window{called} {how}."
         self._look = None

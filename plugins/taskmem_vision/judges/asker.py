@@ -17,6 +17,7 @@ from taskmem_vision.judges.picture_question import (
     question,
     told,
 )
+from taskmem_vision.looking.attention import taken_note_of
 
 GATHER: Final = 0.01
 """How long a question waits for others about the same scene."""
@@ -66,7 +67,7 @@ class Asker:
         joined.conditions[number] = wake_when
         if joined.asking is None:
             joined.asking = asyncio.create_task(self._ask(joined, scene))
-            joined.asking.add_done_callback(_taken_note_of)
+            joined.asking.add_done_callback(taken_note_of)
         # Who gives up does so alone.
         verdicts = await asyncio.shield(joined.asking)
         if number not in verdicts:
@@ -97,9 +98,3 @@ class Asker:
                 "have swayed it, and its answer is not taken."
             )
         return verdicts
-
-
-def _taken_note_of(asking: asyncio.Task[dict[str, PictureVerdict]]) -> None:
-    """Keep asyncio from complaining of a failure that nobody was left to hear."""
-    if not asking.cancelled():
-        asking.exception()

@@ -22,6 +22,7 @@ from taskmem_vision.looking.attention import (
     WATCHFUL,
     Attention,
     loop_time,
+    taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
 from taskmem_vision.looking.look import Look
@@ -172,6 +173,7 @@ class PictureJudge:
         )
         asking = self._asker.ask(self._wake_when, scene, alone=self._alone)
         task = asyncio.create_task(asking)
+        task.add_done_callback(taken_note_of)
         self._question = _Question(task, shots, frame.text or "", now)
         return self._question
 
@@ -255,6 +257,8 @@ class PictureJudge:
     def _ruling(self, observation: str, frame: Frame) -> Ruling:
         words = [observation]
         if self._trouble is not None:
+            if observation is _NOT_ASKED:
+                words.clear()
             words.append(f"{self.name} is in trouble: {self._trouble}")
         if self.calls >= self._limit - 1:
             words.append(f"Gemini answered {self.calls} times, as often as it may.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from taskmem_vision.looking.gate import Gate, Reason
 from taskmem_vision.looking.look import TITLE, Look, Track
@@ -26,6 +26,12 @@ OLD: Final = 1.0
 def loop_time() -> float:
     """Return the time of the event loop that runs, in seconds: that of the looks."""
     return asyncio.get_running_loop().time()
+
+
+def taken_note_of(judging: asyncio.Task[Any]) -> None:
+    """Keep asyncio from complaining of a failure that nobody was left to hear."""
+    if not judging.cancelled():
+        judging.exception()
 
 
 class Attention:

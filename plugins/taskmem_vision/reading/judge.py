@@ -16,6 +16,7 @@ from taskmem_vision.looking.attention import (
     WATCHFUL,
     Attention,
     loop_time,
+    taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
 from taskmem_vision.looking.look import Look
@@ -119,6 +120,7 @@ class ScreenTextJudge:
         )
         pieces = [*read, look.png()] if whole else read
         task = asyncio.create_task(_text_of(reader, pieces))
+        task.add_done_callback(taken_note_of)
         self._reading = _Reading(task, shots, whole)
 
     @property
@@ -173,7 +175,9 @@ class ScreenTextJudge:
         if self._reading is not None:
             await asyncio.wait((self._reading.task,))
             self._take(self._reading, title, self._now())
-        if self._met is None and self._wanted.met_by_closing:
+        # With its display, a window goes away though nobody closed it.
+        closed = title is not None
+        if self._met is None and closed and self._wanted.met_by_closing:
             self._met = Ruling(met=Met.YES, observation=gone)
         return self._met or Ruling(met=Met.NO, observation=self._last)
 

@@ -12,10 +12,9 @@ Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
 
 Its own way to tell letters from paper is one threshold for all of a picture: of lines
 in ten pairs of colours, with a dialog over them, it finds 56 %, hardly any that are
-green on black or black on grey. What is brighter or darker than its surroundings, dark
-on white, is read as fast, and 88 % of them are found. What differs from them in any of
-its three colours is taken instead: red on a green as bright is found, too. A picture of
-a full screen takes 0.4 s to prepare, not 0.2 s.
+green on black or black on grey; of lines that begin two pixels from the edge of a
+window, 64 %. So it is given what differs from the paper round it, in any of the three
+colours, dark on white: 87 % and 72 %, as fast. A full screen takes 0.3 s to prepare.
 """
 
 from __future__ import annotations
@@ -41,8 +40,9 @@ SMALL_PIXELS: Final = 256 * 1024
 """Up to so many pixels a picture is read at three times its size …"""
 SCREEN_PIXELS: Final = 2560 * 1600
 """… and up to so many at twice; a larger one has large letters already."""
-SURROUNDINGS: Final = 20
-"""How far round a letter its paper is looked for, in pixels of the screen."""
+SURROUNDINGS: Final = 7
+"""The side of the square round a letter in which most is its paper, in pixels of a
+picture half as large. A wider one reaches beyond the window that the letter is in."""
 
 _ARGUMENTS: Final = ("stdin", "stdout", "--psm", "11")
 """Sparse text: no column of a window is taken for prose, and no dark part left out."""
@@ -235,10 +235,12 @@ def _prepared(picture: bytes) -> bytes:
         raise JudgeUnavailable(
             f"The picture cannot be opened ({type(error).__name__})."
         ) from None
+    # Half as large, it is read in a tenth of the time, and letters vanish as well.
+    paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
     times = scale(image.size)
     if times > 1:
         image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
-    paper = image.filter(ImageFilter.BoxBlur(SURROUNDINGS * times))
+    paper = paper.resize(image.size, Image.Resampling.BILINEAR)  # pyright: ignore[reportUnknownMemberType]
     red, green, blue = ImageChops.difference(image, paper).split()
     # Letters and their paper may be as bright as each other.
     apart = ImageChops.lighter(ImageChops.lighter(red, green), blue)

@@ -33,6 +33,9 @@ _TELLING_WORDS: Final = """
 """
 _TELLING: Final = frozenset(_TELLING_WORDS.split())
 """Words that stand beside a phrase in a condition, and hardly in what it is about."""
+_SPOKEN: Final = frozenset(("say", "saying", "says"))
+"""Those that do: browsers begin a dialog with "example.com says". With the word before
+them they do not."""
 
 
 def plain(text: str) -> str:
@@ -109,7 +112,8 @@ def _beside(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
         before = range(start - 1, max(-1, start - 1 - _NEIGHBOURS), -1)
         after = range(end, min(len(said), end + _NEIGHBOURS))
         if (first := _telling(said, before)) is not None:
-            yield said[first:end]
+            spoken = said[first] in _SPOKEN
+            yield said[max(0, first - spoken) : end]
         if (last := _telling(said, after)) is not None:
             yield said[start : last + 1]
 

@@ -117,6 +117,23 @@ async def test_letters_as_bright_as_their_paper_are_read(tesseract):
     assert "Download complete" in text
 
 
+@pytest.mark.parametrize("desk", ["#000", "#3b6ea5", "#fff"])
+@pytest.mark.parametrize(("ink", "paper"), [("#000", "#eee"), ("#ddd", "#111")])
+async def test_what_begins_at_the_edge_of_a_window_is_read(tesseract, ink, paper, desk):
+    """The paper of a letter is that of its own window."""
+    made = Image.new("RGB", (420, 150), desk)
+    draw = ImageDraw.Draw(made)
+    draw.rectangle((20, 20, 400, 130), paper)
+    font = ImageFont.truetype(FONT, 13)
+    for row, said in enumerate(["Build finished", "Restore complete"]):
+        draw.text((26, 26 + 18 * row), said, ink, font)
+    out = BytesIO()
+    made.save(out, "PNG")
+    text = await tesseract.read(out.getvalue())
+    assert "Build finished" in text
+    assert "Restore complete" in text
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).strip()
 

@@ -480,3 +480,13 @@ def test_a_full_screen_of_text_is_compared_at_once():
     for text in texts:
         found.met(text, None)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["example.com says\n\nBackup finished\n\nOK", "This page says\nBackup finished"],
+)
+def test_how_a_browser_begins_a_dialog_repeats_no_condition(shown):
+    wanted = parse('a dialog says "Backup finished"')
+    assert wanted.met(shown, None)
+    assert not wanted.met('waiting until a dialog says "Backup finished"', None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -307,6 +308,22 @@ async def test_a_fault_of_ours_is_raised_and_the_question_asked_again(room):
     await room.rule()
     await room.model.answer(verdict(Met.YES))
     assert (await room.rule()).met is Met.YES
+
+
+async def test_a_model_that_was_asked_in_vain_is_not_said_not_to_have_been_asked(room):
+    await room.rule()
+    await room.model.answer(JudgeUnavailable("It is down."))
+    ruling = await room.rule()
+    assert "in trouble: It is down." in ruling.observation
+    assert "not been asked" not in ruling.observation
+
+
+async def test_a_question_that_is_given_up_is_not_complained_of(room, caplog):
+    await room.rule()
+    room.judge = None
+    await room.model.answer(JudgeUnavailable("It is down."))
+    gc.collect()
+    assert caplog.messages == []
 
 
 async def test_questions_without_an_answer_do_not_count(room):

@@ -306,10 +306,17 @@ async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
 
 async def test_a_window_that_closes_is_what_was_waited_for():
     room = Room("the window closes")
+    room.title = "Report"
     await room.read("Anything")
     ruling = await room.rule(gone="The window was closed.")
     assert ruling.met is Met.YES
     assert ruling.observation == "The window was closed."
+
+
+async def test_a_window_that_went_away_with_its_display_was_not_closed():
+    room = Room("the window closes")
+    ruling = await room.rule(gone="The window went away with its display.")
+    assert ruling.met is Met.NO
 
 
 async def test_a_window_that_closes_is_not_what_was_waited_for():

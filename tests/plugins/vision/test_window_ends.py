@@ -72,6 +72,8 @@ async def test_the_server_killed_it_is_told_at_once():
             os.kill(doomed.pids[0], signal.SIGKILL)
             frame = await seen(watch, lambda frame: frame.gone)
             assert frame.gone.endswith("went away with its display.")
+            # Unknown, so that nobody takes it for a window that closed.
+            assert frame.text is None
 
 
 async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(
