@@ -15,6 +15,8 @@ SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 """The folder in which every local X server has a socket."""
 VARIABLE: Final = "TASKMEM_DISPLAY"
 
+NAMED: Final = 5
+"""Displays that a sentence names."""
 _SOCKET: Final = re.compile(r"X(\d+)")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
 _NO_WAYLAND: Final = (
@@ -88,9 +90,10 @@ def _x11(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
     if environ.get("WAYLAND_DISPLAY"):
         raise NoProvider(_NO_WAYLAND)
     if numbers:
-        there = ", ".join(f":{number}" for number in sorted(numbers, key=int))
+        first, *_ = there = [f":{each}" for each in sorted(numbers, key=int)]
+        named = ", ".join(there[:NAMED]) + (" …" if len(there) > NAMED else "")
         raise NoProvider(
-            f"Several displays are here ({there}), and none is named: set {VARIABLE} "
-            "to one of them and restart the daemon."
+            f"Several displays are here ({named}), and none is named: set {VARIABLE} "
+            f"to one of them, such as {first}, and restart the daemon."
         )
     raise NoProvider(_NO_DISPLAY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -120,9 +122,17 @@ def _meant(name: str, there: Iterable[Window]) -> bool:
 
 
 def _sockets() -> list[str]:
+    """Return the names of the sockets behind which a server listens."""
     with suppress(OSError):
-        return [each.name for each in Path(desktop.SOCKETS).iterdir()]
+        return [each.name for each in Path(desktop.SOCKETS).iterdir() if _answers(each)]
     return []
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as knocking:
+        # A server that was killed leaves its socket behind.
+        knocking.settimeout(0)
+        return knocking.connect_ex(str(path)) in (0, errno.EAGAIN)
 
 
 def _has_x11() -> bool:
