@@ -21,7 +21,7 @@ def test_a_number_of_seconds_is_what_is_asked_for(
 @pytest.mark.parametrize(
     "nonsense",
     [None, math.inf, -math.inf, math.nan, -1, 10**400, "60", [60], 1j, object()],
-    ids=repr,
+    ids=["None", "inf", "-inf", "nan", "-1", "10**400", "text", "list", "1j", "object"],
 )
 def test_what_is_no_number_of_seconds_asks_for_nothing(nonsense: float) -> None:
     assert asked_for(JudgeUnavailable("later", nonsense)) is None
