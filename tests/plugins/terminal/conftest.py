@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -14,6 +15,18 @@ import pytest
 from tests.support.waiting import PATIENCE, until
 
 SHELL = "env -i PS1='me@box:~$ ' TERM=screen bash --norc --noprofile -i"
+
+
+@pytest.fixture(autouse=True)
+def heard_signals():
+    """What a shell has its background jobs ignore is not ignored by what is run."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGQUIT: signal.signal(signal.SIGQUIT, signal.SIG_DFL),
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Server:
