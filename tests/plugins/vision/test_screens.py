@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -304,3 +306,18 @@ def test_a_tool_that_is_missing_skips_or_where_required_fails(
     monkeypatch.setattr(screens, "missing", lambda: ("xterm", "Xvfb"))
     with pytest.raises(outcome.Exception, match="xterm, Xvfb: not installed"):
         require_screen()
+
+
+def test_a_server_that_was_killed_leaves_no_display(monkeypatch):
+    from taskmem_vision.capture import desktop, sensor
+
+    with tempfile.TemporaryDirectory(prefix="tms") as folder:
+        monkeypatch.setattr(desktop, "SOCKETS", folder)
+        for name in ("X7", "X8"):
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(f"{folder}/{name}")
+            server.listen()
+            if name == "X7":
+                server.close()
+        assert sensor._sockets() == ["X8"]
+        server.close()
