@@ -233,7 +233,7 @@ def failed(
 ) -> Change:
     """Return what a failed delivery writes: the wakes stay owed, and why.
 
-    `retry_seconds`: when the transport expects to work; None: it does not know.
+    `retry_seconds`: in how many the transport expects to work; None: it does not know.
     """
     owed = tuple(
         wake.model_copy(

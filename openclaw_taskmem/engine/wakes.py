@@ -134,7 +134,7 @@ def failed(
 ) -> None:
     """Write that a message did not arrive; its wakes stay owed.
 
-    `retry_seconds`: when the transport expects to work; None: it does not know.
+    `retry_seconds`: in how many the transport expects to work; None: it does not know.
     """
     log.warning("wake %s was not delivered: %s", delivery.message.key, error)
     shell.decide(

@@ -11,7 +11,8 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
-from tests.support.browsing import SIZE, Site, browsing, require_browser
+from tests.support.browsing import SIZE, Site, browsing
+from tests.support.daemons import ended, row
 from tests.support.inks import INK, has_ink
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
@@ -32,20 +33,9 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def screen() -> Iterator[Screen]:
-    require_screen()
-    require_browser()
+    require_screen("chromium")
     with Screen((1280, 900)) as found:
         yield found
-
-
-def row(daemon, wait):
-    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait]
-    return found
-
-
-def ended(daemon, wait):
-    until(lambda: row(daemon, wait)["status"] != "watching", "the wait ends")
-    return row(daemon, wait)
 
 
 def opened(daemon, wake_when, target="window:Reports"):

@@ -7,7 +7,7 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
-from tests.support.daemons import command
+from tests.support.daemons import command, row
 from tests.support.waiting import until
 
 VAGUE = "the report looks complete"
@@ -24,11 +24,6 @@ def log(tmp_path):
 def waiting(daemon, log, **given):
     asked = {"target": f"pty:file:{log}", "wake_when": VAGUE, "timeout": 60, **given}
     return daemon.call("smart_wait", **asked)["wait_id"]
-
-
-def row(daemon, wait_id):
-    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait_id]
-    return found
 
 
 def test_without_a_key_it_is_refused_with_what_would_help(start, log):

@@ -13,6 +13,7 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
+from tests.support.daemons import ended, row
 from tests.support.inks import INK, STEER, has_ink
 from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
@@ -55,16 +56,6 @@ def daemon(start, screen, model):
 def waiting(daemon, scene, **given):
     asked = {"wake_when": "A square is painted", "timeout": 60, **given}
     return daemon.call("smart_wait", **{"target": scene.target, **asked})["wait_id"]
-
-
-def row(daemon, wait):
-    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait]
-    return found
-
-
-def ended(daemon, wait):
-    until(lambda: row(daemon, wait)["status"] != "watching", "the wait ends")
-    return row(daemon, wait)
 
 
 def seen(daemon, wait, words):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -12,8 +10,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
-
-import pytest
 
 from tests.support.inks import INK
 from tests.support.processes import bound, end
@@ -108,14 +104,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(size))
         self.send_header("Content-Disposition", how)
         self.end_headers()
-
-
-def require_browser() -> None:
-    """Skip the test where there is no browser, or fail where one is required."""
-    if shutil.which("chromium") is None:
-        if os.environ.get("TASKMEM_E2E") == "required":
-            pytest.fail("not installed: chromium")
-        pytest.skip("not installed: chromium")
 
 
 @contextmanager

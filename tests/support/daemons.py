@@ -145,6 +145,18 @@ class Daemon:
         return connection
 
 
+def row(daemon: Daemon, wait_id: str) -> dict[str, Any]:
+    """Return a wait as `taskmem waits` is told of it."""
+    [found] = [w for w in daemon.ask("waits", all=True) if w["wait_id"] == wait_id]
+    return dict(found)
+
+
+def ended(daemon: Daemon, wait_id: str) -> dict[str, Any]:
+    """Return the same once the wait has ended."""
+    until(lambda: row(daemon, wait_id)["status"] != "watching", "the wait ends")
+    return row(daemon, wait_id)
+
+
 def launch(
     home: Home, cwd: Path | None = None, umask: int = -1, **settings: str
 ) -> subprocess.Popen[bytes]:

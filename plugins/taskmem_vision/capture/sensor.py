@@ -6,7 +6,7 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -121,11 +121,15 @@ def _meant(name: str, there: Iterable[Window]) -> bool:
     return True
 
 
-def _sockets() -> list[str]:
-    """Return the names of the sockets behind which a server listens."""
+def _sockets() -> Iterator[str]:
+    """Yield the names of the sockets behind which a server listens.
+
+    It knocks at each, and so only where somebody wants to know.
+    """
     with suppress(OSError):
-        return [each.name for each in Path(desktop.SOCKETS).iterdir() if _answers(each)]
-    return []
+        yield from (
+            each.name for each in Path(desktop.SOCKETS).iterdir() if _answers(each)
+        )
 
 
 def _answers(path: Path) -> bool:

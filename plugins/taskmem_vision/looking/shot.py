@@ -94,16 +94,15 @@ def telling(shots: Sequence[Shot]) -> Shot | None:
 
     What comes last may only show how things are now that a notification has gone.
     """
-    newest = [*reversed(shots)]
-    return next((shot for shot in newest if shot.detail), next(iter(newest), None))
+    new = (shot for shot in reversed(shots) if shot.detail)
+    return next(new, shots[-1] if shots else None)
 
 
 def kept(shots: Sequence[Shot], new: Shot) -> list[Shot]:
     """Return the shots to keep, oldest first: those that differ most, `MOST` of them.
 
-    One of the same look stays only where it shows something else as new.
-
-    The first and the newest always stay: something may have come and gone between.
+    The first and the newest always stay: something may have come and gone between. Of
+    one look, two stay where each shows something else as new.
     """
     held = [
         shot

@@ -29,7 +29,7 @@ RETRY_SECONDS: Final = 5.0
 """After which a picture that could not be read is read again."""
 SURE_SECONDS: Final = 1.0
 """After which all is read once more where a text was not found any more: it may have
-been misread."""
+been misread. That helps where anything moves: a still picture is misread alike."""
 
 _UNREAD: Final = "Nothing was read yet."
 

@@ -235,7 +235,7 @@ def _prepared(picture: bytes) -> bytes:
         raise JudgeUnavailable(
             f"The picture cannot be opened ({type(error).__name__})."
         ) from None
-    # Half as large, it is read in a tenth of the time, and letters vanish as well.
+    # Letters vanish from a picture half as large as well, in a sixth of the time.
     paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
     times = scale(image.size)
     if times > 1:

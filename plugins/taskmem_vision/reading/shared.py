@@ -7,6 +7,7 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Final
 
+from taskmem_vision.looking.attention import taken_note_of
 from taskmem_vision.reading.ocr import Reader
 
 KEPT: Final = 16
@@ -35,7 +36,7 @@ class SharedReader:
         reading = self._readings.get(key)
         if reading is None or (reading.done() and _failed(reading)):
             reading = asyncio.create_task(self._reader.read(picture))
-            reading.add_done_callback(_failed)
+            reading.add_done_callback(taken_note_of)
             self._readings[key] = reading
         self._readings.move_to_end(key)
         while len(self._readings) > KEPT:

@@ -31,6 +31,10 @@ def png(text="", size=(420, 150), *, px=11, ink="#202020", paper="#f0f0f0"):
     if text:
         font = ImageFont.truetype(FONT, px)
         ImageDraw.Draw(made).multiline_text((14, 12), text, ink, font, spacing=px // 2)
+    return encoded(made)
+
+
+def encoded(made):
     out = BytesIO()
     made.save(out, "PNG")
     return out.getvalue()
@@ -105,9 +109,7 @@ async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, pa
     draw.rectangle((180, 40, 410, 140), "#fff" if paper != "#fff" else "#333")
     saying = "#000" if paper != "#fff" else "#fff"
     draw.text((200, 60), "Leave this page?", saying, font)
-    out = BytesIO()
-    made.save(out, "PNG")
-    text = await tesseract.read(out.getvalue())
+    text = await tesseract.read(encoded(made))
     assert "Download complete" in text
     assert "Leave this page?" in text
 
@@ -127,9 +129,7 @@ async def test_what_begins_at_the_edge_of_a_window_is_read(tesseract, ink, paper
     font = ImageFont.truetype(FONT, 13)
     for row, said in enumerate(["Build finished", "Restore complete"]):
         draw.text((26, 26 + 18 * row), said, ink, font)
-    out = BytesIO()
-    made.save(out, "PNG")
-    text = await tesseract.read(out.getvalue())
+    text = await tesseract.read(encoded(made))
     assert "Build finished" in text
     assert "Restore complete" in text
 

@@ -319,5 +319,5 @@ def test_a_server_that_was_killed_leaves_no_display(monkeypatch):
             server.listen()
             if name == "X7":
                 server.close()
-        assert sensor._sockets() == ["X8"]
+        assert [*sensor._sockets()] == ["X8"]
         server.close()
