@@ -23,6 +23,13 @@ from taskmem_hookspecs.errors import (
     WakeRefused,
     WakeUndelivered,
 )
+from taskmem_hookspecs.evidence import (
+    Artifact,
+    Claim,
+    EvidenceVerifier,
+    Finding,
+    Verdict,
+)
 from taskmem_hookspecs.markers import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.model import (
     RESERVED_METADATA,
@@ -60,10 +67,7 @@ from taskmem_hookspecs.packet import (
 )
 from taskmem_hookspecs.roles import (
     Checkup,
-    Claim,
     Clock,
-    EvidenceVerifier,
-    Finding,
     HealthCheck,
     HealthRow,
     HealthState,
@@ -73,7 +77,6 @@ from taskmem_hookspecs.roles import (
     RecallSource,
     Recollection,
     TaskStore,
-    Verdict,
     WakeReceipt,
     WakeTransport,
 )
@@ -99,6 +102,7 @@ __all__ = [
     "PROJECT",
     "RESERVED_METADATA",
     "AlsoStuck",
+    "Artifact",
     "Author",
     "Bookmark",
     "Change",

@@ -195,44 +195,6 @@ class WakeTransport(Protocol):
         ...
 
 
-class Claim(Value):
-    """Something an agent says it made."""
-
-    kind: str
-    """`file`, or what a plug-in verifies."""
-    subject: str
-    """What it is about: a path, a URL."""
-    task_id: str
-    claimed_at: Instant
-
-
-class Verdict(StrEnum):
-    """What became of a claim."""
-
-    VERIFIED = "verified"
-    REFUTED = "refuted"
-    UNPROVEN = "unproven"
-
-
-class Finding(Value):
-    """What a verifier found out about a claim."""
-
-    verdict: Verdict
-    detail: str
-    """What was looked at and seen, in one sentence."""
-    checksum: str | None = None
-    """SHA-256 in hex; None: there is nothing to sum."""
-
-
-@runtime_checkable
-class EvidenceVerifier(Protocol):
-    """Checks one kind of claim against the world."""
-
-    async def verify(self, claim: Claim) -> Finding:
-        """Return what was found; one refutation outweighs all proofs."""
-        ...
-
-
 class Recollection(Value):
     """A piece of recorded history. Source: seed 001, tool 5."""
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.markers import hookspec
 from taskmem_hookspecs.model import Run, Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
-    EvidenceVerifier,
     HealthCheck,
     ModelUsage,
     QueryAnswerer,
