@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from taskmem_hookspecs.evidence import Artifact
 from taskmem_hookspecs.model import (
     Bookmark,
     Event,
     Message,
     PlanRevision,
     Task,
-    Value,
     Wait,
     Wake,
 )
+from taskmem_hookspecs.runs import Checkpoint, Run
+from taskmem_hookspecs.value import Instant, Value
 
 
 class Change(Value):
     """Rows to write together, or not at all.
 
-    A task, wait or wake with `version` 0 is inserted. Any other version is the
-    one expected in the store: the row is replaced and its version raised by
-    one, or the whole change is refused with `Conflict`. Messages, revisions and
-    events are only ever added. Tasks go in first and events last, so that a
-    change may hold a new task together with all that refers to it.
+    A task, run, wait, wake or artifact with `version` 0 is inserted. Any other
+    version is the one expected in the store: the row is replaced and its version
+    raised by one, or the whole change is refused with `Conflict`. Messages,
+    revisions, checkpoints and events are only ever added. Tasks go in first and
+    events last, so that a change may hold a new task together with all that refers
+    to it.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -29,8 +32,13 @@ class Change(Value):
     revisions: tuple[PlanRevision, ...] = ()
     waits: tuple[Wait, ...] = ()
     wakes: tuple[Wake, ...] = ()
+    runs: tuple[Run, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     events: tuple[Event, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
+    forget_before: Instant | None = None
+    """Checkpoints that are older go, whoever they are of; None: none do."""
 
     @property
     def empty(self) -> bool:

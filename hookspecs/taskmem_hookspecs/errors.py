@@ -3,10 +3,17 @@
     TaskmemError
     ├── TaskNotFound          no task has that id
     ├── WaitNotFound          no wait has that id
+    ├── RunNotFound           no run has that id, or the task has none
     ├── InvalidArguments      a value that cannot be accepted
     │   └── ReservedKey       metadata that would overwrite the task's own keys
     ├── TaskEnded             the task is completed, failed or cancelled
     ├── WaitEnded             the wait is over
+    ├── RunHeld               another holds the run
+    ├── RunNotReady           the run is not in a state for that
+    ├── Fenced                the run was claimed by another since
+    ├── NotAllowed            it is not the caller's to do
+    ├── LimitReached          as many as there may be are there already
+    ├── EvidenceMissing       what is said to be done is not proved
     ├── TargetNotFound        (sensor) the thing to watch is not there
     ├── TargetGone            (sensor) the thing watched went away
     ├── ConditionUnclear      (judge) whether it holds cannot be told
@@ -54,6 +61,10 @@ class WaitNotFound(TaskmemError):
     """No wait has that id."""
 
 
+class RunNotFound(TaskmemError):
+    """No run has that id, or the task has none that is open."""
+
+
 class InvalidArguments(TaskmemError):
     """A value that cannot be accepted; nothing was written."""
 
@@ -68,6 +79,30 @@ class TaskEnded(TaskmemError):
 
 class WaitEnded(TaskmemError):
     """The wait is over, and the call needs one that is watching."""
+
+
+class RunHeld(TaskmemError):
+    """Another holds the run; says who, and until when at least."""
+
+
+class RunNotReady(TaskmemError):
+    """The run is not in a state for that; says in which it is."""
+
+
+class Fenced(TaskmemError):
+    """The run was claimed by another since, so that nothing was written."""
+
+
+class NotAllowed(TaskmemError):
+    """It is not the caller's to do; says whose it is."""
+
+
+class LimitReached(TaskmemError):
+    """As many as there may be are there already."""
+
+
+class EvidenceMissing(TaskmemError):
+    """What is said to be done is not proved; says what was looked at and seen."""
 
 
 class TargetNotFound(TaskmemError):

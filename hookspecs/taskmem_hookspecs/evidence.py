@@ -11,7 +11,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field, NonNegativeInt
 
-from taskmem_hookspecs.model import Instant, Value
+from taskmem_hookspecs.value import Instant, Value
 
 Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 in lower-case hex."""

@@ -9,11 +9,14 @@ read and that a commit expects to find.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
+
+from taskmem_hookspecs.evidence import Artifact
+from taskmem_hookspecs.runs import Run, RunState
+from taskmem_hookspecs.value import Instant, Value
 
 RESERVED_METADATA: Final = (
     "active_wait_ids",
@@ -21,24 +24,6 @@ RESERVED_METADATA: Final = (
     "last_wait_state",
 )
 """The metadata keys that belong to the task itself. Source: seed 000 §4."""
-
-
-def _utc(instant: datetime) -> datetime:
-    if instant.tzinfo is None:
-        raise ValueError("an instant needs a time zone")
-    return instant.astimezone(UTC)
-
-
-Instant = Annotated[datetime, AfterValidator(_utc)]
-"""An aware point in time, in UTC."""
-
-
-class Value(BaseModel):
-    """A frozen value that refuses fields it does not know."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True
-    )
 
 
 class TaskStatus(StrEnum):
@@ -106,7 +91,11 @@ class WakeCause(StrEnum):
     """Why a wake is owed."""
 
     STUCK = "stuck"
+    """A task has gone silent."""
     WAIT = "wait"
+    """A wait has ended."""
+    RUN = "run"
+    """A run is to go on."""
 
 
 class WakeState(StrEnum):
@@ -124,18 +113,6 @@ class WakeState(StrEnum):
     """A transport will never take it."""
     SUPERSEDED = "superseded"
     """The task moved on or ended before it was sent."""
-
-
-class RunState(StrEnum):
-    """Where one attempt at a task stands."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    BLOCKED = "blocked"
-    REVIEW = "review"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
 
 
 class Linkage(Value):
@@ -186,6 +163,8 @@ class Task(Value):
     """How many stuck alerts there were in all; numbers the wake's key."""
     alerts_in_a_row: int = 0
     """How many of them since the task last moved; each doubles the cooldown."""
+    held_until: Instant | None = None
+    """No alert before then, since its run was told to go on; None: it was not."""
     stuck_due_at: Instant | None = None
     """When to look whether the task is stuck; None: it cannot become stuck."""
     version: int = 0
@@ -265,11 +244,12 @@ class Wake(Value):
 
     wake_id: str
     key: str
-    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`."""
+    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`, `run:<run>:<n>`."""
     cause: WakeCause
     state: WakeState = WakeState.DUE
     task_id: str | None = None
     wait_id: str | None = None
+    run_id: str | None = None
     session_key: str | None = None
     """None: the gateway's main session, and a transport names none."""
     text: str
@@ -310,17 +290,6 @@ class Event(Value):
     data: Mapping[str, JsonValue] = {}
 
 
-class Run(Value):
-    """One attempt at a task by one agent session."""
-
-    run_id: str
-    task_id: str
-    state: RunState
-    session_key: str | None = None
-    created_at: Instant
-    changed_at: Instant
-
-
 class Bookmark(Value):
     """A named place: how far something has been read, or under which settings."""
 
@@ -336,6 +305,10 @@ class TaskFacts(Value):
     """The task's open waits and the last 20 that ended, oldest first."""
     wakes: tuple[Wake, ...] = ()
     """The task's wakes that are due or sent, oldest first."""
+    run: Run | None = None
+    """Its run that has not ended: one at most; None: there is none."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What it is to make, as far as that was looked at; oldest first."""
 
 
 class Counts(Value):
@@ -344,4 +317,5 @@ class Counts(Value):
     tasks: Mapping[TaskStatus, int]
     waits: Mapping[WaitStatus, int]
     wakes: Mapping[WakeState, int]
+    runs: Mapping[RunState, int]
     events: int

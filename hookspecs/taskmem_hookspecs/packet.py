@@ -11,16 +11,15 @@ from typing import Literal
 from pydantic import JsonValue
 
 from taskmem_hookspecs.model import (
-    Instant,
     Message,
     MessageType,
     Role,
     Task,
     TaskStatus,
-    Value,
     Wait,
     WaitStatus,
 )
+from taskmem_hookspecs.value import Instant, Value
 
 
 class StuckVerdict(Value):

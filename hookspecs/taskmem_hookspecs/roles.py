@@ -16,18 +16,18 @@ from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.model import (
     Counts,
     Event,
-    Instant,
     Message,
     PlanRevision,
     Task,
     TaskFacts,
     TaskStatus,
-    Value,
     Wait,
     WaitStatus,
     Wake,
     WakeState,
 )
+from taskmem_hookspecs.runs import Checkpoint, Run, RunState
+from taskmem_hookspecs.value import Instant, Value
 
 
 class Clock(Protocol):
@@ -105,6 +105,43 @@ class TaskStore(Protocol):
 
     def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
         """Return the wakes with these ids, in no order; unknown ids are passed over."""
+        ...
+
+    def read_run(self, run_id: str) -> Run:
+        """Return one run.
+
+        Raises:
+            RunNotFound: No run has that id.
+        """
+        ...
+
+    def list_runs(
+        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Run]:
+        """Return runs, newest first; None: in every state, of every task."""
+        ...
+
+    def session_runs(self, session_key: str) -> Sequence[Run]:
+        """Return the runs of a session that have not ended.
+
+        The run comes first whose task was updated last.
+        """
+        ...
+
+    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
+        """Return the queued runs that a role may claim, oldest first; None: all."""
+        ...
+
+    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+        """Return the runs whose `lease_until` has come, first due first."""
+        ...
+
+    def next_lapse(self) -> datetime | None:
+        """Return the earliest `lease_until` of a run; None: there is none."""
+        ...
+
+    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
+        """Return the newest checkpoints of a run, oldest first."""
         ...
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:

@@ -17,7 +17,10 @@ from collections.abc import Sequence
 
 from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.markers import hookspec
-from taskmem_hookspecs.model import Run, Task, Wait
+from taskmem_hookspecs.model import (
+    Task,
+    Wait,
+)
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
     HealthCheck,
@@ -27,6 +30,7 @@ from taskmem_hookspecs.roles import (
     TaskStore,
     WakeTransport,
 )
+from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 
 # --- tell -------------------------------------------------------------------

@@ -16,7 +16,8 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import InstanceOf
 
-from taskmem_hookspecs.model import Instant, Value, WaitStatus
+from taskmem_hookspecs.model import WaitStatus
+from taskmem_hookspecs.value import Instant, Value
 
 
 class Target(Value):

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from taskmem_hookspecs import Task, TaskStatus, Value
-from taskmem_hookspecs.model import Instant
+from taskmem_hookspecs.value import Instant
 
 SETTLES: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""

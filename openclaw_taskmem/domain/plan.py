@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from taskmem_hookspecs.model import Task, Value
+from taskmem_hookspecs.model import Task
 from taskmem_hookspecs.packet import Progress
+from taskmem_hookspecs.value import Value
 
 _NUMBERING: Final = re.compile(
     r"""\A(?:

@@ -142,10 +142,21 @@ class GroupCommit:
     def _write(self, connection: sa.Connection, change: Change) -> None:
         for task in change.tasks:
             _put(connection, statements.TASKS, rows.task_params(task))
+        for run in change.runs:
+            _put(connection, statements.RUNS, rows.run_params(run))
         for wait in change.waits:
             _put(connection, statements.WAITS, rows.wait_params(wait))
         for wake in change.wakes:
             _put(connection, statements.WAKES, rows.wake_params(wake))
+        for artifact in change.artifacts:
+            _put(connection, statements.ARTIFACTS, rows.artifact_params(artifact))
+        _add(
+            connection,
+            statements.CHECKPOINTS,
+            map(rows.checkpoint_params, change.checkpoints),
+        )
+        if change.forget_before is not None:
+            connection.execute(statements.FORGET, {"before": change.forget_before})
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
         _add(
             connection,

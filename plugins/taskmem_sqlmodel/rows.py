@@ -18,15 +18,21 @@ from sqlmodel import Field, SQLModel
 
 from taskmem_hookspecs import (
     RESERVED_METADATA,
+    Artifact,
     Author,
+    Checkpoint,
     Event,
     Linkage,
     Message,
     MessageType,
+    News,
     PlanRevision,
     Role,
+    Run,
+    RunState,
     Task,
     TaskStatus,
+    Verdict,
     Wait,
     WaitStatus,
     Wake,
@@ -64,10 +70,18 @@ def _one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
 
 
-def _index_where(condition: str, name: str, *columns: str) -> sa.Index:
+def _index_where(
+    condition: str, name: str, *columns: str, unique: bool = False
+) -> sa.Index:
     """Return an index of the rows for which a condition holds."""
     where = sa.text(condition)
-    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where)
+    return sa.Index(
+        name, *columns, unique=unique, sqlite_where=where, postgresql_where=where
+    )
+
+
+OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
+"""What holds for a run that has not ended."""
 
 
 class Tasks(Base, table=True):
@@ -104,6 +118,7 @@ class Tasks(Base, table=True):
     alerts: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
     alerts_in_a_row: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
     stuck_due_at: datetime | None = Field(sa_type=InstantText)
+    held_until: datetime | None = Field(sa_type=InstantText)
 
 
 def task_params(task: Task) -> Params:
@@ -123,6 +138,7 @@ def task_params(task: Task) -> Params:
         "alerts": task.alerts,
         "alerts_in_a_row": task.alerts_in_a_row,
         "stuck_due_at": task.stuck_due_at,
+        "held_until": task.held_until,
         "version": task.version,
     }
 
@@ -311,11 +327,118 @@ class Wakes(Base, table=True):
     note: str | None = Field(sa_type=Text)
     delivery_id: str | None = Field(sa_type=Text)
     version: int
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
 
 
 def wake_params(wake: Wake) -> Params:
     """Return the row of a wake."""
     return {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
+
+
+class Runs(Base, table=True):
+    """One attempt at a task. Source: seeds 002 and 004."""
+
+    __table_args__ = (
+        _one_of("state", RunState),
+        _one_of("news", News),
+        _index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
+        _index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
+        _index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
+        _index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
+        sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
+        sa.Index("runs_by_age", "created_at", "run_id"),
+    )
+
+    run_id: str = Field(primary_key=True, sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    state: str = Field(sa_type=Text)
+    why: str | None = Field(sa_type=Text)
+    role: str | None = Field(sa_type=Text)
+    session_key: str | None = Field(sa_type=Text)
+    owner: dict[str, Any] | None = Field(sa_type=JsonText)
+    token: int
+    lease_until: datetime | None = Field(sa_type=InstantText)
+    home: str | None = Field(sa_type=Text)
+    told_session: str | None = Field(sa_type=Text)
+    attached: list[str] = Field(sa_type=JsonText)
+    segmented: bool
+    step: int | None
+    step_calls: int
+    step_bonus: bool
+    failed_steps: list[int] = Field(sa_type=JsonText)
+    fingerprint: str | None = Field(sa_type=Text)
+    folder: str | None = Field(sa_type=Text)
+    checkpoints: int
+    calls: int
+    rounds: int
+    idle_rounds: int
+    news: str = Field(sa_type=Text)
+    recent: list[str] = Field(sa_type=JsonText)
+    said: str | None = Field(sa_type=Text)
+    provider_failures: int
+    tries: int
+    created_at: datetime = Field(sa_type=InstantText)
+    changed_at: datetime = Field(sa_type=InstantText)
+    seen_at: datetime = Field(sa_type=InstantText)
+    started_at: datetime | None = Field(sa_type=InstantText)
+    ended_at: datetime | None = Field(sa_type=InstantText)
+    version: int
+
+
+def run_params(run: Run) -> Params:
+    """Return the row of a run."""
+    owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
+    words = {"state": run.state.value, "news": run.news.value}
+    return {**dict(run), **words, "owner": owner}
+
+
+class Checkpoints(Base, table=True):
+    """What one event added to what is known of a run.
+
+    There are many and they are small, so the key is the table.
+    """
+
+    __table_args__ = (
+        sa.Index("checkpoints_by_age", "at"),
+        {"sqlite_with_rowid": False},
+    )
+
+    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=Text)
+    number: int = Field(primary_key=True, sa_type=sa.Integer)
+    at: datetime = Field(sa_type=InstantText)
+    body: str = Field(sa_type=Text)
+    checksum: str = Field(sa_type=Text)
+
+
+def checkpoint_params(checkpoint: Checkpoint) -> Params:
+    """Return the row of a checkpoint."""
+    return dict(checkpoint)
+
+
+class Artifacts(Base, table=True):
+    """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
+
+    __table_args__ = (
+        _one_of("verdict", Verdict),
+        sa.Index("artifacts_by_task", "task_id", "artifact_id"),
+    )
+
+    artifact_id: str = Field(primary_key=True, sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
+    kind: str = Field(sa_type=Text)
+    subject: str = Field(sa_type=Text)
+    verdict: str = Field(sa_type=Text)
+    detail: str = Field(sa_type=Text)
+    checksum: str | None = Field(sa_type=Text)
+    size: int | None = Field(sa_type=sa.BigInteger)
+    checked_at: datetime = Field(sa_type=InstantText)
+    version: int
+
+
+def artifact_params(artifact: Artifact) -> Params:
+    """Return the row of an artifact."""
+    return {**dict(artifact), "verdict": artifact.verdict.value}
 
 
 class Events(Base, table=True):

@@ -14,6 +14,7 @@ REVISIONS: Final = (
     "0002_waits_and_wakes",
     "0003_watched_waits",
     "0004_notes_of_wakes",
+    "0005_runs",
 )
 """Every schema that was ever released, the oldest first."""
 

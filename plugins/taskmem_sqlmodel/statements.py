@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from taskmem_sqlmodel.columns import Text
-from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.rows import OPEN_RUN, Base
 
 _TABLES = Base.metadata.tables
 TASKS: Final = _TABLES["tasks"]
@@ -22,6 +22,9 @@ MESSAGES: Final = _TABLES["task_messages"]
 REVISIONS: Final = _TABLES["task_plan_revisions"]
 WAITS: Final = _TABLES["waits"]
 WAKES: Final = _TABLES["wakes"]
+RUNS: Final = _TABLES["runs"]
+CHECKPOINTS: Final = _TABLES["checkpoints"]
+ARTIFACTS: Final = _TABLES["artifacts"]
 EVENTS: Final = _TABLES["events"]
 BOOKMARKS: Final = _TABLES["bookmarks"]
 
@@ -48,6 +51,10 @@ TASK: Final = sa.select(
     sa.exists()
     .where(WAKES.c.task_id == TASKS.c.task_id, sa.text("state IN ('due', 'sent')"))
     .label("has_wakes"),
+    sa.exists()
+    .where(RUNS.c.task_id == TASKS.c.task_id, sa.text(OPEN_RUN))
+    .label("has_run"),
+    sa.exists().where(ARTIFACTS.c.task_id == TASKS.c.task_id).label("has_artifacts"),
 ).where(TASKS.c.task_id == _TASK_ID)
 """One task, and whether there is more to read about it."""
 
@@ -183,6 +190,74 @@ SENT_SINCE: Final = (
     .order_by(_SENT_AT)
 )
 
+# --- reading runs -----------------------------------------------------------
+
+RUN: Final = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("run_id"))
+
+OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(
+    RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN)
+)
+
+ARTIFACTS_OF_TASK: Final = (
+    sa.select(ARTIFACTS)
+    .where(ARTIFACTS.c.task_id == _TASK_ID)
+    .order_by(ARTIFACTS.c.artifact_id)
+)
+
+
+@cache
+def runs(*, by_states: bool, by_task: bool) -> sa.Select[Any]:
+    """Select runs, newest first; `states` is a list."""
+    every = sa.select(RUNS).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
+    some = _narrowed(every, RUNS.c.task_id, by_task)
+    if by_states:
+        some = some.where(RUNS.c.state.in_(sa.bindparam("states", expanding=True)))
+    return some.limit(_LIMIT)
+
+
+SESSION_RUNS: Final = (
+    sa.select(RUNS)
+    .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)
+    .where(
+        RUNS.c.session_key == sa.bindparam("session_key"),
+        sa.text(f"runs.{OPEN_RUN}"),
+    )
+    .order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
+)
+
+
+@cache
+def queued_runs(*, by_role: bool) -> sa.Select[Any]:
+    """Select the queued runs, oldest first; those for anybody are everybody's."""
+    every = (
+        sa.select(RUNS)
+        .where(sa.text("state = 'queued'"))
+        .order_by(RUNS.c.created_at, RUNS.c.run_id)
+        .limit(_LIMIT)
+    )
+    role = sa.bindparam("role", type_=Text)
+    mine = sa.or_(RUNS.c.role.is_(None), RUNS.c.role == role)
+    return every.where(mine) if by_role else every
+
+
+_LEASED: Final = sa.text("lease_until IS NOT NULL")
+
+LAPSED_RUNS: Final = (
+    sa.select(RUNS)
+    .where(_LEASED, RUNS.c.lease_until <= sa.bindparam("now"))
+    .order_by(RUNS.c.lease_until, RUNS.c.run_id)
+    .limit(_LIMIT)
+)
+
+NEXT_LAPSE: Final = sa.select(sa.func.min(RUNS.c.lease_until)).where(_LEASED)
+
+CHECKPOINTS_OF_RUN: Final = (
+    sa.select(CHECKPOINTS)
+    .where(CHECKPOINTS.c.run_id == sa.bindparam("run_id"))
+    .order_by(CHECKPOINTS.c.number.desc())
+    .limit(_LIMIT)
+)
+
 # --- reading the rest -------------------------------------------------------
 
 EVENTS_AFTER: Final = (
@@ -220,6 +295,7 @@ def _counted(column: sa.Column[Any]) -> sa.Executable:
 TASK_COUNTS: Final = _counted(TASKS.c.status)
 WAIT_COUNTS: Final = _counted(WAITS.c.status)
 WAKE_COUNTS: Final = _counted(WAKES.c.state)
+RUN_COUNTS: Final = _counted(RUNS.c.state)
 
 # --- writing ----------------------------------------------------------------
 
@@ -249,8 +325,12 @@ UPDATE: Final = {
         (TASKS, TASKS.c.task_id),
         (WAITS, WAITS.c.wait_id),
         (WAKES, WAKES.c.wake_id),
+        (RUNS, RUNS.c.run_id),
+        (ARTIFACTS, ARTIFACTS.c.artifact_id),
     )
 }
+
+FORGET: Final = CHECKPOINTS.delete().where(CHECKPOINTS.c.at < sa.bindparam("before"))
 
 
 def set_bookmark(dialect: str) -> sa.Insert:

@@ -12,11 +12,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
+    Artifact,
     Change,
+    Checkpoint,
     Counts,
     Event,
     Message,
     PlanRevision,
+    Run,
+    RunNotFound,
+    RunState,
     Task,
     TaskFacts,
     TaskNotFound,
@@ -58,6 +63,8 @@ class SqlStore:
         named = {"task_id": task_id}
         waits: list[rows.Row] = []
         wakes: Sequence[rows.Row] = ()
+        runs: Sequence[rows.Row] = ()
+        artifacts: Sequence[rows.Row] = ()
         with self._reading() as connection:
             found = dict(
                 connection.execute(statements.TASK, named).mappings().first() or {}
@@ -67,6 +74,10 @@ class SqlStore:
                 waits += _all(connection, statements.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
                 wakes = _all(connection, statements.OPEN_WAKES_OF_TASK, named)
+            if found.pop("has_run", False):
+                runs = _all(connection, statements.OPEN_RUN_OF_TASK, named)
+            if found.pop("has_artifacts", False):
+                artifacts = _all(connection, statements.ARTIFACTS_OF_TASK, named)
         if not found:
             raise TaskNotFound(
                 f"There is no task {task_id}; list the tasks to find the right id."
@@ -78,6 +89,8 @@ class SqlStore:
                 for wait in sorted(waits, key=itemgetter("created_at", "wait_id"))
             ),
             wakes=tuple(Wake(**wake) for wake in wakes),
+            run=next((Run(**run) for run in runs), None),
+            artifacts=tuple(Artifact(**artifact) for artifact in artifacts),
         )
 
     def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
@@ -173,6 +186,49 @@ class SqlStore:
         found = self._read(statements.SENT_SINCE, session_key=session_key, since=since)
         return [row["sent_at"] for row in found]
 
+    # --- runs ---------------------------------------------------------------
+
+    def read_run(self, run_id: str) -> Run:
+        """Return one run."""
+        for row in self._read(statements.RUN, run_id=run_id):
+            return Run(**row)
+        raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
+
+    def list_runs(
+        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Run]:
+        """Return runs, newest first."""
+        statement = statements.runs(
+            by_states=states is not None, by_task=task_id is not None
+        )
+        words = sorted(state.value for state in states or ())
+        found = self._read(statement, states=words, task_id=task_id, limit=limit)
+        return [Run(**row) for row in found]
+
+    def session_runs(self, session_key: str) -> Sequence[Run]:
+        """Return the runs of a session that have not ended, the latest first."""
+        found = self._read(statements.SESSION_RUNS, session_key=session_key)
+        return [Run(**row) for row in found]
+
+    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
+        """Return the queued runs that a role may claim, oldest first."""
+        statement = statements.queued_runs(by_role=role is not None)
+        return [Run(**row) for row in self._read(statement, role=role, limit=limit)]
+
+    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+        """Return the runs whose `lease_until` has come, first due first."""
+        found = self._read(statements.LAPSED_RUNS, now=now, limit=limit)
+        return [Run(**row) for row in found]
+
+    def next_lapse(self) -> datetime | None:
+        """Return the earliest `lease_until` of a run."""
+        return self._read_instant(statements.NEXT_LAPSE)
+
+    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
+        """Return the newest checkpoints of a run, oldest first."""
+        found = self._read(statements.CHECKPOINTS_OF_RUN, run_id=run_id, limit=limit)
+        return [Checkpoint(**row) for row in reversed(found)]
+
     # --- the rest -----------------------------------------------------------
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
@@ -203,11 +259,13 @@ class SqlStore:
             tasks = _counted(connection, statements.TASK_COUNTS)
             waits = _counted(connection, statements.WAIT_COUNTS)
             wakes = _counted(connection, statements.WAKE_COUNTS)
+            runs = _counted(connection, statements.RUN_COUNTS)
             events = connection.execute(statements.EVENT_COUNT).scalar_one()
         return Counts(
             tasks={status: tasks.get(status, 0) for status in TaskStatus},
             waits={status: waits.get(status, 0) for status in WaitStatus},
             wakes={state: wakes.get(state, 0) for state in WakeState},
+            runs={state: runs.get(state, 0) for state in RunState},
             events=events,
         )
 

@@ -22,11 +22,14 @@ from taskmem_hookspecs.testing.clock import FakeClock
 from taskmem_hookspecs.testing.memory import MemoryStore
 from taskmem_hookspecs.testing.plugins import check_plugin
 from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
     a_message,
     a_revision,
+    a_run,
     a_task,
     a_wait,
     a_wake,
+    an_artifact,
     an_event,
 )
 
@@ -39,17 +42,22 @@ __all__ = [
     "MemoryStore",
     "StoreSuite",
     "TransportSuite",
+    "a_checkpoint",
     "a_message",
     "a_revision",
+    "a_run",
     "a_task",
     "a_wait",
     "a_wake",
+    "an_artifact",
     "an_event",
     "check_plugin",
 ]
 
 _SUITES = {
-    "StoreSuite": ("stores", "store_commits", "store_questions", "store_waits"),
+    "StoreSuite": (
+        *("stores", "store_commits", "store_questions", "store_waits", "store_runs"),
+    ),
     "TransportSuite": ("transports",),
 }
 """The modules of each suite; imported when first used, because they need pytest."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
+from taskmem_hookspecs.evidence import Artifact, Verdict
 from taskmem_hookspecs.model import (
     Author,
     Event,
@@ -22,6 +23,7 @@ from taskmem_hookspecs.model import (
     WakeCause,
     WakeState,
 )
+from taskmem_hookspecs.runs import Checkpoint, News, Owner, Run, RunState
 
 texts = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40
@@ -80,6 +82,7 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         last_stuck_alert_at=st.none() | instants,
         alerts=numbers,
         alerts_in_a_row=numbers,
+        held_until=st.none() | instants,
         stuck_due_at=st.none() | instants,
     )
 
@@ -156,6 +159,83 @@ def wakes(wake_id: str, task_id: str, wait_id: str) -> st.SearchStrategy[Wake]:
         transport=st.none() | texts,
         note=st.none() | texts,
         delivery_id=st.none() | texts,
+    )
+
+
+owners = st.builds(
+    Owner,
+    role=texts,
+    session_key=st.none() | texts,
+    boot=st.none() | texts,
+    process=st.none() | texts,
+)
+
+
+def runs(run_id: str, task_id: str) -> st.SearchStrategy[Run]:
+    """Draw runs with this id, of this task, not stored yet."""
+    return st.builds(
+        Run,
+        run_id=st.just(run_id),
+        task_id=st.just(task_id),
+        state=st.sampled_from(RunState),
+        why=st.none() | texts,
+        role=st.none() | texts,
+        session_key=st.none() | texts,
+        owner=st.none() | owners,
+        token=numbers,
+        lease_until=st.none() | instants,
+        home=st.none() | texts,
+        told_session=st.none() | texts,
+        attached=plans,
+        segmented=st.booleans(),
+        step=st.none() | numbers,
+        step_calls=numbers,
+        step_bonus=st.booleans(),
+        failed_steps=st.lists(numbers, max_size=3).map(tuple),
+        fingerprint=st.none() | texts,
+        folder=st.none() | texts,
+        checkpoints=numbers,
+        calls=numbers,
+        rounds=numbers,
+        idle_rounds=numbers,
+        news=st.sampled_from(News),
+        recent=plans,
+        said=st.none() | texts,
+        provider_failures=numbers,
+        tries=numbers,
+        created_at=instants,
+        changed_at=instants,
+        seen_at=instants,
+        started_at=st.none() | instants,
+        ended_at=st.none() | instants,
+    )
+
+
+def checkpoints(run_id: str, number: int) -> st.SearchStrategy[Checkpoint]:
+    """Draw checkpoints of this run, with this number."""
+    return st.builds(
+        Checkpoint,
+        run_id=st.just(run_id),
+        number=st.just(number),
+        at=instants,
+        body=texts,
+        checksum=texts,
+    )
+
+
+def artifacts(artifact_id: str, task_id: str) -> st.SearchStrategy[Artifact]:
+    """Draw artifacts with this id, of this task and of no run, not stored yet."""
+    return st.builds(
+        Artifact,
+        artifact_id=st.just(artifact_id),
+        task_id=st.just(task_id),
+        kind=texts,
+        subject=texts,
+        verdict=st.sampled_from(Verdict),
+        detail=texts,
+        checksum=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64),
+        size=st.none() | st.integers(0, 2**63 - 1),
+        checked_at=instants,
     )
 
 

@@ -10,7 +10,13 @@ from itertools import chain
 from typing import TypeVar
 
 from taskmem_hookspecs.changes import Change
-from taskmem_hookspecs.errors import Conflict, TaskNotFound, WaitNotFound
+from taskmem_hookspecs.errors import (
+    Conflict,
+    RunNotFound,
+    TaskNotFound,
+    WaitNotFound,
+)
+from taskmem_hookspecs.evidence import Artifact
 from taskmem_hookspecs.model import (
     Counts,
     Event,
@@ -24,11 +30,13 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
+from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 
 ENDED_WAITS = 20
 """Waits that ended which the facts of a task hold; the linkage needs the last."""
-RowT = TypeVar("RowT", Task, Wait, Wake)
+RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
+SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 
 
 class MemoryStore:
@@ -39,6 +47,9 @@ class MemoryStore:
         self._tasks: dict[str, Task] = {}
         self._waits: dict[str, Wait] = {}
         self._wakes: dict[str, Wake] = {}
+        self._runs: dict[str, Run] = {}
+        self._artifacts: dict[str, Artifact] = {}
+        self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
         self._messages: list[Message] = []
         self._revisions: list[PlanRevision] = []
         self._events: list[Event] = []
@@ -54,6 +65,12 @@ class MemoryStore:
                 task=self._tasks[task_id],
                 waits=_known(self._waits_of(None, task_id)),
                 wakes=tuple(reversed(self._wakes_of(open_states, task_id))),
+                run=next(iter(_open(self._runs, task_id)), None),
+                artifacts=tuple(
+                    self._artifacts[id_]
+                    for id_ in sorted(self._artifacts)
+                    if self._artifacts[id_].task_id == task_id
+                ),
             )
 
     def read_wait(self, wait_id: str) -> Wait:
@@ -161,6 +178,57 @@ class MemoryStore:
         sent = [(w.delivery_id or w.wake_id, w.sent_at) for w in wakes]
         return sorted({name: at for name, at in sent if at and at >= since}.values())
 
+    def read_run(self, run_id: str) -> Run:
+        """Return one run."""
+        with self._lock:
+            if run_id not in self._runs:
+                raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
+            return self._runs[run_id]
+
+    def list_runs(
+        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Run]:
+        """Return runs, newest first."""
+        with self._lock:
+            runs = [r for r in self._runs.values() if task_id in (None, r.task_id)]
+        chosen = [r for r in runs if states is None or r.state in states]
+        return sorted(chosen, key=_age, reverse=True)[:limit]
+
+    def session_runs(self, session_key: str) -> Sequence[Run]:
+        """Return the runs of a session that have not ended, the latest first."""
+        with self._lock:
+            open_ = [r for r in _open(self._runs) if r.session_key == session_key]
+            tasks = [self._tasks[run.task_id] for run in open_]
+        paired = zip(tasks, open_, strict=True)
+        latest = sorted(
+            paired, key=lambda p: (p[0].updated_at, p[0].task_id), reverse=True
+        )
+        return [run for _, run in latest]
+
+    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
+        """Return the queued runs that a role may claim, oldest first."""
+        with self._lock:
+            queued = [r for r in self._runs.values() if r.state is RunState.QUEUED]
+        mine = [r for r in queued if role is None or r.role in (None, role)]
+        return sorted(mine, key=_age)[:limit]
+
+    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+        """Return the runs whose `lease_until` has come, first due first."""
+        with self._lock:
+            due = [id_ for at, id_ in self._leases() if at <= now][:limit]
+            return [self._runs[run_id] for run_id in due]
+
+    def next_lapse(self) -> datetime | None:
+        """Return the earliest `lease_until` of a run."""
+        with self._lock:
+            return next((at for at, _ in self._leases()), None)
+
+    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
+        """Return the newest checkpoints of a run, oldest first."""
+        with self._lock:
+            own = [c for c in self._checkpoints.values() if c.run_id == run_id]
+        return _newest(sorted(own, key=lambda c: c.number), limit)
+
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark."""
         with self._lock:
@@ -172,10 +240,12 @@ class MemoryStore:
             tasks = Counter(task.status for task in self._tasks.values())
             waits = Counter(wait.status for wait in self._waits.values())
             wakes = Counter(wake.state for wake in self._wakes.values())
+            runs = Counter(run.state for run in self._runs.values())
             return Counts(
                 tasks={status: tasks[status] for status in TaskStatus},
                 waits={status: waits[status] for status in WaitStatus},
                 wakes={state: wakes[state] for state in WakeState},
+                runs={state: runs[state] for state in RunState},
                 events=len(self._events),
             )
 
@@ -185,11 +255,22 @@ class MemoryStore:
             tasks = _moved(self._tasks, change.tasks, lambda task: task.task_id)
             waits = _moved(self._waits, change.waits, lambda wait: wait.wait_id)
             wakes = _moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
+            runs = _moved(self._runs, change.runs, lambda run: run.run_id)
+            artifacts = _moved(
+                self._artifacts, change.artifacts, lambda made: made.artifact_id
+            )
+            checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
             self._check_tasks(tasks, change)
+            self._check_runs(change)
+            self._check_checkpoints(runs, change.checkpoints)
             self._check_keys({**self._wakes, **wakes}, change.wakes)
             self._tasks |= tasks
             self._waits |= waits
             self._wakes |= wakes
+            self._runs |= runs
+            self._artifacts |= artifacts
+            self._checkpoints |= checkpoints
+            self._forget(change.forget_before)
             self._bookmarks |= {b.name: b.value for b in change.bookmarks}
             _append(self._messages, change.messages, "message_id")
             _append(self._revisions, change.revisions, "revision_id")
@@ -217,12 +298,42 @@ class MemoryStore:
     def _owed(self) -> list[tuple[datetime, str]]:
         return sorted((w.due_at, w.wake_id) for w in self._wakes.values() if w.due_at)
 
+    def _leases(self) -> list[tuple[datetime, str]]:
+        leased = (r for r in self._runs.values() if r.lease_until)
+        return sorted((r.lease_until, r.run_id) for r in leased if r.lease_until)
+
+    def _forget(self, before: datetime | None) -> None:
+        if before is not None:
+            kept = {k: c for k, c in self._checkpoints.items() if c.at >= before}
+            self._checkpoints = kept
+
+    def _check_runs(self, change: Change) -> None:
+        """Refuse a second open run of a task, also one in between."""
+        runs = dict(self._runs)
+        for run in change.runs:
+            runs[run.run_id] = run
+            if len(_open(runs, run.task_id)) > 1:
+                raise Conflict(f"{run.task_id} has a run that is open already.")
+
+    def _check_checkpoints(
+        self, runs: Mapping[str, Run], new: Sequence[Checkpoint]
+    ) -> None:
+        if len({(c.run_id, c.number) for c in new}) < len(new):
+            raise Conflict("Two checkpoints of a run have the same number.")
+        for checkpoint in new:
+            if (checkpoint.run_id, checkpoint.number) in self._checkpoints:
+                raise Conflict(f"{checkpoint.run_id} has that checkpoint already.")
+            if checkpoint.run_id not in {**self._runs, **runs}:
+                raise TaskNotFound(f"There is no run {checkpoint.run_id}.")
+
     def _check_tasks(self, new: Mapping[str, Task], change: Change) -> None:
         named = chain(
             (message.task_id for message in change.messages),
             (revision.task_id for revision in change.revisions),
             (wait.task_id for wait in change.waits),
             (wake.task_id for wake in change.wakes),
+            (run.task_id for run in change.runs),
+            (artifact.task_id for artifact in change.artifacts),
         )
         for task_id in named:
             if task_id and task_id not in self._tasks and task_id not in new:
@@ -263,10 +374,20 @@ def _known(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
     )
 
 
+def _open(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
+    """Return the runs that have not ended; None: of every task."""
+    mine = (run for run in runs.values() if task_id in (None, run.task_id))
+    return [run for run in mine if not run.state.terminal]
+
+
+def _age(run: Run) -> tuple[datetime, str]:
+    return run.created_at, run.run_id
+
+
 def _append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
     for line in new:
         lines.append(line.model_copy(update={id_field: len(lines) + 1}))
 
 
-def _newest(lines: list[LineT], limit: int | None) -> list[LineT]:
+def _newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
     return lines if limit is None else lines[max(0, len(lines) - limit) :]

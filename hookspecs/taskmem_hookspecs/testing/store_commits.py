@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
+from taskmem_hookspecs.evidence import Artifact
 from taskmem_hookspecs.model import (
     Bookmark,
     Event,
@@ -22,18 +23,22 @@ from taskmem_hookspecs.model import (
     Wake,
 )
 from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.testing import drawn
 from taskmem_hookspecs.testing.holdings import everything
 from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
     a_message,
     a_revision,
+    a_run,
     a_task,
     a_wait,
     a_wake,
+    an_artifact,
     an_event,
 )
 
-RowT = TypeVar("RowT", Task, Wait, Wake)
+RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 
 HOSTILE = (
     "'; DROP TABLE tasks; --",
@@ -205,10 +210,15 @@ class StoreCommits:
             revisions=(a_revision(),),
             waits=(a_wait(),),
             wakes=(a_wake(wake_id="wake_2"),),
+            runs=(a_run(),),
+            checkpoints=(a_checkpoint(),),
+            artifacts=(an_artifact(),),
             events=(an_event(),),
             bookmarks=(Bookmark(name="read", value="7"),),
         )
         for refused in (
+            {"runs": (a_run(), a_run(run_id="run_2"))},
+            {"checkpoints": (a_checkpoint(), a_checkpoint())},
             {"wakes": (a_wake(wake_id="wake_2"), a_wake(version=2))},
             {
                 "wakes": (

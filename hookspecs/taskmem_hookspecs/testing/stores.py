@@ -19,13 +19,17 @@ from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.holdings import everything
 from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_questions import StoreQuestions
+from taskmem_hookspecs.testing.store_runs import StoreRuns
 from taskmem_hookspecs.testing.store_waits import StoreWaits
 from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
     a_message,
     a_revision,
+    a_run,
     a_task,
     a_wait,
     a_wake,
+    an_artifact,
     an_event,
 )
 
@@ -33,7 +37,7 @@ THREADS: Final = 8
 ROUNDS: Final = 5
 
 
-class StoreSuite(StoreCommits, StoreQuestions, StoreWaits):
+class StoreSuite(StoreCommits, StoreQuestions, StoreWaits, StoreRuns):
     """Subclass it in your tests, and say how your store is made.
 
     Tests may run in several processes at once: give each folder a store of its
@@ -67,6 +71,9 @@ class StoreSuite(StoreCommits, StoreQuestions, StoreWaits):
                 revisions=(a_revision(),),
                 waits=(a_wait(task_id="task_1"),),
                 wakes=(a_wake(task_id="task_1"),),
+                runs=(a_run(),),
+                checkpoints=(a_checkpoint(),),
+                artifacts=(an_artifact(),),
                 events=(an_event(),),
                 bookmarks=(Bookmark(name="read", value="7"),),
             )

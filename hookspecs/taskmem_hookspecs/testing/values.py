@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from taskmem_hookspecs.evidence import Artifact, Verdict
 from taskmem_hookspecs.model import (
     Author,
     Event,
@@ -18,6 +19,7 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeCause,
 )
+from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.clock import DAWN
 
 WAIT_SECONDS: Final = 300.0
@@ -99,6 +101,51 @@ def a_wake(**changes: object) -> Wake:
             "text": "[task_stuck_resume] {}",
             "created_at": DAWN,
             "due_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_run(**changes: object) -> Run:
+    """Return `run_1`, a queued run of `task_1` made at `DAWN`, so changed."""
+    return Run.model_validate(
+        {
+            "run_id": "run_1",
+            "task_id": "task_1",
+            "state": RunState.QUEUED,
+            "created_at": DAWN,
+            "changed_at": DAWN,
+            "seen_at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_checkpoint(**changes: object) -> Checkpoint:
+    """Return the first checkpoint of `run_1`, so changed."""
+    return Checkpoint.model_validate(
+        {
+            "run_id": "run_1",
+            "number": 1,
+            "at": DAWN,
+            "body": "{}",
+            "checksum": "",
+            **changes,
+        }
+    )
+
+
+def an_artifact(**changes: object) -> Artifact:
+    """Return `artifact_1`, a file of `task_1` that was seen at `DAWN`, so changed."""
+    return Artifact.model_validate(
+        {
+            "artifact_id": "artifact_1",
+            "task_id": "task_1",
+            "kind": "file",
+            "subject": "report.md",
+            "verdict": Verdict.VERIFIED,
+            "detail": "It is there.",
+            "checked_at": DAWN,
             **changes,
         }
     )

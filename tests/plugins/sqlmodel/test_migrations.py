@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
 from taskmem_sqlmodel import schema, task_store
 from taskmem_sqlmodel.rows import Base
 
@@ -170,6 +170,36 @@ def test_what_was_said_of_the_wakes_of_an_older_database_is_not_known(third):
     store.close()
 
 
+@pytest.fixture
+def fourth(path):
+    """A database of the fourth schema: a wake with what was said of it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / "0004.sql").read_text())
+    return path
+
+
+def test_wakes_of_an_older_database_are_kept_whole_beside_those_for_runs(fourth):
+    question = (
+        "SELECT wake_id, key, cause, state, task_id, wait_id, session_key, text, "
+        "urgent, attempts, sends, last_error, created_at, due_at, sent_at, "
+        "acknowledged_at, transport, note, delivery_id, version FROM wakes"
+    )
+    before = asked(fourth, question)
+    assert len(before) == 3
+    store = opened(fourth)
+    assert sorted(asked(fourth, question)) == sorted(before)
+    [noted] = [wake for wake in store.list_wakes(None, None, 9) if wake.note]
+    assert noted.note.endswith("ünïcode")
+    wake = a_wake(key="run:run_1:1", cause="run", task_id="task_a", run_id="run_1")
+    store.commit(Change(runs=(a_run(task_id="task_a"),), wakes=(wake,)))
+    assert store.read_task("task_a").run.state == "queued"
+    assert store.read_task("task_b").run is None
+    (kept,) = store.read_wakes(["wake_1"])
+    assert (kept.cause, kept.run_id) == ("run", "run_1")
+    store.close()
+    assert asked(fourth, "PRAGMA foreign_key_check") == []
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task
@@ -217,7 +247,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
         assert schema_of(path) == sql_snapshot(name=revision)
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_an_older_database_has_the_schema_it_was_released_with(tmp_path, number):
     made, kept = tmp_path / "made.db", tmp_path / "kept.db"
     migrate(made, schema.REVISIONS[number])

@@ -43,6 +43,23 @@ wakes = rows(
     delivery_id=st.sampled_from(["first", "second"]),
 ).map(lambda wake: wake.model_copy(update={"key": KEYS[wake.wake_id]}))
 
+runs = rows(
+    lambda run_id: drawn.runs(run_id, "task_1"),
+    ("run_1", "run_2"),
+    created_at=moments,
+    lease_until=st.none() | moments,
+    session_key=st.sampled_from([None, "main"]),
+    role=st.sampled_from([None, "builder"]),
+)
+artifacts = rows(
+    lambda artifact_id: drawn.artifacts(artifact_id, "task_2"), ("made_1", "made_2")
+)
+checkpoints = (
+    st.tuples(st.sampled_from(("run_1", "run_2")), st.integers(1, 3))
+    .flatmap(lambda key: drawn.checkpoints(*key))
+    .flatmap(lambda one: moments.map(lambda at: one.model_copy(update={"at": at})))
+)
+
 changes = st.builds(
     Change,
     tasks=st.lists(tasks, max_size=2).map(tuple),
@@ -51,7 +68,11 @@ changes = st.builds(
     ),
     waits=st.lists(waits, max_size=1).map(tuple),
     wakes=st.lists(wakes, max_size=2).map(tuple),
+    runs=st.lists(runs, max_size=2).map(tuple),
+    checkpoints=st.lists(checkpoints, max_size=2).map(tuple),
+    artifacts=st.lists(artifacts, max_size=1).map(tuple),
     events=st.lists(drawn.events(), max_size=1).map(tuple),
+    forget_before=st.none() | moments,
 )
 
 
@@ -74,6 +95,9 @@ def answers(store):
         "stuck": (list(store.stuck_due(now, 9)), store.next_stuck_due()),
         "due": (list(store.due_wakes(now, 9)), store.next_wake_due()),
         "sent": [list(store.sent_since(key, DAWN)) for key in (None, "main")],
+        "lapsed": (list(store.lapsed_runs(now, 9)), store.next_lapse()),
+        "queued": [list(store.queued_runs(role, 9)) for role in (None, "builder", "x")],
+        "session": list(store.session_runs("main")),
         "facts": [store.read_task(t.task_id) for t in store.list_tasks(None, 9)],
     }
 

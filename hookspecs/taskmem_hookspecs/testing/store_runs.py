@@ -1,0 +1,229 @@
+"""What every `TaskStore` keeps and answers about runs and what hangs on them."""
+# ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound
+from taskmem_hookspecs.model import WakeCause
+from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.testing import drawn
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.store_commits import drawn_often, stored
+from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
+    a_run,
+    a_task,
+    a_wake,
+    an_artifact,
+)
+
+SECOND = timedelta(seconds=1)
+ENDED = [state for state in RunState if state.terminal]
+
+
+class StoreRuns:
+    """Part of `StoreSuite`."""
+
+    def test_every_field_of_a_run_comes_back(self, store: TaskStore) -> None:
+        ids = map("{}".format, itertools.count())
+
+        @drawn_often
+        @given(st.data())
+        def comes_back(data: st.DataObject) -> None:
+            # Of a task each: it has one run that is open at most.
+            number = next(ids)
+            run = data.draw(drawn.runs(f"run_{number}", f"task_{number}"))
+            other = data.draw(drawn.runs(run.run_id, run.task_id))
+            store.commit(Change(tasks=(a_task(task_id=run.task_id),), runs=(run,)))
+            assert store.read_run(run.run_id) == stored(run)
+            store.commit(Change(runs=(stored(other),)))
+            changed = other.model_copy(update={"version": 2})
+            assert store.read_run(run.run_id) == changed
+
+        comes_back()
+
+    def test_every_field_of_what_hangs_on_a_run_comes_back(
+        self, store: TaskStore
+    ) -> None:
+        numbers = itertools.count(1)
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
+
+        @drawn_often
+        @given(st.data())
+        def comes_back(data: st.DataObject) -> None:
+            number = next(numbers)
+            checkpoint = data.draw(drawn.checkpoints("run_1", number))
+            made = data.draw(drawn.artifacts(f"artifact_{number:05}", "task_1"))
+            made = made.model_copy(update={"run_id": "run_1"})
+            store.commit(Change(checkpoints=(checkpoint,), artifacts=(made,)))
+            assert store.read_checkpoints("run_1", 1)[-1] == checkpoint
+            assert store.read_task("task_1").artifacts[-1] == stored(made)
+
+        comes_back()
+
+    def test_what_is_not_there_of_runs_is_not_found(self, store: TaskStore) -> None:
+        with pytest.raises(RunNotFound, match="run_9"):
+            store.read_run("run_9")
+        assert list(store.list_runs(None, None, 9)) == []
+        assert list(store.session_runs("main")) == []
+        assert list(store.queued_runs(None, 9)) == []
+        assert list(store.lapsed_runs(DAWN, 9)) == []
+        assert list(store.read_checkpoints("run_9", 9)) == []
+        assert store.next_lapse() is None
+        assert sum(store.count().runs.values()) == 0
+
+    def test_a_run_that_moved_is_a_conflict(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
+        for version in (0, 2):
+            with pytest.raises(Conflict):
+                store.commit(Change(runs=(a_run(version=version),)))
+
+    def test_an_artifact_that_moved_is_a_conflict(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(),), artifacts=(an_artifact(),)))
+        for version in (0, 2):
+            with pytest.raises(Conflict):
+                store.commit(Change(artifacts=(an_artifact(version=version),)))
+
+    def test_a_task_has_one_run_that_is_open(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
+        second = a_run(run_id="run_2")
+        with pytest.raises(Conflict):
+            store.commit(Change(runs=(second,)))
+        over = a_run(state=RunState.FAILED, version=1)
+        store.commit(Change(runs=(over, second)))
+        assert store.read_task("task_1").run == stored(second)
+        assert [run.run_id for run in store.list_runs(None, "task_1", 9)] == [
+            "run_2",
+            "run_1",
+        ]
+
+    @pytest.mark.parametrize("state", list(RunState))
+    def test_a_task_comes_with_its_run_until_that_has_ended(
+        self, store: TaskStore, state: RunState
+    ) -> None:
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(state=state),)))
+        found = store.read_task("task_1").run
+        assert (found is None) == state.terminal
+
+    def test_what_belongs_to_no_task_or_run_is_refused(self, store: TaskStore) -> None:
+        for change in (
+            Change(runs=(a_run(),)),
+            Change(artifacts=(an_artifact(),)),
+            Change(checkpoints=(a_checkpoint(),)),
+        ):
+            with pytest.raises(TaskNotFound):
+                store.commit(change)
+
+    def test_the_runs_of_a_session_come_as_their_tasks_were_updated(
+        self, store: TaskStore
+    ) -> None:
+        tasks = [
+            a_task(task_id=f"task_{n}", updated_at=DAWN + age * SECOND)
+            for n, age in enumerate((2, 3, 1, 9, 9))
+        ]
+        states = (*[RunState.RUNNING] * 3, RunState.COMPLETED, RunState.QUEUED)
+        runs = [
+            a_run(run_id=f"run_{n}", task_id=f"task_{n}", state=state, session_key="s")
+            for n, state in enumerate(states)
+        ]
+        runs[4] = runs[4].model_copy(update={"session_key": "other"})
+        store.commit(Change(tasks=tuple(tasks), runs=tuple(runs)))
+        found = [run.run_id for run in store.session_runs("s")]
+        assert found == ["run_1", "run_0", "run_2"]
+
+    def test_a_role_sees_what_is_queued_for_it_or_for_anybody_oldest_first(
+        self, store: TaskStore
+    ) -> None:
+        wanted = (
+            ("builder", RunState.QUEUED, 3),
+            (None, RunState.QUEUED, 2),
+            ("tester", RunState.QUEUED, 1),
+            ("builder", RunState.RUNNING, 0),
+        )
+        for n, (role, state, age) in enumerate(wanted):
+            run = a_run(
+                run_id=f"run_{n}",
+                task_id=f"task_{n}",
+                role=role,
+                state=state,
+                created_at=DAWN + age * SECOND,
+            )
+            store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
+
+        def queued(role: str | None, limit: int = 9) -> list[str]:
+            return [run.run_id for run in store.queued_runs(role, limit)]
+
+        assert queued("builder") == ["run_1", "run_0"]
+        assert queued("builder", 1) == ["run_1"]
+        assert queued("nobody") == ["run_1"]
+        assert queued(None) == ["run_2", "run_1", "run_0"]
+
+    def test_leases_that_lapsed_come_first_due_first(self, store: TaskStore) -> None:
+        for n, seconds in enumerate((3, 1, None, 2)):
+            lease = None if seconds is None else DAWN + seconds * SECOND
+            run = a_run(run_id=f"run_{n}", task_id=f"task_{n}", lease_until=lease)
+            store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
+        assert store.next_lapse() == DAWN + SECOND
+        lapsed = store.lapsed_runs(DAWN + 2 * SECOND, 9)
+        assert [run.run_id for run in lapsed] == ["run_1", "run_3"]
+        assert len(store.lapsed_runs(DAWN + 2 * SECOND, 1)) == 1
+        assert list(store.lapsed_runs(DAWN, 9)) == []
+
+    def test_checkpoints_are_read_from_the_newest_back(self, store: TaskStore) -> None:
+        other = a_run(run_id="run_2", task_id="task_2")
+        store.commit(
+            Change(tasks=(a_task(), a_task(task_id="task_2")), runs=(a_run(), other))
+        )
+        for number in (1, 2, 3):
+            store.commit(
+                Change(
+                    checkpoints=(
+                        a_checkpoint(number=number),
+                        a_checkpoint(run_id="run_2", number=number),
+                    )
+                )
+            )
+        found = store.read_checkpoints("run_1", 2)
+        assert [(c.run_id, c.number) for c in found] == [("run_1", 2), ("run_1", 3)]
+
+    def test_a_checkpoint_is_written_once(self, store: TaskStore) -> None:
+        store.commit(
+            Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=(a_checkpoint(),))
+        )
+        with pytest.raises(Conflict):
+            store.commit(Change(checkpoints=(a_checkpoint(body="other"),)))
+        (kept,) = store.read_checkpoints("run_1", 9)
+        assert kept.body == "{}"
+
+    def test_checkpoints_that_are_too_old_go(self, store: TaskStore) -> None:
+        made = tuple(
+            a_checkpoint(number=number, at=DAWN + number * SECOND)
+            for number in (1, 2, 3)
+        )
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
+        store.commit(Change(forget_before=DAWN + 2 * SECOND))
+        left = [c.number for c in store.read_checkpoints("run_1", 9)]
+        assert left == [2, 3]
+
+    def test_a_wake_may_be_for_a_run(self, store: TaskStore) -> None:
+        wake = a_wake(cause=WakeCause.RUN, task_id="task_1", run_id="run_1")
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),), wakes=(wake,)))
+        assert store.read_task("task_1").wakes == (stored(wake),)
+
+    @pytest.mark.parametrize("state", ENDED)
+    def test_runs_are_counted_by_state(self, store: TaskStore, state: RunState) -> None:
+        for n in range(2):
+            run = a_run(run_id=f"run_{n}", state=state)
+            task = (a_task(),) if n == 0 else ()
+            store.commit(Change(tasks=task, runs=(run,)))
+        counted = store.count().runs
+        assert counted == {each: 2 * (each is state) for each in RunState}
