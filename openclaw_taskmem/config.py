@@ -31,6 +31,10 @@ _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
+_SWITCH: Final = {
+    **dict.fromkeys(("on", "true", "yes", "1"), True),
+    **dict.fromkeys(("off", "false", "no", "0"), False),
+}
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -54,6 +58,22 @@ class Settings:
     """A transport's name, or `auto`: any that can work here."""
     wake_ack_seconds: float = 600.0
     """After which a wait's wake that nobody acted on is sent again."""
+    carry_on: bool = True
+    """Whether an agent is told to go on when its turn ended before its task."""
+    idle_rounds: int = 3
+    """Rounds in a row without anything new after which a task has stalled."""
+    provider_retries: int = 3
+    """Turns in a row that may fail for the provider's sake and are begun again."""
+    provider_rest_seconds: float = 90.0
+    """The rest before the first of them; doubled each time."""
+    lease_seconds: float = 300.0
+    """After which an agent of which nothing was seen counts as gone."""
+    fresh_seconds: float = 3600.0
+    """Age up to which interrupted work resumes by itself."""
+    step_tools: int = 3
+    """Tool calls that a step of a segmented task has."""
+    step_bonus: int = 2
+    """How many more it has on request, once."""
     hook_seconds: float = 2.0
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0
@@ -138,6 +158,15 @@ def _written(value: object) -> str:
 
 def _parse(name: str, raw: str, default: object) -> object:
     variable = f"{PREFIX}{name.upper()}"
+    if isinstance(default, bool):
+        return _switch(variable, raw)
+    if isinstance(default, int):
+        if not _WHOLE.fullmatch(raw):
+            raise SettingsInvalid(
+                f"{variable} is {raw!r}; it takes a whole number, for example "
+                f"{default}."
+            )
+        return int(raw)
     if isinstance(default, float):
         try:
             number = float(raw)
@@ -156,6 +185,13 @@ def _parse(name: str, raw: str, default: object) -> object:
     if name == "tools" and raw not in ("default", "runs", "all"):
         raise SettingsInvalid(f"{variable} is {raw!r}; it takes default, runs or all.")
     return raw
+
+
+def _switch(variable: str, raw: str) -> bool:
+    word = raw.lower()
+    if word not in _SWITCH:
+        raise SettingsInvalid(f"{variable} is {raw!r}; it takes on or off.")
+    return _SWITCH[word]
 
 
 def _days(variable: str, raw: str, number: float) -> float:

@@ -19,6 +19,7 @@ from taskmem_hookspecs.model import (
     Wait,
     WaitStatus,
 )
+from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.value import Instant, Value
 
 
@@ -46,6 +47,14 @@ class ResumeFacts(Value):
     verdict: StuckVerdict
     wake_id: str
     """The wake that will carry the packet."""
+    run: Run | None = None
+    """The task's run that has not ended; None: there is none."""
+    done_calls: tuple[str, ...] = ()
+    """Calls of tools that were made and have left something, a line each."""
+    cut_calls: tuple[str, ...] = ()
+    """Calls of tools of which nobody knows what they did, a line each."""
+    dropped: tuple[str, ...] = ()
+    """What was wanted once and is not any more, a line each."""
     now: Instant
 
 
@@ -105,6 +114,12 @@ class ResumePacket(Value):
     wait: PacketWait = PacketWait()
     reason: str
     suggested_next_action: str
+    do_not_redo: tuple[str, ...] | None = None
+    """Calls of tools that were made already, oldest first; None: none is known."""
+    unknown_outcome: tuple[str, ...] | None = None
+    """Calls of tools that were cut: look before doing them again; None: none was."""
+    do_not_revive: tuple[str, ...] | None = None
+    """What was called off, oldest first; None: nothing."""
     urgency: Literal["high"] | None = None
     """`high` after several failed waits in a row; None: ordinary."""
     extra: Mapping[str, JsonValue] | None = None

@@ -68,6 +68,7 @@ class Desk:
             "show": self._show,
             "waits": lambda params: views.waits(shell, params),
             "wakes": self._wakes,
+            "runs": lambda params: views.runs(shell, params),
             "events": lambda params: views.events(shell, params),
             "plugins": lambda _: views.plugins(shell),
             "feed": self._feed,
@@ -111,7 +112,8 @@ class Desk:
             return await self._answered(self._packet, params, looks=False)
         if method == "call":
             looks = catalog.looks(str(params.get("tool")))
-            return await self._answered(self._agent_call, params, looks=looks)
+            caller = self._agent(connection, params)
+            return await self._answered(self._agent_call, params, caller, looks=looks)
         raise UnknownTool(
             f"The daemon does not know {quoted(method, 80)}; it may be older than "
             "the plug-in: restart it with taskmem daemon stop."
@@ -169,8 +171,14 @@ class Desk:
     def _call(self, params: Params) -> JsonValue:
         return catalog.call(self._shell, *_tool_call(params), Caller(person=True))
 
-    def _agent_call(self, params: Params) -> JsonValue:
-        caller = Caller(session_key=_text(params, "session_key"))
+    def _agent(self, connection: object, params: Params) -> Caller:
+        """Return who calls through a gateway."""
+        session_key = _text(params, "session_key")
+        owner = self.gateways.owner(connection, session_key, _text(params, "agent_id"))
+        folder = _text(params, "folder")
+        return Caller(session_key=session_key, owner=owner, folder=folder)
+
+    def _agent_call(self, params: Params, caller: Caller) -> JsonValue:
         return catalog.call(self._shell, *_tool_call(params), caller)
 
     def _packet(self, params: Params) -> JsonValue:

@@ -6,17 +6,27 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.daemon import reports
+from openclaw_taskmem.daemon.hearing import (
+    call_began,
+    call_ended,
+    turn_began,
+    turn_over,
+)
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
+from openclaw_taskmem.engine.runs import Heard
 from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Owner
+
+W = TypeVar("W", bound=reports.Worked)
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +56,7 @@ class Gateways:
         Raises:
             InvalidArguments: One of them is no event; then none counts.
         """
+        stop: list[JsonValue] = []
         for event in reports.parse(params):
             self._seen.setdefault(connection, Counter())[event.kind] += 1
             match event:
@@ -53,19 +64,63 @@ class Gateways:
                     pass
                 case reports.Started():
                     await self._started(connection, event)
-                case reports.TurnStarted():
-                    self._runs(connection, event.running)
                 case reports.Answered():
                     await self._took(event, None)
-                case reports.TurnEnded():
-                    try:
-                        await self._took(event, event.error)
-                    finally:
-                        # The turn is over, also where that cannot be written now.
-                        self._runs(connection, event.running)
                 case reports.Stopped():
                     self.left(connection)
-        return {}
+                case _ if not await self._worked(connection, event):
+                    stop.append(event.session_key)
+                case _:
+                    pass
+        return {"stop": stop} if stop else {}
+
+    async def _worked(self, connection: object, event: reports.Work) -> bool:
+        """Take what shows a session at work; False: its turn must not go on."""
+        match event:
+            case reports.TurnStarted():
+                self._runs(connection, event.running)
+                return await self._works(turn_began, connection, event)
+            case reports.ToolStarted():
+                return await self._works(call_began, connection, event)
+            case reports.ToolCalled():
+                return await self._works(call_ended, connection, event)
+            case reports.TurnEnded():
+                try:
+                    await self._took(event, event.error)
+                    return await self._works(turn_over, connection, event)
+                finally:
+                    # The turn is over, also where that cannot be written now.
+                    self._runs(connection, event.running)
+
+    def owner(
+        self, connection: object, session_key: str | None, agent_id: str | None
+    ) -> Owner | None:
+        """Return as whom an agent of a gateway holds runs; None: it is not known."""
+        known = self._known.get(connection)
+        if known is None or session_key is None:
+            return None
+        session = session_key.lower()
+        parts = session.split(":")
+        named = parts[1] if parts[0] == "agent" and len(parts) > 1 else "main"
+        return Owner(role=agent_id or named, session_key=session, boot=known.boot)
+
+    @property
+    def present(self) -> Sequence[Presence]:
+        """The gateways that are connected, for any thread."""
+        return tuple(self._known.values())
+
+    async def _works(
+        self,
+        work: Callable[[Shell, Heard, W], bool],
+        connection: object,
+        event: W,
+    ) -> bool:
+        """Note on a thread what an event shows of its session's run."""
+        owner = self.owner(connection, event.session_key, event.agent_id)
+        if owner is None:
+            return True
+        heard = Heard(owner=owner, folder=event.folder, fingerprint=event.fingerprint)
+        return await self._apart(work, self._shell, heard, event)
 
     def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""
@@ -75,7 +130,7 @@ class Gateways:
 
     def holds(self) -> Callable[[str | None], Hold | None]:
         """Return what says, of a session, why it is left alone now; for any thread."""
-        known: Sequence[Presence] = tuple(self._known.values())
+        known = self.present
         now = self._shell.clock.now()
         return lambda session_key: gateway.hold(known, session_key, now)
 
@@ -103,6 +158,7 @@ class Gateways:
             version=event.version,
             started_at=self._shell.clock.now() - age,
             main_session=event.main,
+            fingerprints=event.fingerprints,
         ).runs(event.running, self._shell.clock.now())
         self._known[connection] = known
         log.info("a gateway has come, start %s", known.boot)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.threads import Apart
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.rests import asked_for
-from openclaw_taskmem.engine import recover, sweep, tell, waits, wakes
+from openclaw_taskmem.engine import recover, recovery, sweep, tell, waits, wakes
 from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
     TaskmemError,
@@ -36,6 +36,8 @@ TROUBLE: Final = timedelta(seconds=5)
 MOST_TROUBLE: Final = timedelta(seconds=20)
 AT_ONCE: Final = 4
 """Messages on their way at once: each may be a process that takes a core."""
+SWEEP_SECONDS: Final = 120.0
+"""Between two looks for leases that ran out, at most. Source: requirement D3."""
 KEPT_TRIES: Final = 7
 """Tries to write what became of a delivery, a second apart, then twice that …"""
 
@@ -51,20 +53,23 @@ class Loops:
         *,
         longest: float,
         holds: Callable[[], wakes.Holds] = lambda: wakes.never,
+        gateways: Callable[[], Sequence[Presence]] = tuple,
     ) -> None:
         """Take what the loops work with.
 
         `longest` rest in seconds; `holds` gives what says which sessions are left
-        alone now.
+        alone now, `gateways` those that are connected.
         """
         self._shell = shell
         self._transport = transport
         self._apart = apart
         self._holds = holds
+        self._gateways = gateways
         self._longest = timedelta(seconds=longest)
         self._stuck = Alarm(shell.clock, longest)
         self._outbox = Alarm(shell.clock, longest)
         self._tell = Alarm(shell.clock, longest)
+        self._leases = Alarm(shell.clock, SWEEP_SECONDS)
         self._finding = asyncio.Lock()
         """Held while the stuck are found, so that their wakes go out together."""
         self._deliveries: dict[asyncio.Task[None], str | None] = {}
@@ -83,6 +88,8 @@ class Loops:
             self._stuck.ring(due.stuck_at)
         if due.wake_at is not None:
             self._outbox.ring(due.wake_at)
+        if due.lapse_at is not None:
+            self._leases.ring(due.lapse_at)
         if due.tell:
             self._tell.ring(self._shell.clock.now())
 
@@ -99,6 +106,7 @@ class Loops:
                 group.create_task(self._forever(self._stuck, self._stuck_pass))
                 group.create_task(self._forever(self._outbox, self._outbox_pass))
                 group.create_task(self._forever(self._tell, self._tell_pass))
+                group.create_task(self._forever(self._leases, self._leases_pass))
         finally:
             await self._stop_deliveries()
 
@@ -282,6 +290,18 @@ class Loops:
         told = await self._apart(tell.tell, self._shell)
         return self._shell.clock.now() if told == tell.BATCH else None
 
+    # --- leases -------------------------------------------------------------
+
+    async def _leases_pass(self) -> datetime | None:
+        held = self._held_until - self._shell.clock.monotonic()
+        if held > 0:
+            return self._shell.clock.now() + timedelta(seconds=held)
+        looked = await self._apart(recovery.sweep, self._shell, self._gateways())
+        if looked == recovery.BATCH:
+            return self._shell.clock.now()
+        due = await self._apart(self._shell.store.next_lapse)
+        return self._not_before(due, AGAIN if looked else timedelta())
+
     # --- the end ------------------------------------------------------------
 
     async def idle(self) -> bool:
@@ -292,6 +312,7 @@ class Loops:
             return not (
                 store.next_stuck_due()
                 or store.next_wake_due()
+                or store.next_lapse()
                 or store.list_waits(WaitStatus.WATCHING, None, 1)
             )
 

@@ -14,6 +14,7 @@ from pydantic import (
     ValidationError,
 )
 
+from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import InvalidArguments
 
 MOST: Final = 1000
@@ -50,6 +51,8 @@ class Started(_Event):
     """The session of wakes that name none."""
     running: Keys = ()
     """The sessions in which a turn runs, as in every event of a turn."""
+    fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
+    """Of what shapes each agent's prompt, by the agent's id."""
 
 
 class Stopped(_Event):
@@ -58,12 +61,58 @@ class Stopped(_Event):
     kind: Literal["gateway_stopped"]
 
 
-class TurnStarted(_Event):
+class Worked(_Event):
+    """Something that shows a session at work."""
+
+    session_key: Key
+    agent_id: Key | None = None
+    folder: Key | None = None
+    """The folder that the agent works in."""
+    fingerprint: Key | None = None
+    """Of what shapes the agent's prompt."""
+
+
+class TurnStarted(Worked):
     """A turn has begun."""
 
     kind: Literal["turn_started"]
-    session_key: Key
     running: Keys = ()
+    origin: Origin = Origin.OTHER
+
+
+class ToolStarted(Worked):
+    """A call of a tool has begun."""
+
+    kind: Literal["tool_started"]
+    call_id: Key
+    tool: Key
+    about: Said = ""
+
+
+class Line(_Event):
+    """A message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    text: Said
+
+
+class ToolCalled(Worked):
+    """A call of a tool has ended."""
+
+    kind: Literal["tool_called"]
+    call_id: Key = ""
+    tool: Key = ""
+    about: Said = ""
+    outcome: Said = ""
+    given: Key = ""
+    """A digest of what it was given."""
+    result: Key = ""
+    """A digest of what it answered."""
+    exit_code: int | None = None
+    failed: bool = False
+    ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    said: Annotated[tuple[Line, ...], Field(max_length=1000)] = ()
+    """Messages of the conversation since the call before."""
 
 
 class Answered(_Event):
@@ -75,33 +124,46 @@ class Answered(_Event):
     """The messages, by their `delivery_id`."""
 
 
-class TurnEnded(_Event):
+class TurnEnded(Worked):
     """A turn has ended."""
 
     kind: Literal["turn_ended"]
-    session_key: Key
     running: Keys = ()
     deliveries: Keys = ()
     """The messages that it took and no `answered` told of, by their `delivery_id`."""
     error: Said | None = None
     """Why no model has answered; None: one has."""
+    origin: Origin = Origin.OTHER
+    failed: Said | None = None
+    """Why the gateway gave the turn up, also where a model had answered before."""
+    aborted: bool = False
+    """Whether somebody stopped it."""
+    cut: bool = False
+    """Whether the gateway stopped under it."""
+    said: Said = ""
+    """The end of what the agent said last."""
+    calls: Annotated[int, Field(ge=0)] = 0
+    """Calls of tools in it."""
 
 
 class Noted(_Event):
     """Something else happened: it is counted, and shown by `taskmem status`."""
 
-    kind: Literal["tool_called", "compacted", "session_started", "session_ended"]
+    kind: Literal["compacted", "session_started", "session_ended"]
     session_key: Key | None = None
 
 
-Event = Noted | Started | Stopped | TurnStarted | Answered | TurnEnded
+Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded
+"""What shows a session at work."""
+Event = Noted | Started | Stopped | Answered | Work
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": Started,
     "gateway_stopped": Stopped,
     "turn_started": TurnStarted,
-    "tool_called": Noted,
+    "tool_started": ToolStarted,
+    "tool_called": ToolCalled,
     "compacted": Noted,
     "session_started": Noted,
     "session_ended": Noted,

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
-from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
@@ -23,6 +23,7 @@ from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.shell import Due, Shell
@@ -130,6 +131,8 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
             cooldown_seconds=settings.stuck_cooldown_seconds,
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
+        runs=run_policy(settings),
+        lives=processes.lives,
         watching=room,
         home=identity(settings.home.mark),
         sole=not settings.database_url,
@@ -144,6 +147,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=desk.gateways.holds,
+        gateways=lambda: desk.gateways.present,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -164,6 +168,20 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         await passes.close()
         store.close()
         log.info("stopped")
+
+
+def run_policy(settings: Settings) -> RunPolicy:
+    """Return how runs are helped along, as the settings say."""
+    return RunPolicy(
+        lease_seconds=settings.lease_seconds,
+        carry_on=settings.carry_on,
+        idle_rounds=settings.idle_rounds,
+        provider_retries=settings.provider_retries,
+        provider_rest_seconds=settings.provider_rest_seconds,
+        fresh_seconds=settings.fresh_seconds,
+        step_calls=settings.step_tools,
+        step_bonus=settings.step_bonus,
+    )
 
 
 async def _until_done(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmem_hookspecs import Value
+from taskmem_hookspecs import Owner, Value
 
 
 class Caller(Value):
@@ -12,6 +12,10 @@ class Caller(Value):
     """A person at a terminal, rather than an agent through its host."""
     session_key: str | None = None
     """The gateway session the call comes from; None: unknown."""
+    owner: Owner | None = None
+    """As whom it would hold a run; None: it cannot hold any."""
+    folder: str | None = None
+    """The folder that its agent works in; None: not known."""
 
     def acts_as(self, session_key: str | None) -> bool:
         """Whether the call shows that the agent of a task or wait is awake.

@@ -19,6 +19,17 @@ WAKE_REFUSED: Final = "wake_refused"
 WAKE_ACKNOWLEDGED: Final = "wake_acknowledged"
 WAKE_SUPERSEDED: Final = "wake_superseded"
 WAKE_UNANSWERED: Final = "wake_unanswered"
+RUN_CHANGED: Final = "run_changed"
+RUN_CLAIMED: Final = "run_claimed"
+RUN_STALLED: Final = "run_stalled"
+PROVIDER_FAILED: Final = "provider_failed"
+RUN_SWEPT: Final = "run_swept"
+CHECKPOINT_CORRUPT: Final = "checkpoint_corrupt"
+EVIDENCE_CHECKED: Final = "evidence_checked"
+MILESTONE: Final = "milestone"
+NOTICE: Final = "notice"
 
-TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK})
+SAID: Final = frozenset({MILESTONE, NOTICE})
+"""The kinds that the user is told, each a line."""
+TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
 """The kinds that plug-ins are told of."""

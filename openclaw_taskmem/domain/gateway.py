@@ -32,6 +32,8 @@ class Presence(Value):
     started_at: Instant
     main_session: str
     """The session of a wake that names none."""
+    fingerprints: Mapping[str, str] = {}
+    """Of what shapes each agent's prompt, by the agent's id."""
     running: Mapping[str, Instant] = {}
     """The sessions in which a turn runs, and since when that is known."""
 

@@ -36,7 +36,10 @@ LIMIT: Final = 4096
 NAMED: Final = 10
 """How many other stuck tasks a packet names."""
 
-_OPTIONAL: Final = ("plan_from", "urgency", "extra", "also_stuck", "also_stuck_more")
+_OPTIONAL: Final = (
+    *("plan_from", "do_not_redo", "unknown_outcome", "do_not_revive"),
+    *("urgency", "extra", "also_stuck", "also_stuck_more"),
+)
 _FORGED: Final = re.compile(
     r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
 )
@@ -68,6 +71,9 @@ def build(facts: ResumeFacts) -> ResumePacket:
         ),
         reason=facts.verdict.reason,
         suggested_next_action=suggest(facts),
+        do_not_redo=facts.done_calls or None,
+        unknown_outcome=facts.cut_calls or None,
+        do_not_revive=facts.dropped or None,
         urgency="high" if facts.verdict.urgent else None,
     )
 
@@ -78,6 +84,11 @@ def suggest(facts: ResumeFacts) -> str:
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
     progress = plan.progress(task)
+    if facts.cut_calls:
+        return (
+            f"Look first what became of {clip(facts.cut_calls[-1], 200)}: it was cut, "
+            "and may or may not have been done. Then go on with the plan."
+        )
     if last is not None and last.status in (WaitStatus.TIMEOUT, WaitStatus.ERROR):
         return (
             f"Look at {clip(last.target, 80)} first: the last wait there ended as "
@@ -233,6 +244,24 @@ def _messages(size: int, most: int = thread.MOST) -> _Smaller:
     return smaller
 
 
+def _past(most: int, size: int) -> _Smaller:
+    """Keep the newest of what was done, cut and called off, and shorten each."""
+
+    def kept(lines: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return lines and tuple(clip(one_line(line), size) for line in lines[-most:])
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        return packet.model_copy(
+            update={
+                "do_not_redo": kept(packet.do_not_redo),
+                "unknown_outcome": kept(packet.unknown_outcome),
+                "do_not_revive": kept(packet.do_not_revive),
+            }
+        )
+
+    return smaller
+
+
 def _entries(size: int) -> _Smaller:
     def smaller(packet: ResumePacket) -> ResumePacket:
         return packet.model_copy(
@@ -299,18 +328,22 @@ _LADDER: Final[tuple[_Smaller, ...]] = (
     _without_extra,
     _messages(600),
     _messages(320),
+    _past(12, 100),
     _entries(160),
     _words(200),
     _entries(80),
     _messages(160),
+    _past(8, 80),
     _window(30),
     _entries(48),
     _window(12),
     _messages(120, most=3),
     _words(96),
     _fewer_waits,
+    _past(4, 60),
     _window(5),
     _messages(60, most=3),
     _words(48),
+    _past(2, 48),
     _messages(0, most=0),
 )

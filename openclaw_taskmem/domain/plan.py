@@ -92,7 +92,7 @@ def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Rema
         for source, target in zip(sources, targets, strict=True)
     }
     marked = [index for index in range(len(old)) if index in done]
-    lost = [(i, _identity(old[i])) for i in marked if i not in moved]
+    lost = [(i, identity(old[i])) for i in marked if i not in moved]
     return Remap(
         done=frozenset(moved[i] for i in marked if i in moved),
         dropped=tuple(
@@ -122,11 +122,12 @@ def _times(count: int) -> str:
 def _places(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[int]]:
     places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, text in enumerate(plan):
-        places[_identity(text)].append(index)
+        places[identity(text)].append(index)
     return places
 
 
-def _identity(text: str) -> tuple[str, ...]:
+def identity(text: str) -> tuple[str, ...]:
+    """Return what two steps have in common when they are the same step."""
     bare = _NUMBERING.sub("", _folded(text), count=1)
     tokens = [token.lstrip(_OPENING) for token in bare.replace("—", " ").split()]
     tokens = [token for token in tokens if token and token not in _DASHES]

@@ -30,6 +30,8 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
+HELD: Final = timedelta(seconds=60)
+"""How long an alert rests at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
 _FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
 
@@ -99,9 +101,28 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
     if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
         return None
     silent = task.updated_at + timedelta(seconds=policy.threshold_seconds)
+    if task.held_until is not None:
+        silent = max(silent, task.held_until)
     if task.last_stuck_alert_at is None:
         return silent
     return max(silent, task.last_stuck_alert_at + cooldown(task, policy))
+
+
+def held(facts: TaskFacts, now: datetime) -> Task | None:
+    """Return the task, with no alert for a while; None: nothing holds one back.
+
+    Its run was told to go on, and the message is on its way.
+    Source: ruling "carry-on and stuck".
+    """
+    open_ = (WakeState.DUE, WakeState.SENT)
+    told = [
+        wake
+        for wake in facts.wakes
+        if wake.cause is WakeCause.RUN and wake.state in open_
+    ]
+    if not told:
+        return None
+    return facts.task.model_copy(update={"held_until": now + HELD})
 
 
 def alert(

@@ -5,11 +5,19 @@ Source: seed 000 §1-3, seed 001 tool 2.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 
-from openclaw_taskmem.domain import events, lifecycle, narration, outbox
+from openclaw_taskmem.domain import (
+    attempts,
+    events,
+    lifecycle,
+    narration,
+    outbox,
+    runs,
+)
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Moved, RunPolicy
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -23,6 +31,9 @@ from taskmem_hookspecs import (
     Value,
 )
 
+Begin = Callable[[Task], Moved | None]
+"""Makes a run of a task; None where the caller can hold none."""
+
 
 class Wish(Value):
     """What an update asks for; steps counted from 1, as the agent counts."""
@@ -31,6 +42,10 @@ class Wish(Value):
     status: TaskStatus | None = None
     completed_steps: tuple[int, ...] = ()
     reopened_steps: tuple[int, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    """What was made, besides what the task itself names."""
+    token: int | None = None
+    """The fencing token of the caller's claim; None: it gives none."""
     caller: Caller = Caller()
     """Who asks; a task without a session takes over the caller's."""
 
@@ -56,17 +71,28 @@ class Updated(Value):
     was: TaskStatus
 
 
-def update(facts: TaskFacts, wish: Wish, now: datetime) -> tuple[Change, Updated]:
+def update(
+    facts: TaskFacts,
+    wish: Wish,
+    now: datetime,
+    *,
+    policy: RunPolicy = runs.POLICY,
+    begin: Begin = lambda _: None,
+) -> tuple[Change, Updated]:
     """Decide what an update writes.
 
     A task that has ended keeps a message and changes in nothing else, unless
-    the update reopens it.
+    the update reopens it. `begin` makes a run of a task that has none.
 
     Raises:
         InvalidArguments: A step that the plan does not have.
         TaskEnded: Steps are to be marked on a task that has ended.
+        Fenced: The caller's claim on the task's run is not the last.
+        RunHeld: The task's run is another's.
     """
     before = facts.task
+    if wish.status or wish.completed_steps or wish.reopened_steps:
+        runs.guard(facts.run, wish.caller, wish.token, "nothing was written")
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):
@@ -98,18 +124,53 @@ def update(facts: TaskFacts, wish: Wish, now: datetime) -> tuple[Change, Updated
         moved=wish.changes,
         now=now,
     )
+    worked = _worked(facts, updated, wish, now, policy=policy, begin=begin)
+    settled = {wake.wake_id for wake in wakes}
     return (
         Change(
             tasks=(task,) if task != before or messages else (),
             messages=messages,
-            wakes=wakes,
+            runs=worked.runs,
+            wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
             events=(
                 *_log(updated, wish, messages, now),
+                *worked.events,
                 *outbox.settled_events(wakes, now),
             ),
         ),
         updated,
     )
+
+
+def _worked(
+    facts: TaskFacts,
+    updated: Updated,
+    wish: Wish,
+    now: datetime,
+    *,
+    policy: RunPolicy,
+    begin: Begin,
+) -> Change:
+    """Return what an update means for the task's run, or the run that it begins."""
+    if not wish.changes:
+        return Change()
+    if facts.run is None:
+        return _begun(updated.task, begin)
+    return attempts.followed(
+        facts,
+        updated.task,
+        wish.caller,
+        marked=bool(updated.marked),
+        now=now,
+        policy=policy,
+    )
+
+
+def _begun(task: Task, begin: Begin) -> Change:
+    moved = begin(task) if task.status is TaskStatus.ACTIVE else None
+    if moved is None:
+        return Change()
+    return Change(runs=(moved.run,), events=moved.events)
 
 
 def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[int]]:

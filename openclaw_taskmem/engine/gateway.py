@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, texts
 from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
@@ -52,6 +52,7 @@ def started(shell: Shell, presence: Presence) -> None:
     )
     resting = [wake for wake in owed if wake.last_error is not None]
     _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
+    recovery.started(shell, presence)
     shell.commit(Change(bookmarks=(Bookmark(name=BOOT, value=presence.boot),)))
 
 

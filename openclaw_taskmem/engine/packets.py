@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import packet, scrub, thread
+from openclaw_taskmem.domain import effects, packet, scrub, thread
+from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import ResumeFacts, ResumePacket, StuckVerdict, TaskFacts
 
@@ -35,6 +37,7 @@ def written(
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),
+            **_past(shell, facts),
         )
         built = (packet.build if plain else shell.seams.build_resume_packet)(known)
         fitted = _fitted(built)
@@ -45,6 +48,22 @@ def written(
     except Exception:
         log.exception("no packet for %s; the minimal text goes out", facts.task.task_id)
         return packet.minimal(facts.task, verdict, wake_id, marker), None
+
+
+def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
+    """Return what is known of the calls made for a task, and of what it dropped."""
+    task_id = facts.task.task_id
+    run = facts.run
+    if run is None:
+        run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    history = runs.history(shell, run)
+    revisions = shell.store.read_revisions(task_id)
+    return {
+        "run": facts.run,
+        "done_calls": effects.done(history),
+        "cut_calls": effects.cut(history),
+        "dropped": effects.dropped(facts.task, revisions, facts.waits),
+    }
 
 
 def _fitted(built: ResumePacket) -> ResumePacket:

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain import events, scrub, stuck
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.engine.watching import Nobody, Watching
@@ -46,12 +47,19 @@ class Due:
 
     stuck_at: datetime | None
     wake_at: datetime | None
+    lapse_at: datetime | None
     tell: bool
+    say: bool
+    """Whether there is a line for the user."""
     waits: tuple[str, ...]
     """The waits that were opened, changed or ended."""
 
 
 def _ignore(_: Due) -> None:
+    return None
+
+
+def _unknown(_: str) -> bool | None:
     return None
 
 
@@ -64,6 +72,9 @@ class Shell:
     clock: Clock
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
+    runs: RunPolicy = field(default_factory=RunPolicy)
+    lives: Callable[[str], bool | None] = _unknown
+    """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id
     watching: Watching = field(default_factory=Nobody)
     home: str | None = None
@@ -164,6 +175,10 @@ def _due(change: Change) -> Due:
         wake_at=min(
             (wake.due_at for wake in change.wakes if wake.due_at), default=None
         ),
+        lapse_at=min(
+            (run.lease_until for run in change.runs if run.lease_until), default=None
+        ),
         tell=any(event.kind in events.TOLD for event in change.events),
+        say=any(event.kind in events.SAID for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
     )

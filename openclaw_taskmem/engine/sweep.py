@@ -48,6 +48,9 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         # Looked at too early: the commit writes when to look again.
         shell.commit(Change(tasks=(facts.task,)))
         return
+    if (held := stuck.held(facts, now)) is not None:
+        shell.commit(Change(tasks=(held,)))
+        return
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
     text, told = packets.written(shell, facts, verdict, wake_id, plain=plain)

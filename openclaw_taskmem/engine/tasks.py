@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, lifecycle, outbox, revisions, thread
+from openclaw_taskmem.domain import (
+    answers,
+    attempts,
+    lifecycle,
+    outbox,
+    revisions,
+    thread,
+)
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import Remap
+from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.updates import Updated, Wish, update
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, QueryFacts, Task, TaskFacts, TaskStatus
@@ -20,20 +30,34 @@ def register(
     name: str,
     plan: tuple[str, ...],
     metadata: Mapping[str, JsonValue],
-    session_key: str | None,
+    caller: Caller,
+    segmented: bool = False,
 ) -> Task:
-    """Make an active task and return it."""
+    """Make an active task and return it; its gateway's agent begins a run of it."""
     now = shell.clock.now()
     change = lifecycle.register(
         task_id=shell.new_id("task", now),
         name=name,
         plan=plan,
         metadata=metadata,
-        session_key=session_key,
+        session_key=caller.session_key,
         now=now,
     )
+    (task,) = change.tasks
+    moved = attempts.begun(
+        task,
+        caller,
+        run_id=shell.new_id("run", now),
+        now=now,
+        policy=shell.runs,
+        home=shell.home,
+        segmented=segmented,
+    )
+    if moved is not None:
+        log = (*change.events, *moved.events)
+        change = change.model_copy(update={"runs": (moved.run,), "events": log})
     shell.commit(change)
-    return change.tasks[0]
+    return task
 
 
 def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
@@ -47,11 +71,29 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
 
     def once() -> Updated:
         facts = shell.store.read_task(task_id)
-        change, updated = update(facts, wish, shell.clock.now())
+        now = shell.clock.now()
+        change, updated = update(
+            facts,
+            wish,
+            now,
+            policy=shell.runs,
+            begin=partial(_begin, shell, wish.caller, now),
+        )
         shell.commit(change)
         return updated
 
     return shell.decide(task_id, once)
+
+
+def _begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
+    return attempts.begun(
+        task,
+        caller,
+        run_id=shell.new_id("run", now),
+        now=now,
+        policy=shell.runs,
+        home=shell.home,
+    )
 
 
 def ask(shell: Shell, task_id: str, query: str, caller: Caller) -> tuple[Task, str]:

@@ -101,7 +101,7 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         name=form.name,
         plan=tuple(form.plan),
         metadata=form.metadata or {},
-        session_key=caller.session_key,
+        caller=caller,
     )
     silence = f"{shell.stuck.threshold_seconds:g}"
     return {

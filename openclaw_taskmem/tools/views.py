@@ -19,6 +19,8 @@ from taskmem_hookspecs import (
     InvalidArguments,
     Message,
     PlanRevision,
+    Run,
+    RunState,
     Task,
     Wait,
     WaitStatus,
@@ -36,6 +38,7 @@ Kept = Callable[[Wait], View]
 """Returns what is kept of a wait beside its row."""
 
 _OWED = (WakeState.DUE, WakeState.SENT)
+_OPEN = tuple(state for state in RunState if not state.terminal)
 
 
 def counts(shell: Shell) -> View:
@@ -45,6 +48,7 @@ def counts(shell: Shell) -> View:
         "tasks": {state.value: number for state, number in found.tasks.items()},
         "waits": {state.value: number for state, number in found.waits.items()},
         "wakes": {state.value: number for state, number in found.wakes.items()},
+        "runs": {state.value: number for state, number in found.runs.items()},
         "events": found.events,
         "plugins": len([p for p in shell.seams.plugins if p.state == "on"]),
     }
@@ -123,6 +127,42 @@ def _held(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
+
+
+def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+    """Return the runs that have not ended, newest first; with `all` every one."""
+    states = None if params.get("all") else _OPEN
+    task_id = params.get("task_id")
+    wanted = task_id if isinstance(task_id, str) else None
+    found = shell.store.list_runs(states, wanted, _limit(params))
+    return [run_view(run) for run in found]
+
+
+def run_view(run: Run) -> View:
+    """Return a run as people and programs see it."""
+    return {
+        "run_id": run.run_id,
+        "task_id": run.task_id,
+        "state": run.state,
+        "why": run.why,
+        "role": run.role,
+        "session_key": run.session_key,
+        "owner": None if run.owner is None else run.owner.model_dump(mode="json"),
+        "token": run.token,
+        "lease_until": iso_millis(run.lease_until),
+        "checkpoints": run.checkpoints,
+        "calls": run.calls,
+        "rounds": run.rounds,
+        "idle_rounds": run.idle_rounds,
+        "tries": run.tries,
+        "provider_failures": run.provider_failures,
+        "told_session": run.told_session,
+        "created_at": iso_millis(run.created_at),
+        "changed_at": iso_millis(run.changed_at),
+        "seen_at": iso_millis(run.seen_at),
+        "started_at": iso_millis(run.started_at),
+        "ended_at": iso_millis(run.ended_at),
+    }
 
 
 def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:

@@ -28,7 +28,7 @@ export class Daemon {
   #calls = new Map(); // number → { resolve, reject, socket }
   #number = 0;
   #reports = [];
-  #telling = false;
+  #telling; // the reports that are on their way: a promise of their end
   #refusals = 0;
   #rest;
   #failures = 0;
@@ -36,9 +36,9 @@ export class Daemon {
   #closed = false;
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
-   * is called when it does. */
-  constructor({ command, home, hello, known, logger }) {
-    Object.assign(this, { command, home, hello, known, logger });
+   * is called when it does, `heard()` with what it answers to reports. */
+  constructor({ command, home, hello, known, heard = () => undefined, logger }) {
+    Object.assign(this, { command, home, hello, known, heard, logger });
   }
 
   /** Where the daemon listens; the door lies beside it. */
@@ -64,7 +64,12 @@ export class Daemon {
       const least = this.#reports.findIndex(({ kind }) => kind === "tool_called");
       this.#reports.splice(Math.max(0, least), 1);
     }
-    void this.#flush();
+    this.#flush();
+  }
+
+  /** Whether all that was reported is kept by now, in at most so many milliseconds. */
+  async kept(ms) {
+    if (this.#telling) await within(this.#telling, ms, "The daemon is late.").catch(() => undefined);
   }
 
   /** See to it that a daemon runs and knows of this gateway, now and later. */
@@ -72,7 +77,7 @@ export class Daemon {
     this.#reach().then(
       () => {
         this.#failures = 0;
-        void this.#flush();
+        this.#flush();
       },
       (error) => {
         const ms = RESTS_MS[Math.min(this.#failures++, RESTS_MS.length - 1)];
@@ -95,15 +100,17 @@ export class Daemon {
     this.#rest.unref();
   }
 
-  async #flush() {
-    if (this.#telling) return;
-    this.#telling = true;
+  #flush() {
+    this.#telling ??= this.#report().finally(() => (this.#telling = undefined));
+  }
+
+  async #report() {
     let size = BATCH;
     try {
       while (this.#reports.length > 0) {
         const socket = await this.#reach();
         const events = this.#reports.splice(0, size);
-        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then(() => undefined, (refusal) => refusal);
+        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said), (refusal) => refusal);
         if (!error) this.#refusals = 0;
         else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
           this.#refusals = 0;
@@ -119,7 +126,6 @@ export class Daemon {
       // Where the line is broken, it is mended by itself.
       if (this.#socket) this.#later(RESTS_MS[1]);
     }
-    this.#telling = false;
   }
 
   #reach() {
@@ -146,7 +152,7 @@ export class Daemon {
       throw error;
     }
     this.#socket = socket;
-    setImmediate(() => void this.#flush());
+    setImmediate(() => this.#flush());
     return socket;
   }
 

@@ -7,6 +7,7 @@ import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Kept } from "./kept.js";
 import { Sessions } from "./sessions.js";
+import { Work } from "./work.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -15,6 +16,7 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
+const KEPT_MS = 150; // how long a tool waits at most until what went before it is kept
 const MOST_SESSIONS = 1_000;
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
@@ -58,13 +60,14 @@ class Instance {
     const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
     this.api = api;
     this.command = command;
-    this.sessions = new Sessions({ api, id, deliver, tell: (event) => this.daemon?.tell(event) });
+    this.work = new Work({ api, version, tell: (event) => this.daemon?.tell(event) });
+    this.sessions = new Sessions({ api, id, deliver, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
   start({ stateDir }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
-    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), logger });
+    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard: (said) => this.work.stop(said?.stop), logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
   }
@@ -72,7 +75,7 @@ class Instance {
   /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running };
+    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints() };
   }
 
   /** Open the door, where the daemon is found. */
@@ -147,11 +150,18 @@ function observed(hook, heard, event, ctx) {
 }
 
 const hooks = {
-  before_message_write: (here, event, ctx) => here.prepare(event, ctx),
-  before_prompt_build: (here, event, ctx) => here.context(event, ctx),
-  after_tool_call: ({ daemon }, { toolName, toolCallId, durationMs, error }, { sessionKey, runId }) => {
-    daemon.tell({ kind: "tool_called", session_key: sessionKey, run_id: runId, tool: toolName, call_id: toolCallId, ms: durationMs, failed: Boolean(error) });
+  before_message_write: (here, event, ctx) => {
+    here.work.written(event, ctx);
+    here.prepare(event, ctx);
   },
+  before_prompt_build: (here, event, ctx) => here.context(event, ctx),
+  before_tool_call: async ({ daemon, work }, event, ctx) => {
+    await daemon.kept(KEPT_MS);
+    work.calls(event, ctx);
+  },
+  after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
+  subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
+  gateway_stop: ({ work }) => work.stops(),
   session_start: ({ daemon, news }, _, { sessionKey }) => {
     news.set(sessionKey, performance.now());
     daemon.tell({ kind: "session_started", session_key: sessionKey });
@@ -170,7 +180,7 @@ const hooks = {
 };
 
 /** One of our tools, for the session that asks. */
-function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId }) {
+function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir }) {
   return {
     name: tool,
     label: tool,
@@ -182,7 +192,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
       try {
         const here = started();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
-        const by = { session_key: sessionKey, agent_id: agentId, run_id: here.sessions.current(sessionKey), call_id: callId };
+        const by = { session_key: here.work.root(sessionKey), agent_id: agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {

@@ -24,8 +24,8 @@ export class Sessions {
   #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
   #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
-  constructor({ api, id, deliver, tell }) {
-    Object.assign(this, { api, id, deliver, tell });
+  constructor({ api, id, deliver, tell, work }) {
+    Object.assign(this, { api, id, deliver, tell, work });
   }
 
   get running() {
@@ -75,7 +75,7 @@ export class Sessions {
       this.fired("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
       this.#runs.set(runId, { session: sessionKey, began: now() });
-      this.tell({ kind: "turn_started", session_key: sessionKey, running: this.running });
+      this.tell({ kind: "turn_started", ...this.work.began(sessionKey), running: this.running });
     } else if (data.executionSettled) this.#ended(runId, data);
   }
 
@@ -88,7 +88,7 @@ export class Sessions {
     if (deliveries.length > 0) this.tell({ kind: "answered", session_key: run.session, deliveries });
   }
 
-  #ended(runId, { error, aborted }) {
+  #ended(runId, { phase, error, aborted }) {
     const run = this.#runs.get(runId);
     if (!run) return;
     this.#runs.delete(runId);
@@ -100,7 +100,8 @@ export class Sessions {
     try {
       deliveries = this.#taken(run, !failed);
     } finally {
-      this.tell({ kind: "turn_ended", session_key: run.session, running: this.running, error: failed, deliveries });
+      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? String(error) : null };
+      this.tell({ kind: "turn_ended", ...this.work.ended(run.session), ...verdict, running: this.running, error: failed, deliveries });
     }
   }
 

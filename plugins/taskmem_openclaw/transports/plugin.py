@@ -141,6 +141,11 @@ def message(wake: Wake) -> str:
             f"{MARK} Your task {wake.task_id} has gone silent. Carry on with it as the "
             "packet above says; where there is none, ask with task_update and a query."
         )
+    if wake.cause is WakeCause.RUN:
+        return (
+            f"{MARK} Go on with your task {wake.task_id}, as it says above; where "
+            "nothing does, ask with task_update and a query."
+        )
     about = f" of task {wake.task_id}" if wake.task_id else ""
     return (
         f"{MARK} Your wait {wake.wait_id}{about} has ended, as the line above says. "

@@ -1,0 +1,71 @@
+"""What each event of a gateway's report means for the run of its session."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.daemon import reports
+from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
+from openclaw_taskmem.domain.turns import Turn
+from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine.runs import Call, Heard
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import catalog
+
+_PREFIX: Final = "taskmem__"
+"""What a host puts before our tools' names."""
+
+
+def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
+    """Note that a turn has begun; False: it must not go on."""
+    return runs.turn_began(shell, heard, event.origin)
+
+
+def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> bool:
+    """Write down that a call began; of our own tools the thread tells."""
+    if _ours(event.tool):
+        runs.heartbeat(shell, heard)
+    else:
+        entry = Began(call_id=event.call_id, tool=event.tool, about=event.about)
+        runs.call_began(shell, heard, entry)
+    return True
+
+
+def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
+    """Write down how a call ended; of our own tools the thread tells."""
+    if not event.call_id or _ours(event.tool):
+        runs.heartbeat(shell, heard)
+        return True
+    entry = Ended(
+        call_id=event.call_id,
+        tool=event.tool,
+        about=event.about,
+        outcome=event.outcome,
+        ok=not event.failed and event.exit_code in (None, 0),
+        exit_code=event.exit_code,
+        milliseconds=round(event.ms),
+        said=tuple(Said(role=line.role, text=line.text) for line in event.said),
+    )
+    call = Call(given=event.given, result=event.result)
+    runs.call_ended(shell, heard, entry, call)
+    return True
+
+
+def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
+    """Decide what comes after a turn; what was cut is for the next start to take up."""
+    if event.cut:
+        return True
+    turn = Turn(
+        origin=event.origin,
+        error=event.failed,
+        aborted=event.aborted,
+        said=event.said,
+        calls=event.calls,
+    )
+    runs.turn_over(shell, heard, turn)
+    return True
+
+
+def _ours(tool: str) -> bool:
+    name = tool.removeprefix(_PREFIX)
+    return any(each.name == name for each in catalog.TOOLS)

@@ -1,0 +1,149 @@
+"""What a change of a task means for its run, and what makes a run of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import carrying, notices, outbox, runs
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    News,
+    Owner,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+)
+
+ATTACHED = "attached_task_ids"
+"""The key of a task's metadata that names those that go to review with it."""
+_TOLD = {
+    TaskStatus.COMPLETED: Milestone.COMPLETED,
+    TaskStatus.FAILED: Milestone.FAILED,
+}
+
+
+def begun(
+    task: Task,
+    caller: Caller,
+    *,
+    run_id: str,
+    now: datetime,
+    policy: RunPolicy,
+    home: str | None,
+    segmented: bool = False,
+) -> Moved | None:
+    """Return the run that the caller begins on a task; None: it can hold none.
+
+    Only a gateway's agent holds what it registers, since only of it is anything seen
+    without its help; everybody else claims.
+    """
+    owner = caller.owner
+    if owner is None or owner.boot is None:
+        return None
+    moved = runs.begin(
+        task,
+        run_id=run_id,
+        now=now,
+        role=owner.role,
+        session_key=owner.session_key,
+        home=home,
+        segmented=segmented,
+    )
+    named = moved.run.model_copy(
+        update={"attached": attached(task.metadata), "folder": caller.folder}
+    )
+    claimed = runs.claim(named, owner, now, policy)
+    told = notices.milestone(Milestone.ACCEPTED, task, claimed.run, now)
+    # The log holds how it came to run, and the store a row of it.
+    return Moved(run=claimed.run, events=(*moved.events, *claimed.events, told))
+
+
+def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the tasks that a task's metadata attaches to it."""
+    named = metadata.get(ATTACHED)
+    if not isinstance(named, list):
+        return ()
+    return tuple(each for each in named if isinstance(each, str))
+
+
+def followed(
+    facts: TaskFacts,
+    task: Task,
+    caller: Caller,
+    *,
+    marked: bool,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what a call that changes a task means for its open run.
+
+    `task` is the task as it is after the call; `marked`: a step is done that was not.
+    """
+    run = facts.run
+    if run is None:
+        return Change()
+    change = (facts.task.status, task.status)
+    moved = _moved(run, change, caller, now, policy)
+    after = moved.run
+    if not after.state.terminal and after.owner and after.owner.same(caller.owner):
+        after = runs.seen(after, now, policy)
+    if marked:
+        after = runs.came_to_an_end(after).model_copy(
+            update={"news": News.CALL, "idle_rounds": 0}
+        )
+    gone: tuple[Wake, ...] = ()
+    told: tuple[Event, ...] = ()
+    if after.state is not run.state and after.state is not RunState.RUNNING:
+        gone = carrying.dropped(facts)
+    if after.state.terminal and task.status in _TOLD:
+        told = (notices.milestone(_TOLD[task.status], task, after, now),)
+    return Change(
+        runs=(after,) if after != run else (),
+        wakes=gone,
+        events=(*moved.events, *told, *outbox.settled_events(gone, now)),
+    )
+
+
+def _moved(
+    run: Run,
+    change: tuple[TaskStatus, TaskStatus],
+    caller: Caller,
+    now: datetime,
+    policy: RunPolicy,
+) -> Moved:
+    """Return the run after its task's status went from one to another, or stayed."""
+    before, after = change
+    if after is not before and after is not TaskStatus.ACTIVE:
+        why = Why.PAUSED if after is TaskStatus.PAUSED else None
+        return runs.follow(run, after, now, why)
+    if after is TaskStatus.ACTIVE and _works(run, caller.owner):
+        return taken_up(run, caller.owner, now, policy)
+    if after is not before and run.state is RunState.BLOCKED:
+        return runs.move(run, RunState.QUEUED, now)
+    return Moved(run=run, events=())
+
+
+def _works(run: Run, owner: Owner | None) -> bool:
+    """Whether a call by an owner shows that it works on a run that rested."""
+    if owner is None or run.state not in (RunState.QUEUED, RunState.BLOCKED):
+        return False
+    return run.session_key == owner.session_key and run.role in (None, owner.role)
+
+
+def taken_up(run: Run, owner: Owner | None, now: datetime, policy: RunPolicy) -> Moved:
+    """Return a run that rested as its owner goes on with it."""
+    if owner is None:
+        return Moved(run=run, events=())
+    if run.owner is not None and run.owner.same(owner) and run.owner == owner:
+        return runs.move(runs.seen(run, now, policy), RunState.RUNNING, now)
+    return runs.claim(run, owner, now, policy)

@@ -1,0 +1,303 @@
+"""Carrying on: what becomes of a run when a turn of its session has ended.
+
+A turn that ends with its task open, nothing awaited and no question to the user is
+followed by another. Rounds that bring nothing, and turns that fail for the provider's
+sake, are counted, and end in a failure that says so. Source: requirements F1, F3, F4.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    checkpoints,
+    events,
+    lifecycle,
+    notices,
+    outbox,
+    runs,
+    turns,
+)
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import clip, duration, plain, plural, step_name
+from openclaw_taskmem.domain.turns import Origin, Turn
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    MessageType,
+    News,
+    Role,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+
+SAID_BYTES: Final = 200
+"""Kept of what a provider said."""
+_WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
+"""Origins of turns that count as rounds; what the user begins is no loop of ours."""
+
+
+class Rest(Value):
+    """Nothing is to be done; what is owed to the run may stay so."""
+
+    run: Run
+    keep: bool = False
+
+
+class Block(Value):
+    """The user has the next word."""
+
+    run: Run
+    why: Why
+    line: str | None = None
+    """What the user is told; None: the agent has said it."""
+
+
+class Fail(Value):
+    """It is over."""
+
+    run: Run
+    why: Why
+    said: str
+
+
+class GoOn(Value):
+    """The agent is told to go on, after a rest in seconds."""
+
+    run: Run
+    text: str
+    seconds: float = 0.0
+    events: tuple[Event, ...] = ()
+
+
+Course = Rest | Block | Fail | GoOn
+
+
+def after_turn(
+    facts: TaskFacts, turn: Turn, *, wake_id: str, now: datetime, policy: RunPolicy
+) -> Change:
+    """Return what the end of a turn writes for the run that it worked on."""
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING:
+        return Change()
+    course = judge(facts, run, turn, now, policy)
+    match course:
+        case Rest():
+            rested = Moved(run=runs.rest(course.run), events=())
+            return _change(facts, rested, now, keep=course.keep)
+        case Block():
+            return _blocked(facts, course, now)
+        case Fail():
+            return failed(facts, course, now)
+        case GoOn():
+            moved = runs.next_round(course.run, now)
+            rest = timedelta(seconds=course.seconds)
+            wake = owed(moved, wake_id, course.text, now, rest)
+            told = Moved(run=moved, events=course.events)
+            return _change(facts, told, now, wake=wake)
+
+
+def judge(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    """Return what the end of a turn means for the run that it worked on."""
+    if facts.task.status is not TaskStatus.ACTIVE:
+        return Rest(run=run)
+    if turn.aborted:
+        return Block(run=run, why=Why.STOPPED)
+    if turn.error is not None:
+        return _after_failure(facts.task, run, turn.error, now, policy)
+    if turn.origin is Origin.HEARTBEAT and not turn.calls:
+        return Rest(run=run, keep=True)
+    return _after_round(
+        facts, _counted(runs.came_to_an_end(run), turn), turn, now, policy
+    )
+
+
+def _after_round(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    if facts.task.linkage.active_wait_ids:
+        return Rest(run=run)
+    if turns.asks(turn.said):
+        return Block(run=run, why=Why.QUESTION)
+    if run.idle_rounds >= policy.idle_rounds:
+        rounds = plural(run.idle_rounds, "round")
+        return Fail(
+            run=run, why=Why.STALLED, said=f"{rounds} in a row brought nothing new."
+        )
+    if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
+        return Rest(run=run, keep=True)
+    return GoOn(run=run, text=_go_on(facts.task))
+
+
+def _after_failure(
+    task: Task, run: Run, error: str, now: datetime, policy: RunPolicy
+) -> Course:
+    said = clip(plain(error), SAID_BYTES)
+    failures = run.provider_failures + 1
+    run = run.model_copy(update={"provider_failures": failures})
+    if turns.credentials(error):
+        line = f"the model's provider refuses ({said}). Mend that, then say /resume."
+        return Block(run=run, why=Why.CREDENTIALS, line=line)
+    if turns.final(error) or failures > policy.provider_retries:
+        times = plural(failures, "time")
+        words = f"the model's provider failed {times}: {said}."
+        return Fail(run=run, why=Why.PROVIDER, said=words)
+    if not policy.carry_on or run.session_key is None:
+        return Rest(run=run)
+    seconds = policy.provider_rest_seconds * 2 ** (failures - 1)
+    retry = Event(
+        at=now,
+        kind=events.PROVIDER_FAILED,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={"error": said, "failures": failures, "again_in": duration(seconds)},
+    )
+    text = _go_on(task, f"Your last turn failed ({said}).")
+    return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
+
+
+def owed(
+    run: Run, wake_id: str, text: str, now: datetime, rest: timedelta = timedelta()
+) -> Wake:
+    """Return the wake that tells a run to go on, due after a rest."""
+    return Wake(
+        wake_id=wake_id,
+        key=f"run:{run.run_id}:{run.rounds}",
+        cause=WakeCause.RUN,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        session_key=run.session_key,
+        text=text,
+        created_at=now,
+        due_at=now + rest,
+    )
+
+
+def on_its_way(facts: TaskFacts, now: datetime) -> bool:
+    """Whether the run was told to go on already, by a message that may yet arrive."""
+    return any(
+        wake.state is WakeState.SENT
+        or (
+            wake.attempts > 0 and wake.last_error is None and (wake.due_at or now) > now
+        )
+        for wake in facts.wakes
+        if wake.cause is WakeCause.RUN
+    )
+
+
+def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
+    """Return the wakes for the task's run that are owed, as they are owed no more."""
+    return tuple(
+        wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
+        for wake in facts.wakes
+        if wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
+    )
+
+
+def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
+    """Return what a failure writes: of the run, of its task, and for the user."""
+    task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
+    moved = runs.move(course.run, RunState.FAILED, now, course.why)
+    message = Message(
+        task_id=task.task_id,
+        role=Role.SYSTEM,
+        msg_type=MessageType.LIFECYCLE,
+        content=f"Failed ({course.why}): {course.said}",
+        created_at=now,
+    )
+    task = lifecycle.touch(task, now).model_copy(
+        update={"message_count": task.message_count + 1}
+    )
+    said = f"{course.why}: {course.said} /resume tries again"
+    told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
+    log = Event(
+        at=now,
+        kind=events.STATUS_CHANGED,
+        task_id=task.task_id,
+        run_id=moved.run.run_id,
+        data={"from": facts.task.status, "to": task.status, "why": course.why},
+    )
+    stall = Event(
+        at=now,
+        kind=events.RUN_STALLED,
+        task_id=task.task_id,
+        run_id=moved.run.run_id,
+        data={"rounds": course.run.idle_rounds},
+    )
+    stalled = (stall,) if course.why is Why.STALLED else ()
+    ended = Moved(run=moved.run, events=(*stalled, *moved.events, log, told))
+    return _change(facts, ended, now, task=task, message=message)
+
+
+def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
+    moved = runs.move(course.run, RunState.BLOCKED, now, course.why)
+    told: tuple[Event, ...] = ()
+    if course.line is not None:
+        line = f"{facts.task.name}: {course.line}"
+        told = (notices.notice(course.why, facts.task, moved.run, line, now),)
+    return _change(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
+
+
+def _counted(run: Run, turn: Turn) -> Run:
+    said = checkpoints.digest(turns.chatter(turn.said)) if turn.said else None
+    if turn.origin is Origin.USER:
+        return run.model_copy(update={"idle_rounds": 0, "said": said})
+    new = run.news is News.CALL or (run.news is News.RESULT and said != run.said)
+    idle = 0 if new else run.idle_rounds + (turn.origin in _WORK)
+    return run.model_copy(update={"idle_rounds": idle, "said": said})
+
+
+def _go_on(task: Task, before: str = "") -> str:
+    """Return what the agent reads: one line, since its context is still there."""
+    place = progress(task)
+    if place.current is None:
+        left = "all its steps are marked done. Check the result, then complete it."
+    else:
+        step = step_name(task.plan[place.current], 160)
+        left = f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
+    said = f"{before} " if before else ""
+    return (
+        f"[system] task_continue ({task.task_id}): {said}Your task "
+        f"{step_name(task.name, 160)} is not done: {left} Go on with it now. If it "
+        "waits for something, call smart_wait; if it needs the user, end with a "
+        "question; if it is over, call task_update with its status."
+    )
+
+
+def _change(
+    facts: TaskFacts,
+    moved: Moved,
+    now: datetime,
+    *,
+    task: Task | None = None,
+    message: Message | None = None,
+    wake: Wake | None = None,
+    keep: bool = False,
+) -> Change:
+    """Return what is written; `keep` leaves the wakes that are owed."""
+    held = wake.due_at + HELD if wake is not None and wake.due_at else None
+    gone = () if keep else dropped(facts)
+    after = task or facts.task
+    if not keep and after.held_until != held:
+        after = after.model_copy(update={"held_until": held})
+    return Change(
+        tasks=(after,) if after != facts.task else (),
+        messages=(message,) if message else (),
+        runs=(moved.run,) if moved.run != facts.run else (),
+        wakes=(*gone, *((wake,) if wake else ())),
+        events=(*moved.events, *outbox.settled_events(gone, now)),
+    )

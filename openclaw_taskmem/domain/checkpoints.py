@@ -1,0 +1,207 @@
+"""Checkpoints: what each tool call added, written as deltas and read back as a whole.
+
+A checkpoint holds digests and the beginnings of texts, never whole outputs, and no
+credentials. One whose checksum does not fit is passed over; when the two newest are
+so, nothing is known. Source: requirement E2, seed 003 §P2.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from openclaw_taskmem.domain.scrub import scrub_json
+from openclaw_taskmem.domain.texts import clip
+from taskmem_hookspecs import Checkpoint, Value
+from taskmem_hookspecs.value import Instant
+
+ABOUT_BYTES: Final = 240
+"""Kept of what a call was about."""
+OUTCOME_BYTES: Final = 240
+"""Kept of what a call answered."""
+SAID_BYTES: Final = 400
+"""Kept of a message of the conversation."""
+MESSAGES: Final = 8
+"""Messages of the conversation that are read back. Source: requirement E2."""
+READ: Final = 60
+"""Checkpoints that are read back."""
+RECENT: Final = 32
+"""Calls that a new one is compared with."""
+
+_TRUSTED: Final = 2
+
+
+class Said(Value):
+    """A message of the conversation, as far as it is kept."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class Began(Value):
+    """A tool call began; what became of it is not known yet."""
+
+    kind: Literal["began"] = "began"
+    call_id: str
+    tool: str
+    about: str
+    """Such as the command, or the path."""
+    step: int | None = None
+    """The step that it belongs to, from 0; None: not known."""
+
+
+class Ended(Value):
+    """A tool call ended."""
+
+    kind: Literal["ended"] = "ended"
+    call_id: str
+    tool: str
+    about: str
+    outcome: str
+    """The beginning of what it answered."""
+    ok: bool
+    exit_code: int | None = None
+    """Of a command; None: it was none, or is not known."""
+    milliseconds: int = 0
+    step: int | None = None
+    said: tuple[Said, ...] = ()
+    """What was said in the conversation since the checkpoint before."""
+
+
+Entry = Annotated[Began | Ended, Field(discriminator="kind")]
+
+
+class PastCall(Value):
+    """One tool call, as it is known now."""
+
+    tool: str
+    about: str
+    ok: bool | None
+    """None: its end was never seen, so nobody knows what it did."""
+    outcome: str = ""
+    exit_code: int | None = None
+    step: int | None = None
+    at: Instant
+
+
+class History(Value):
+    """What the checkpoints of a run say together."""
+
+    calls: tuple[PastCall, ...] = ()
+    """The newest, oldest first."""
+    messages: tuple[Said, ...] = ()
+    """The last 8 of the conversation at most, oldest first."""
+    at: Instant
+    """When the newest was written."""
+    corrupt: int = 0
+    """How many were passed over."""
+
+    @property
+    def unknown(self) -> tuple[PastCall, ...]:
+        """The calls that were cut."""
+        return tuple(call for call in self.calls if call.ok is None)
+
+
+class _Body(Value):
+    entry: Entry
+
+
+def write(run_id: str, number: int, entry: Began | Ended, now: datetime) -> Checkpoint:
+    """Return a checkpoint of an entry, shortened and without credentials."""
+    body = json.dumps(
+        _without_defaults(_shortened(entry)), ensure_ascii=False, separators=(",", ":")
+    )
+    return Checkpoint(
+        run_id=run_id,
+        number=number,
+        at=now,
+        body=body,
+        checksum=checksum(run_id, number, body),
+    )
+
+
+def checksum(run_id: str, number: int, body: str) -> str:
+    """Return what proves that a body is that of this run and number: 32 hex digits."""
+    text = f"{run_id}\0{number}\0{body}"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def read(checkpoints: Sequence[Checkpoint]) -> History | None:
+    """Return what checkpoints say, given the oldest first.
+
+    None: there are none, or the two newest cannot be trusted.
+    """
+    entries = [(each, _entry(each)) for each in checkpoints]
+    if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
+        return None
+    known = [(each.at, entry) for each, entry in entries if entry is not None]
+    calls: dict[str, PastCall] = {}
+    messages: list[Said] = []
+    for at, entry in known:
+        before = calls.pop(entry.call_id, None)
+        if isinstance(entry, Ended):
+            messages += entry.said
+            calls[entry.call_id] = _ended(entry, at)
+        else:
+            calls[entry.call_id] = before or _began(entry, at)
+    return History(
+        calls=tuple(calls.values()),
+        messages=tuple(messages[-MESSAGES:]),
+        at=known[-1][0],
+        corrupt=len(entries) - len(known),
+    )
+
+
+def digest(text: str) -> str:
+    """Return a short name for a text; texts that differ have different ones."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def _entry(checkpoint: Checkpoint) -> Began | Ended | None:
+    proof = checksum(checkpoint.run_id, checkpoint.number, checkpoint.body)
+    if checkpoint.checksum != proof:
+        return None
+    try:
+        return _Body.model_validate({"entry": json.loads(checkpoint.body)}).entry
+    except (ValueError, ValidationError):
+        return None
+
+
+def _began(entry: Began, at: datetime) -> PastCall:
+    return PastCall(tool=entry.tool, about=entry.about, ok=None, step=entry.step, at=at)
+
+
+def _ended(entry: Ended, at: datetime) -> PastCall:
+    return PastCall(
+        tool=entry.tool,
+        about=entry.about,
+        ok=entry.ok,
+        outcome=entry.outcome,
+        exit_code=entry.exit_code,
+        step=entry.step,
+        at=at,
+    )
+
+
+def _shortened(entry: Began | Ended) -> Began | Ended:
+    clean = scrub_json(entry.model_dump(mode="json"))
+    made = _Body.model_validate({"entry": clean}).entry
+    short = made.model_copy(update={"about": clip(made.about, ABOUT_BYTES)})
+    if isinstance(short, Began):
+        return short
+    said = tuple(
+        each.model_copy(update={"text": clip(each.text, SAID_BYTES)})
+        for each in short.said[-MESSAGES:]
+    )
+    outcome = clip(short.outcome, OUTCOME_BYTES)
+    return short.model_copy(update={"outcome": outcome, "said": said})
+
+
+def _without_defaults(entry: Began | Ended) -> dict[str, JsonValue]:
+    fields: dict[str, JsonValue] = entry.model_dump(mode="json", exclude_defaults=True)
+    return {"kind": entry.kind, **fields}

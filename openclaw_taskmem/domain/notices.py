@@ -1,0 +1,57 @@
+"""What the user is told of a run: five milestones, and what concerns the user.
+
+Each is an entry of the log, and from there a line in the session's chat: no model
+reads it, and it costs no tokens. Source: requirement F5, seed 004.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.texts import clip, plain, plural, quoted
+from taskmem_hookspecs import Event, Run, Task
+
+LINE_BYTES: Final = 400
+
+
+class Milestone(StrEnum):
+    """What is worth a line, and nothing else is."""
+
+    ACCEPTED = "accepted"
+    STARTED = "started"
+    WRITE_VERIFIED = "tool_write_verified"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+def milestone(
+    which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
+) -> Event:
+    """Return the entry of a milestone; `said` is what there is to add to it."""
+    more = said or {
+        Milestone.ACCEPTED: f"{plural(len(task.plan), 'step')}, {task.task_id}",
+    }.get(which, task.task_id)
+    line = f"{which}: {quoted(plain(task.name), 120)} ({plain(more)})"
+    return _event(events.MILESTONE, task, run, line, now, name=which)
+
+
+def notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
+    """Return the entry of a line that concerns the user; `about` names its kind."""
+    return _event(events.NOTICE, task, run, line, now, about=about)
+
+
+def _event(
+    kind: str, task: Task, run: Run, line: str, now: datetime, **data: str
+) -> Event:
+    session = run.told_session or run.session_key or task.session_key
+    said = clip(plain(line), LINE_BYTES)
+    return Event(
+        at=now,
+        kind=kind,
+        task_id=task.task_id,
+        run_id=run.run_id,
+        data={**data, "session_key": session, "line": said},
+    )

@@ -1,0 +1,203 @@
+"""Recovery: what becomes of a run whose owner may be gone.
+
+Runs are taken back on proof, never on silence alone: their gateway has started anew,
+their process has ended, or their lease ran out and nothing was seen since. They are
+put back to be worked on, and never worked on here. Source: requirements D2, D3, E3, F7.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from openclaw_taskmem.domain import carrying, notices, outbox, runs
+from openclaw_taskmem.domain.carrying import Fail
+from openclaw_taskmem.domain.gateway import SETTLES
+from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import duration, plain, plural
+from taskmem_hookspecs import Change, Run, RunState, Task, TaskFacts, Value, Wake
+
+
+class Sight(Value):
+    """What can be seen of a run's owner now."""
+
+    alive: bool = False
+    """A turn of its session is known to run, or its process lives."""
+    gone: bool = False
+    """Its process is known to have ended."""
+    boot: str | None = None
+    """The start of the gateway that is there; None: none is."""
+    fingerprint: str | None = None
+    """Of what shapes its agent's prompt now; None: not known."""
+
+
+class Course(StrEnum):
+    """What becomes of a run whose lease has run out."""
+
+    RENEW = "renew"
+    """Its owner lives."""
+    REST = "rest"
+    """It waits for something, and is woken by that."""
+    QUEUE = "queue"
+    """Whoever may claims it."""
+    RESUME = "resume"
+    """Its session is told to go on with it."""
+    ASK = "ask"
+    """The user is asked."""
+    FAIL = "fail"
+    """That has happened too often."""
+
+
+class Lapsed(Value):
+    """What becomes of a run whose lease has run out, and why."""
+
+    course: Course
+    why: Why | None = None
+
+
+def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
+    """Return what becomes of the task's run, whose lease has run out."""
+    run = facts.run
+    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+        return Lapsed(course=Course.REST)
+    if sight.alive:
+        return Lapsed(course=Course.RENEW)
+    if facts.task.linkage.active_wait_ids:
+        return Lapsed(course=Course.REST)
+    if sight.boot is None or run.session_key is None:
+        return Lapsed(course=Course.QUEUE, why=_proof(run, sight))
+    return _interrupted(run, sight, now, policy)
+
+
+def _interrupted(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
+    """Return what becomes of a run whose gateway is there, and has no turn for it."""
+    if run.tries >= policy.tries:
+        return Lapsed(course=Course.FAIL, why=Why.INTERRUPTED)
+    if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
+        return Lapsed(course=Course.ASK, why=Why.STALE)
+    known = None not in (run.fingerprint, sight.fingerprint)
+    if known and run.fingerprint != sight.fingerprint:
+        return Lapsed(course=Course.ASK, why=Why.PROMPT_CHANGED)
+    if not policy.carry_on:
+        return Lapsed(course=Course.QUEUE, why=Why.INTERRUPTED)
+    return Lapsed(course=Course.RESUME, why=Why.INTERRUPTED)
+
+
+def _proof(run: Run, sight: Sight) -> Why:
+    if sight.gone:
+        return Why.OWNER_GONE
+    return Why.LEASE_EXPIRED if run.owner is None or not sight.boot else Why.INTERRUPTED
+
+
+def lapsed(
+    facts: TaskFacts,
+    verdict: Lapsed,
+    *,
+    wake_id: str,
+    text: str,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what is written of a run whose lease has run out.
+
+    `text` is the wake's, where the run resumes.
+    """
+    run = facts.run
+    assert run is not None  # noqa: S101 - only runs lapse
+    match verdict.course:
+        case Course.RENEW:
+            until = now + timedelta(seconds=policy.lease_seconds)
+            return Change(runs=(run.model_copy(update={"lease_until": until}),))
+        case Course.REST:
+            return Change(runs=(runs.rest(run),))
+        case Course.QUEUE:
+            moved = _queued(run, verdict.why, now)
+            return Change(runs=(moved.run,), events=moved.events)
+        case Course.RESUME:
+            return _resumed(facts, run, wake_id, text, now)
+        case Course.ASK:
+            return _asked(facts.task, run, verdict.why, now)
+        case Course.FAIL:
+            times = plural(run.tries, "time")
+            said = f"it was interrupted again after it was resumed {times}."
+            return carrying.failed(
+                facts, Fail(run=run, why=Why.INTERRUPTED, said=said), now
+            )
+
+
+def _queued(run: Run, why: Why | None, now: datetime) -> Moved:
+    if run.state is RunState.QUEUED:
+        return Moved(run=runs.rest(run), events=())
+    return runs.move(run, RunState.QUEUED, now, why)
+
+
+def _resumed(
+    facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
+) -> Change:
+    moved = _queued(run, Why.INTERRUPTED, now)
+    again = runs.next_round(moved.run, now)
+    # It is as old as it was: being told to go on is no sign of its owner.
+    again = again.model_copy(update={"tries": run.tries + 1, "seen_at": run.seen_at})
+    line = f"Resuming the interrupted task {plain(facts.task.name)} ({run.task_id})."
+    told = notices.notice("resumed", facts.task, again, line, now)
+    gone = carrying.dropped(facts)
+    task = facts.task.model_copy(update={"held_until": now + HELD})
+    return Change(
+        tasks=(task,),
+        runs=(again,),
+        wakes=(*gone, carrying.owed(again, wake_id, text, now)),
+        events=(*moved.events, told, *outbox.settled_events(gone, now)),
+    )
+
+
+def _asked(task: Task, run: Run, why: Why | None, now: datetime) -> Change:
+    moved = runs.move(run, RunState.BLOCKED, now, why)
+    age = duration((now - run.seen_at).total_seconds())
+    because = {
+        Why.STALE: f"was interrupted {age} ago",
+        Why.PROMPT_CHANGED: "was interrupted, and its agent's instructions have "
+        "changed since",
+    }.get(why or Why.STALE, "waits for you")
+    line = f"The task {plain(task.name)} {because}. Say continue or /resume."
+    told = notices.notice(why or Why.STALE, task, moved.run, line, now)
+    return Change(runs=(moved.run,), events=(*moved.events, told))
+
+
+def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
+    """Return a run as the new start of its gateway leaves it; None: as it was.
+
+    Whoever held it has until the gateway's own recovery had its time.
+    Source: requirement D2.
+    """
+    if run.session_key is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+        return None
+    if run.owner is not None and run.owner.boot in (None, boot):
+        return None
+    due = started_at + SETTLES
+    if run.lease_until is not None and run.lease_until <= due:
+        return None
+    return run.model_copy(update={"lease_until": due})
+
+
+def announced(task: Task, run: Run, now: datetime) -> Change:
+    """Return what tells the user of a run that still waits for them.
+
+    Source: requirement F7.
+    """
+    line = f"The task {plain(task.name)} still waits for you ({run.why})."
+    return Change(events=(notices.notice("blocked", task, run, line, now),))
+
+
+def adopted(
+    facts: TaskFacts, moved: Moved, now: datetime
+) -> tuple[tuple[Wake, ...], Change]:
+    """Return the wakes that a turn which took up the run makes needless."""
+    gone = tuple(
+        wake for wake in carrying.dropped(facts) if not carrying.on_its_way(facts, now)
+    )
+    return gone, Change(
+        runs=(moved.run,),
+        wakes=gone,
+        events=(*moved.events, *outbox.settled_events(gone, now)),
+    )

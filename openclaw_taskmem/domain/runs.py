@@ -1,0 +1,282 @@
+"""Who works on a task: every way in which a run changes, and no other.
+
+Each change of state, and each claim, is an entry in the audit log. Who holds a run
+does so under a lease, with a fencing token that only grows; who lost it is told so.
+Source: seeds 002 and 004, requirement D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import Event, News, Owner, Run, RunState, Task, TaskStatus, Value
+from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
+
+_ENDS: Final = {RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED}
+_NEXT: Final[Mapping[RunState, set[RunState]]] = {
+    RunState.QUEUED: {RunState.RUNNING, RunState.BLOCKED, RunState.REVIEW, *_ENDS},
+    RunState.RUNNING: {RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW, *_ENDS},
+    RunState.BLOCKED: {RunState.QUEUED, RunState.RUNNING, RunState.REVIEW, *_ENDS},
+    RunState.REVIEW: {RunState.QUEUED, RunState.RUNNING, *_ENDS},
+    RunState.COMPLETED: set(),
+    RunState.FAILED: set(),
+    RunState.CANCELLED: set(),
+}
+_FOLLOWS: Final = {
+    TaskStatus.PAUSED: RunState.BLOCKED,
+    TaskStatus.COMPLETED: RunState.COMPLETED,
+    TaskStatus.FAILED: RunState.FAILED,
+    TaskStatus.CANCELLED: RunState.CANCELLED,
+}
+
+
+class Why(StrEnum):
+    """Why a run is blocked, queued again, or has failed: what `Run.why` holds."""
+
+    QUESTION = "question"
+    """Blocked: its turn ended with a question to the user."""
+    STOPPED = "stopped"
+    """Blocked: somebody stopped its turn."""
+    PAUSED = "paused"
+    """Blocked: its task was set aside."""
+    STALE = "stale"
+    """Blocked: it was interrupted too long ago to resume unasked."""
+    PROMPT_CHANGED = "prompt_changed"
+    """Blocked: its agent has other instructions than it began with."""
+    CREDENTIALS = "credentials"
+    """Blocked: the provider wants another key, or to be paid."""
+    INTERRUPTED = "interrupted"
+    """Queued: its owner began anew. Failed: that happened too often."""
+    LEASE_EXPIRED = "lease_expired"
+    """Queued: its lease ran out, and nothing was seen of its owner."""
+    OWNER_GONE = "owner_gone"
+    """Queued: the process of its owner has ended."""
+    RESET = "reset"
+    """Queued: somebody reset it."""
+    HANDED_OFF = "handed_off"
+    """Queued for another role, or for the user's review."""
+    STALLED = "stalled_loop"
+    """Failed: rounds in a row brought nothing new."""
+    PROVIDER = "provider_error"
+    """Failed: the provider did, as often as it is tried."""
+    ABORTED = "aborted"
+    """Failed: its agent gave it up."""
+
+
+class RunPolicy(Value):
+    """How long a run is trusted, and how often it is helped along. Times in seconds."""
+
+    lease_seconds: float = 300.0
+    """After which an owner of whom nothing was seen counts as gone; longer than
+    OpenClaw's own retries of a provider, which take 134 s."""
+    fresh_seconds: float = 3600.0
+    """Age up to which an interrupted run resumes by itself. Source: requirement E3."""
+    tries: int = 2
+    """Resumes in a row, OpenClaw's own included, after which a run fails."""
+    carry_on: bool = True
+    """Whether a run is told to go on when its turn ended before its task."""
+    idle_rounds: int = 3
+    """Rounds in a row without anything new after which a run has stalled."""
+    provider_retries: int = 3
+    """Turns in a row that may fail for the provider's sake and are begun again."""
+    provider_rest_seconds: float = 90.0
+    """The rest before the first such turn; doubled each time."""
+    step_calls: int = 3
+    """Tool calls that a step of a segmented task has."""
+    step_bonus: int = 2
+    """How many more it has on request, once."""
+    background: int = 3
+    """Runs in the background at once; one of them for each session."""
+    checkpoint_days: float = 7.0
+    """Days for which checkpoints are kept."""
+
+
+POLICY: Final = RunPolicy()
+"""What holds unless the settings say otherwise."""
+
+
+class Moved(Value):
+    """A run as it is now, and what the log says of that."""
+
+    run: Run
+    events: tuple[Event, ...]
+
+
+def begin(
+    task: Task,
+    *,
+    run_id: str,
+    now: datetime,
+    role: str | None = None,
+    session_key: str | None = None,
+    home: str | None = None,
+    segmented: bool = False,
+) -> Moved:
+    """Return a new run of a task, queued.
+
+    `role` may claim it; None: anybody may.
+    """
+    run = Run(
+        run_id=run_id,
+        task_id=task.task_id,
+        state=RunState.QUEUED,
+        role=role,
+        session_key=session_key,
+        home=home,
+        segmented=segmented,
+        created_at=now,
+        changed_at=now,
+        seen_at=now,
+    )
+    return Moved(run=run, events=(_changed(run, None, now),))
+
+
+def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
+    """Return a run as its new owner holds it, with a token that nobody had before.
+
+    Raises:
+        RunHeld: Another holds it; the sentence says who.
+        RunNotReady: It has ended, or waits for the user's review.
+    """
+    if run.state is RunState.RUNNING and not owner.same(run.owner):
+        raise RunHeld(
+            f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
+            "until that one ends or is seen to be gone."
+        )
+    if run.role not in (None, owner.role):
+        raise RunHeld(
+            f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
+            "claim another."
+        )
+    held = run.model_copy(
+        update={
+            "owner": owner,
+            "session_key": owner.session_key or run.session_key,
+            "token": run.token + 1,
+            "started_at": run.started_at or now,
+        }
+    )
+    held = seen(held, now, policy)
+    if run.state is RunState.RUNNING:
+        return Moved(run=held, events=(_event(events.RUN_CLAIMED, held, now),))
+    return move(held, RunState.RUNNING, now)
+
+
+def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Moved:
+    """Return a run in another state.
+
+    Whoever held it holds it no more, unless it runs or waits for the user.
+
+    Raises:
+        RunNotReady: That state does not follow the one it is in.
+    """
+    if state not in _NEXT[run.state]:
+        raise RunNotReady(
+            f"{run.run_id} is {run.state}, and cannot become {state}; "
+            f"{_instead(run.state)}."
+        )
+    update: dict[str, object] = {"state": state, "why": why, "changed_at": now}
+    if state is not RunState.RUNNING:
+        update["lease_until"] = None
+    if state is RunState.QUEUED:
+        update["owner"] = None
+    if state.terminal:
+        update |= {"ended_at": now}
+    moved = run.model_copy(update=update)
+    return Moved(run=moved, events=(_changed(moved, run.state, now),))
+
+
+def follow(run: Run, status: TaskStatus, now: datetime, why: str | None) -> Moved:
+    """Return the open run of a task whose status has changed: it goes the same way."""
+    wanted = _FOLLOWS.get(status)
+    if wanted is None or wanted is run.state:
+        return Moved(run=run, events=())
+    return move(run, wanted, now, why)
+
+
+def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
+    """Return a run whose owner was seen at work: its lease begins anew."""
+    until = now + timedelta(seconds=policy.lease_seconds)
+    return run.model_copy(update={"seen_at": now, "lease_until": until})
+
+
+def rest(run: Run) -> Run:
+    """Return a run of whose owner nothing is expected for now."""
+    return run.model_copy(update={"lease_until": None})
+
+
+def came_to_an_end(run: Run) -> Run:
+    """Return a run after a turn that ended in order: what failed before is over."""
+    return run.model_copy(update={"tries": 0, "provider_failures": 0})
+
+
+def next_round(run: Run, now: datetime) -> Run:
+    """Return a run that is told to go on; what comes is measured anew."""
+    return run.model_copy(
+        update={
+            "rounds": run.rounds + 1,
+            "news": News.NONE,
+            "lease_until": None,
+            "seen_at": max(run.seen_at, now),
+        }
+    )
+
+
+def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
+    """Refuse a write for a run by anybody but its owner.
+
+    A person may write for any run, and anybody for one that nobody holds.
+
+    Raises:
+        Fenced: The token is an older claim's.
+        RunHeld: Another holds the run.
+    """
+    if run is None:
+        return
+    if token is not None and token != run.token:
+        raise Fenced(
+            f"{run.run_id} was claimed by another since (its token is {run.token} now, "
+            f"yours is {token}), so {wish}; stop working on it, or claim it again."
+        )
+    if run.owner is None or caller.person or token is not None:
+        return
+    if run.state is not RunState.RUNNING or run.owner.same(caller.owner):
+        return
+    raise RunHeld(
+        f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
+        "one, or give the token of your claim."
+    )
+
+
+def _name(owner: Owner | None) -> str:
+    if owner is None:
+        return "nobody"
+    where = f" in session {owner.session_key}" if owner.session_key else ""
+    return f"{owner.role}{where}"
+
+
+def _instead(state: RunState) -> str:
+    if state.terminal:
+        return "it has ended, so reopen its task with task_update and status active"
+    return "see task_status"
+
+
+def _changed(run: Run, before: RunState | None, now: datetime) -> Event:
+    told = {"from": before, "to": run.state, "why": run.why}
+    return _event(events.RUN_CHANGED, run, now, **told)
+
+
+def _event(kind: str, run: Run, now: datetime, **data: str | None) -> Event:
+    holder = None if run.owner is None else run.owner.model_dump(exclude_none=True)
+    return Event(
+        at=now,
+        kind=kind,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={**data, "token": run.token, "owner": holder},
+    )

@@ -1,0 +1,153 @@
+"""Leases that run out, and gateways that start anew: runs are put back, never done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import events, packet, recovery
+from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.recovery import Course, Sight
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    StuckVerdict,
+    TaskFacts,
+)
+
+log = logging.getLogger(__name__)
+
+BATCH: Final = 200
+"""Runs that one pass looks at; the next pass takes the rest."""
+MOST: Final = 10_000
+_HELD: Final = (RunState.RUNNING, RunState.QUEUED, RunState.BLOCKED)
+_RESET: Final = (Course.QUEUE, Course.RESUME)
+
+
+def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
+    """Look at the runs whose lease has run out, and return how many there were.
+
+    What was done is one line of the log. Source: requirement D3.
+    """
+    due = shell.store.lapsed_runs(shell.clock.now(), BATCH)
+    reset: list[str] = []
+    for run in due:
+        if shell.stopping.is_set():
+            break
+        try:
+            look = partial(_look, shell, run, gateways)
+            if shell.decide(run.task_id, look) in _RESET:
+                role = run.owner.role if run.owner else run.role
+                reset.append(f"{run.run_id} (role {role})")
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            raise
+        except Exception:
+            log.exception("%s could not be looked at; the others are", run.run_id)
+    if reset:
+        log.warning(
+            "[Stale Cleanup] %d runs looked at, %d reset to queued: %s",
+            len(due),
+            len(reset),
+            ", ".join(reset),
+        )
+        swept = Event(
+            at=shell.clock.now(),
+            kind=events.RUN_SWEPT,
+            data={"looked_at": len(due), "reset": [*reset]},
+        )
+        shell.commit(Change(events=(swept,)))
+    return len(due)
+
+
+def started(shell: Shell, presence: Presence) -> None:
+    """Give what an earlier start of a gateway held to its own recovery, then to ours.
+
+    Who waits for the user is announced. Source: requirements D2, E3, F7.
+    """
+    for run in shell.store.list_runs(_HELD, None, MOST):
+        if not _its(shell, run):
+            continue
+        if run.state is RunState.BLOCKED:
+            facts = shell.store.read_task(run.task_id)
+            shell.commit(recovery.announced(facts.task, run, shell.clock.now()))
+        else:
+            shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+
+
+def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
+    current = shell.store.read_run(run.run_id)
+    left = recovery.began_anew(current, presence.boot, presence.started_at)
+    if left is not None:
+        shell.commit(Change(runs=(left,)))
+
+
+def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None:
+    facts = shell.store.read_task(run.task_id)
+    now = shell.clock.now()
+    if facts.run is None or facts.run.run_id != run.run_id:
+        shell.commit(Change(runs=(run.model_copy(update={"lease_until": None}),)))
+        return None
+    if facts.run.lease_until is None or facts.run.lease_until > now:
+        return None
+    verdict = recovery.judge(facts, _sight(shell, facts.run, gateways), now, shell.runs)
+    wake_id = shell.new_id("wake", now)
+    text = ""
+    if verdict.course is Course.RESUME:
+        text = _packet(shell, facts, wake_id)
+    shell.commit(
+        recovery.lapsed(
+            facts, verdict, wake_id=wake_id, text=text, now=now, policy=shell.runs
+        )
+    )
+    if verdict.course in _RESET:
+        owner = facts.run.owner
+        log.warning(
+            "[State Recovery] run=%s role=%s action=reset_to_queued why=%s",
+            run.run_id,
+            owner.role if owner else run.role,
+            verdict.why,
+        )
+    return verdict.course
+
+
+def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
+    process = run.owner.process if run.owner else None
+    lives = None if process is None else shell.lives(process)
+    if run.session_key is None or not _its(shell, run) or not gateways:
+        return Sight(alive=lives is True, gone=lives is False)
+    there = gateways[0]
+    agent = run.owner.role if run.owner else run.role
+    return Sight(
+        alive=run.session_key in there.running or lives is True,
+        gone=lives is False,
+        boot=there.boot,
+        fingerprint=there.fingerprints.get(agent or ""),
+    )
+
+
+def _its(shell: Shell, run: Run) -> bool:
+    """Whether a run belongs to a session of this home's gateway."""
+    session = run.session_key or ""
+    mine = shell.sole or run.home in (None, shell.home)
+    return mine and session.startswith("agent:")
+
+
+def _packet(shell: Shell, facts: TaskFacts, wake_id: str) -> str:
+    idle = (shell.clock.now() - facts.task.updated_at).total_seconds()
+    verdict = StuckVerdict(
+        idle_seconds=max(idle, 0.0),
+        reason="Your work on this was interrupted by a restart; go on with it now.",
+    )
+    text, _ = packets.written(
+        shell, facts, verdict, wake_id, plain=True, marker=packet.REMINDER
+    )
+    return text

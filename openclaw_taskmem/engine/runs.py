@@ -1,0 +1,259 @@
+"""What a gateway's hooks show of runs: turns that begin and end, calls of tools.
+
+Nothing of it needs the agent's help: each of these is a heartbeat of the run that
+the session works on, which is the one whose task was updated last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import attempts, carrying, checkpoints, notices, runs
+from openclaw_taskmem.domain import recovery as recovery_rules
+from openclaw_taskmem.domain.carrying import Fail
+from openclaw_taskmem.domain.checkpoints import Began, Ended, History
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.texts import plural
+from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    News,
+    Owner,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+
+_WORKED: Final = (RunState.RUNNING, RunState.QUEUED)
+
+
+class Heard(Value):
+    """Of whom something was heard."""
+
+    owner: Owner
+    folder: str | None = None
+    """The folder that its agent works in; None: it was not said."""
+    fingerprint: str | None = None
+    """Of what shapes its agent's prompt; None: it was not said."""
+
+    @property
+    def session(self) -> str:
+        """Its session; a gateway's owner always has one."""
+        return self.owner.session_key or ""
+
+
+class Call(Value):
+    """A call of a tool, by digests of what went in and came out."""
+
+    given: str
+    result: str
+
+
+def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
+    """Note that a turn has begun; False: it must not go on.
+
+    The run of the session is claimed anew where its gateway was started anew, or where
+    nobody holds it. One that the gateway resumes by itself once too often has failed.
+    """
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        now = shell.clock.now()
+        if origin is Origin.HEARTBEAT:
+            return True
+        if origin is Origin.RECOVERY and run.tries >= shell.runs.tries:
+            times = plural(run.tries, "time")
+            said = f"it was interrupted again after it was resumed {times}."
+            course = Fail(run=run, why=Why.INTERRUPTED, said=said)
+            shell.commit(carrying.failed(facts, course, now))
+            return False
+        moved = _taken(shell, run, heard, origin)
+        if moved is None:
+            return True
+        if origin is Origin.RECOVERY:
+            again = moved.run.model_copy(update={"tries": run.tries + 1})
+            moved = moved.model_copy(update={"run": again})
+        shell.commit(recovery_rules.adopted(facts, moved, now)[1])
+        return True
+
+    return _each(shell, heard.session, once) is not False
+
+
+def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
+    """Write down that a call began, before anybody knows how it ends."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is None:
+            return True
+        step = _step(facts)
+        same = moved.run.step == step
+        counted = moved.run.model_copy(
+            update={
+                "step": step,
+                "step_calls": moved.run.step_calls + 1 if same else 1,
+                "step_bonus": moved.run.step_bonus and same,
+            }
+        )
+        _write(shell, facts, moved.model_copy(update={"run": counted}), entry)
+        return True
+
+    _each(shell, heard.session, once)
+
+
+def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
+    """Write down how a call ended, and whether it brought anything new."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is None:
+            return True
+        run = moved.run
+        whole = f"{call.given}:{call.result}"
+        known = [each.partition(":")[0] for each in run.recent]
+        news = run.news
+        if call.given not in known:
+            news = News.CALL
+        elif whole not in run.recent and news is News.NONE:
+            news = News.RESULT
+        recent = [each for each in run.recent if each != whole]
+        noted = run.model_copy(
+            update={
+                "calls": run.calls + 1,
+                "news": news,
+                "recent": (*recent, whole)[-checkpoints.RECENT :],
+            }
+        )
+        _write(shell, facts, moved.model_copy(update={"run": noted}), entry)
+        return True
+
+    _each(shell, heard.session, once)
+
+
+def heartbeat(shell: Shell, heard: Heard) -> None:
+    """Note that a session is at work, and nothing else."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        del facts
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is not None:
+            shell.commit(Change(runs=(moved.run,), events=moved.events))
+        return True
+
+    _each(shell, heard.session, once)
+
+
+def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
+    """Decide what becomes of the run on which a turn worked, and let the others rest.
+
+    Where it has ended, the next of the session has its turn. Source: requirement D6.
+    """
+    open_ = shell.store.session_runs(heard.session)
+    worked = [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
+    waiting = [r for r in open_ if r.state in _WORKED and not r.lease_until]
+    for place, run in enumerate([*worked, *waiting[: not worked]]):
+
+        def once(run: Run = run, *, leads: bool = place == 0) -> None:
+            facts = shell.store.read_task(run.task_id)
+            if facts.run is None or facts.run.run_id != run.run_id:
+                return
+            now = shell.clock.now()
+            if not leads:
+                shell.commit(Change(runs=(runs.rest(facts.run),)))
+                return
+            ready = _promoted(shell, facts, heard)
+            wake_id = shell.new_id("wake", now)
+            shell.commit(
+                carrying.after_turn(
+                    ready, turn, wake_id=wake_id, now=now, policy=shell.runs
+                )
+            )
+
+        shell.decide(run.task_id, once)
+
+
+def history(shell: Shell, run: Run | None) -> History | None:
+    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
+    if run is None:
+        return None
+    return checkpoints.read(shell.store.read_checkpoints(run.run_id, checkpoints.READ))
+
+
+def _promoted(shell: Shell, facts: TaskFacts, heard: Heard) -> TaskFacts:
+    """Return the facts with the queued run claimed whose turn has come."""
+    run = facts.run
+    if run is None or run.state is not RunState.QUEUED:
+        return facts
+    now = shell.clock.now()
+    moved = runs.claim(run, heard.owner, now, shell.runs)
+    shell.commit(Change(runs=(moved.run,), events=moved.events))
+    return shell.store.read_task(facts.task.task_id)
+
+
+def _each(
+    shell: Shell, session: str, decide: Callable[[TaskFacts, Run], bool]
+) -> bool | None:
+    """Decide about the run that a session works on; None: there is none."""
+    found = _current(shell.store.session_runs(session))
+    if found is None:
+        return None
+
+    def once() -> bool:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or facts.run.run_id != found.run_id:
+            return True
+        return decide(facts, facts.run)
+
+    return shell.decide(found.task_id, once)
+
+
+def _current(open_: Sequence[Run]) -> Run | None:
+    """Return the run that a session works on: of the task that was updated last."""
+    return next(iter(open_), None)
+
+
+def _taken(shell: Shell, run: Run, heard: Heard, origin: Origin) -> Moved | None:
+    """Return the run as its owner holds it now; None: it stays as it is."""
+    now = shell.clock.now()
+    if run.state is RunState.RUNNING and run.owner == heard.owner:
+        held = Moved(run=runs.seen(run, now, shell.runs), events=())
+    elif run.state is RunState.RUNNING and not heard.owner.same(run.owner):
+        return None
+    elif run.state in _WORKED:
+        held = runs.claim(run, heard.owner, now, shell.runs)
+    elif run.why == Why.QUESTION and origin is Origin.USER:
+        held = attempts.taken_up(run, heard.owner, now, shell.runs)
+    else:
+        return None
+    said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
+    known = {name: value for name, value in said.items() if value is not None}
+    return held.model_copy(update={"run": held.run.model_copy(update=known)})
+
+
+def _step(facts: TaskFacts) -> int | None:
+    if facts.task.status is not TaskStatus.ACTIVE:
+        return None
+    left = [i for i in range(len(facts.task.plan)) if i not in facts.task.done]
+    return left[0] if left else None
+
+
+def _write(shell: Shell, facts: TaskFacts, moved: Moved, entry: Began | Ended) -> None:
+    now = shell.clock.now()
+    number = moved.run.checkpoints + 1
+    run = moved.run.model_copy(update={"checkpoints": number})
+    placed = entry.model_copy(update={"step": _step(facts)})
+    first = run.checkpoints == 1
+    told = (
+        (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
+    )
+    shell.commit(
+        Change(
+            runs=(run,),
+            checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
+            events=(*moved.events, *told),
+        )
+    )

@@ -1,0 +1,149 @@
+// What the hooks show of the work in the sessions, reported as it happens.
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { Kept } from "./kept.js";
+
+const MOST_SESSIONS = 1_000;
+const MOST_LINES = 8;
+const MOST_LEVELS = 20;
+const LONGEST = 600; // characters of a text that are reported
+const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
+const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
+
+const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
+const beginning = (text) => text.slice(0, LONGEST);
+const texts = (content) => (typeof content === "string" ? content : (content ?? []).map((part) => part?.text ?? "").join("\n")).trim();
+
+/** What began the turn that a user's row belongs to. */
+function origin({ provenance, idempotencyKey }) {
+  const by = provenance?.sourceTool;
+  if (by === "main_session_restart_recovery") return "recovery";
+  if (by === "heartbeat") return "heartbeat";
+  if (provenance) return "other";
+  return idempotencyKey?.startsWith("taskmem:") ? "taskmem" : "user";
+}
+
+/** What a call is about: the command, the path, or whatever it was given. */
+function about(params = {}) {
+  const { command, path, url, query } = params;
+  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params)));
+}
+
+export class Work {
+  #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said }
+  #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
+  #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
+  #files = new Map(); // path → { mark, sum }
+  #stopping = false;
+
+  constructor({ api, version, tell }) {
+    Object.assign(this, { api, version, tell });
+  }
+
+  /** The session that the work of a sub-agent counts for. */
+  root(session) {
+    let root = session;
+    for (let level = 0; level < MOST_LEVELS && this.#parents.has(root); level++) root = this.#parents.get(root);
+    return root;
+  }
+
+  spawned({ childSessionKey: child, requesterSessionKey: parent }) {
+    if (child?.includes(":subagent:") && parent) this.#parents.set(child, parent);
+  }
+
+  stops() {
+    this.#stopping = true;
+  }
+
+  /** A row of the conversation is written. */
+  written({ message }, { sessionKey }) {
+    const { role, content } = message ?? {};
+    if (role !== "user" && role !== "assistant") return;
+    const text = texts(content);
+    const turn = this.#turn(sessionKey);
+    if (role === "user") turn.origin = origin(message);
+    else if (text) turn.said = text.slice(-LONGEST);
+    const lines = this.#lines.get(sessionKey) ?? [];
+    if (text && lines.at(-1)?.text !== beginning(text)) lines.push({ role, text: beginning(text) });
+    this.#lines.set(sessionKey, lines.slice(-MOST_LINES));
+  }
+
+  began(session) {
+    const { origin } = this.#turn(session);
+    return { ...this.#who(session), origin };
+  }
+
+  ended(session) {
+    const { origin = "other", said = "", calls = 0 } = this.#turns.get(session) ?? {};
+    this.#turns.delete(session);
+    return { ...this.#who(session), origin, said, calls, cut: this.#stopping };
+  }
+
+  /** A tool is about to be called. */
+  calls({ toolName, params, toolCallId }, ctx) {
+    if (WRAPPERS.has(toolName)) return;
+    const session = this.root(ctx.sessionKey);
+    this.#turn(session).calls++;
+    this.tell({ kind: "tool_started", ...this.#who(session, ctx.agentId), call_id: toolCallId, tool: toolName, about: about(params) });
+  }
+
+  /** A tool has answered. */
+  called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
+    if (WRAPPERS.has(toolName)) return;
+    const session = this.root(ctx.sessionKey);
+    const said = this.#lines.get(session) ?? [];
+    this.#lines.delete(session);
+    const outcome = error ? String(error) : texts(result?.content);
+    const call = { call_id: toolCallId, tool: toolName, about: about(params), given: digest([toolName, params]), result: digest(outcome) };
+    const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
+    this.tell({ kind: "tool_called", ...this.#who(session, ctx.agentId), ...call, ...end });
+  }
+
+  /** End the turns that the daemon says must not go on. */
+  async stop(sessions = []) {
+    if (sessions.length === 0) return;
+    const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
+    for (const session of sessions) abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session));
+  }
+
+  /** Of each agent, what shapes its prompt. */
+  fingerprints() {
+    const { agents } = this.api.runtime.config.current();
+    const ids = Object.keys(agents?.entries ?? {});
+    return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
+  }
+
+  #turn(session) {
+    if (!this.#turns.has(session)) this.#turns.set(session, { origin: "other", calls: 0, said: "" });
+    return this.#turns.get(session);
+  }
+
+  #who(session, agentId = session.split(":")[1]) {
+    return { session_key: session, agent_id: agentId, folder: this.#folder(agentId), fingerprint: this.#fingerprint(agentId) };
+  }
+
+  #folder(agentId) {
+    const { agent, config } = this.api.runtime;
+    return agent.resolveAgentWorkspaceDir?.(config.current(), agentId);
+  }
+
+  #fingerprint(agentId) {
+    const { agents } = this.api.runtime.config.current();
+    const model = agents?.entries?.[agentId]?.model ?? agents?.defaults?.model;
+    const folder = this.#folder(agentId);
+    return digest([agentId, model, this.version, ...PROMPT_FILES.map((name) => folder && this.#sum(join(folder, name)))]);
+  }
+
+  /** The digest of a file, read again only where it has changed; undefined: there is none. */
+  #sum(path) {
+    try {
+      const { mtimeMs, size } = statSync(path);
+      const mark = `${mtimeMs}:${size}`;
+      if (this.#files.get(path)?.mark !== mark) this.#files.set(path, { mark, sum: digest(readFileSync(path, "utf8")) });
+      return this.#files.get(path).sum;
+    } catch {
+      return undefined;
+    }
+  }
+}
