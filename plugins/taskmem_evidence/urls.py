@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -37,6 +37,7 @@ _REDIRECTS: Final = 3
 _LOCKED: Final = (401, 403, 407, 429)
 """Statuses that say nothing about what is there, only that we may not see it."""
 _PORTS: Final = {"http": 80, "https": 443}
+_PORTS_END: Final = 65_536
 
 
 class Urls:
@@ -94,6 +95,8 @@ def _url(subject: str) -> httpx.URL:
         ) from None
     if url.scheme not in _PORTS or not url.host:
         raise NotSeen("Only a URL that begins with http:// or https:// can be asked.")
+    if url.port is not None and not 0 < url.port < _PORTS_END:
+        raise NotSeen(f"There is no port {url.port}; give one from 1 to 65535.")
     if url.userinfo:
         raise NotSeen(
             f"The URL at {shown(url.host)} holds credentials, which are not sent; "
@@ -160,7 +163,7 @@ def _next(url: httpx.URL, location: str) -> httpx.URL:
 @asynccontextmanager
 async def _answer(
     client: httpx.AsyncClient, url: httpx.URL, addresses: Sequence[str]
-) -> AsyncIterator[httpx.Response]:
+) -> AsyncGenerator[httpx.Response]:
     """Give the answer of the first address that has one, its body not yet read.
 
     Raises:

@@ -25,6 +25,7 @@ from taskmem_terminal.recording import (
 )
 
 _SHORT: Final = 12
+_LONGEST_PROGRAM: Final = 40
 
 
 class Commands:
@@ -91,7 +92,7 @@ def _unfinished(name: str, about: About, *, running: bool) -> Finding | None:
     if about.ended_at is None or type(status) is not int:
         return _unproven(f"The recording of pty:{name} broke off; {UNSEEN}.")
     if status != 0:
-        return _refuted(ended(f"pty:{name} ({about.program})", status))
+        return _refuted(ended(_subject(name, about), status))
     return None
 
 
@@ -110,7 +111,8 @@ def _summed(claim: Claim, recording: Recording, about: About) -> Finding:
         return _unproven(f"pty:{name} was replaced or removed while it was looked at.")
     checksum, size = content.hexdigest(), output.end - output.begin
     detail = (
-        f"pty:{name} ({about.program}) ended with status 0; {size:,} bytes of output."
+        f"{_subject(name, about)} ended with status 0; {size:,} bytes of output are "
+        "kept."
     )
     if claim.checksum not in (None, checksum):
         verdict = Verdict.REFUTED
@@ -121,6 +123,12 @@ def _summed(claim: Claim, recording: Recording, about: About) -> Finding:
     else:
         verdict = Verdict.VERIFIED
     return Finding(verdict=verdict, detail=detail, checksum=checksum, size=size)
+
+
+def _subject(name: str, about: About) -> str:
+    """Return a recording and its program, whose name is no words of ours."""
+    program = "".join(c for c in str(about.program) if c.isprintable())
+    return f"pty:{name} ({program[:_LONGEST_PROGRAM]})"
 
 
 def _is_same(recording: Recording, about: About) -> bool:
