@@ -131,13 +131,13 @@ def _sum(path: str, handle: int, size: int) -> str:
     """Return the SHA-256 of so many bytes, in hex.
 
     Raises:
-        NotSo: There are fewer.
+        NotSo: There are fewer. More are found by looking again.
         NotSeen: It took too long.
     """
     content = hashlib.sha256()
     until = perf_counter() + HASHING_SECONDS
     while size > 0:
-        chunk = os.read(handle, min(size, _CHUNK))
+        chunk = os.read(handle, _CHUNK)
         if not chunk:
             raise _changed(path)
         content.update(chunk)

@@ -24,6 +24,7 @@ from taskmem_evidence.addresses import may_be_asked
         "192.0.0.192",
         "fd00:ec2::254",
         "fd20:ce::254",
+        "fd20:ce::254%eth0",
     ],
 )
 def test_where_machines_learn_their_credentials_nobody_asks(address):

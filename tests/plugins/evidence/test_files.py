@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_evidence import evidence_verifier, files, stamps
+from taskmem_evidence import evidence_verifier, files, paths
 from taskmem_evidence.files import Files
 from taskmem_hookspecs import EvidenceVerifier, Verdict
 from tests.plugins.evidence.claims import a_scene, happening, knows_births, now
@@ -204,7 +204,7 @@ async def test_a_root_may_end_in_a_slash_and_be_a_link(scene, slash):
 async def test_an_empty_root_is_not_the_folder_of_the_daemon(scene, monkeypatch):
     make(scene)
     monkeypatch.chdir(scene.work)
-    for root in ("", ".", "../work"):
+    for root in ("", ".", "../work", f"{scene.work}\0", "\0"):
         await refuted(scene.claim("out.txt", roots=(root,)), "outside of")
     await refuted(scene.claim("out.txt", roots=()), "none is named")
 
@@ -230,6 +230,15 @@ async def test_a_chain_of_more_links_than_anyone_follows_is_refuted(scene):
 async def test_a_path_that_no_file_can_have_is_refuted(scene, name):
     finding = await refuted(scene.claim(name), "No file can have the path")
     assert len(finding.detail) < 300
+
+
+async def test_a_path_longer_than_any_kernel_takes_is_not_even_followed(
+    scene, monkeypatch
+):
+    followed = []
+    monkeypatch.setattr(paths, "followed", followed.append)
+    await refuted(scene.claim("n/" * 3000), "No file can have the path")
+    assert followed == []
 
 
 async def test_a_slash_behind_a_file_makes_it_no_file(scene):
@@ -307,15 +316,6 @@ async def test_where_births_are_unknown_only_what_was_written_counts(
     assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
     os.utime(path, (0, 0))
     await refuted(scene.claim("out.txt"), "was there before")
-
-
-def test_an_overlay_knows_no_births(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    path.write_bytes(b"x")
-    handle = os.open(path, os.O_RDONLY)
-    monkeypatch.setattr(stamps, "_is_overlay", lambda system, handle: True)
-    assert stamps.born(handle) is None
-    os.close(handle)
 
 
 async def test_an_impossible_instant_is_said_as_such():

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from taskmem_evidence import stamps as module
 from taskmem_evidence.stamps import SECOND, TICK, Stamps, born, made_since, stamps
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, 500_000, UTC)
@@ -78,6 +79,15 @@ def test_a_file_was_born_when_it_was_made(tmp_path):
 
 def test_a_birth_that_nobody_knows_is_none():
     assert born(-1) is None
+
+
+def test_an_overlay_knows_no_births(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    handle = os.open(path, os.O_RDONLY)
+    monkeypatch.setattr(module, "_is_overlay", lambda system, handle: True)
+    assert born(handle) is None
+    os.close(handle)
 
 
 def test_another_file_and_another_state_have_other_stamps(tmp_path):

@@ -24,14 +24,13 @@ class Page(BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked.append((self.path, dict(self.headers)))
         status, headers, body = self.server.pages[self.path.partition("?")[0]]
-        if callable(body):
-            body = body()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         with suppress(OSError):
-            self.wfile.write(body)
+            for piece in body() if callable(body) else [body]:
+                self.wfile.write(piece)
 
     def log_message(self, *given):
         pass
@@ -353,7 +352,12 @@ async def test_who_listens_and_says_nothing_is_not_waited_for(monkeypatch):
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch, server):
     monkeypatch.setattr(urls, "SECONDS", 0.2)
     done = threading.Event()
-    server.pages["/slow"] = (200, {}, lambda: done.wait(60) and b"")
+
+    def trickle():
+        while not done.wait(0.01):
+            yield b"x"
+
+    server.pages["/slow"] = (200, {}, trickle)
     finding = await found(server, "/slow")
     done.set()
     assert finding.verdict is Verdict.UNPROVEN
