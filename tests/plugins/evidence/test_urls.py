@@ -13,6 +13,7 @@ from taskmem_evidence import urls
 from taskmem_evidence.urls import Urls
 from taskmem_hookspecs import Verdict
 from tests.plugins.evidence.claims import a_claim
+from tests.support.waiting import PATIENCE
 
 BODY = b"hello from what was made"
 SECRET = "hunter2"  # noqa: S105
@@ -53,6 +54,13 @@ def serving(pages, *, tls=None, host="127.0.0.1"):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """Only a test that is about time runs out of it."""
+    monkeypatch.setattr(urls, "SECONDS", PATIENCE)
+    monkeypatch.setattr(urls, "CONNECT_SECONDS", PATIENCE)
 
 
 @pytest.fixture
