@@ -28,8 +28,8 @@ from taskmem_hookspecs import Claim, Finding
 HASHING_SECONDS: Final = 1.4
 """How long content is read: a hook has 2 s, and a busy machine wants some of them.
 
-There is no limit of size besides: how much that is, only the machine knows (some
-500 MB here). What takes longer is not proven.
+There is no limit of size besides: how much that is, some hundreds of MB, only the
+machine knows. What takes longer is not proven.
 """
 _CHUNK: Final = 1 << 20
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK

@@ -71,9 +71,12 @@ def end_of(path: str, roots: Sequence[str]) -> str:
 
 def _is_within(end: str, root: str) -> bool:
     """Return whether a path is a folder, or below it, name by name."""
-    if not os.path.isabs(root) or "\0" in root:
+    if not os.path.isabs(root):
         return False
-    folder = followed(root).rstrip("/")
+    try:
+        folder = followed(root).rstrip("/")
+    except ValueError:  # no folder can have such a name
+        return False
     return f"{end}/".startswith(f"{folder}/")
 
 

@@ -16,9 +16,9 @@ either *written* or *born* since:
   (`wget`) or copied with the original's (`cp -p`, `rsync -a`) was born since. To refuse
   it would stop nobody, for the same copy without `-p` is a file like any other.
 - An old file that was renamed, linked or had its mode changed was neither: refused.
-- One whose *written* was set without a change since is refused by *changed*, which the
-  setting itself moved, at the time; one whose *written* was set beyond it, into the
-  future, was written by nobody at that instant, and only its birth counts.
+- An old file whose *written* had been set ahead before the work began was not changed
+  since: refused. Nor does that count once it is renamed: what is written is changed at
+  that very instant, so a *written* later than *changed* was set by hand.
 
 What remains is an old file that was touched, or whose old bytes were written again,
 during the work. No stamp tells that from a new file of the same content.

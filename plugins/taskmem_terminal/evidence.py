@@ -31,8 +31,9 @@ _LONGEST_PROGRAM: Final = 40
 class Commands:
     """Looks whether a command was run by `taskmem run` since the work began, and well.
 
-    What counts is what the recorder noted of its process. What the command printed is
-    summed, and never read: anything can be printed.
+    What counts is what the recorder noted of its process, in a home that only its user
+    can write to. What the command printed is summed, and never read: anything can be
+    printed.
     """
 
     async def verify(self, claim: Claim) -> Finding:

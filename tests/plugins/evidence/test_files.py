@@ -215,6 +215,9 @@ async def test_an_empty_root_is_not_the_folder_of_the_daemon(scene, monkeypatch)
     for root in ("", ".", "../work", f"{scene.work}\0", "\0"):
         await refuted(scene.claim("out.txt", roots=(root,)), "outside of")
     await refuted(scene.claim("out.txt", roots=()), "none is named")
+    for root in (f"{scene.work}\ud800", "/\ud800"):
+        claim = scene.claim("out.txt").model_copy(update={"roots": (root,)})
+        await refuted(claim, "outside of")
 
 
 async def test_a_dangling_link_names_what_is_not_there(scene):
