@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from at_home import turn_weight, wake_acceptance
 from conditions import judge_conditions
+from evidence import evidence_claims
 from figures import Figure, header, row
 from homes import disk
 from idle import idle_daemon
@@ -42,6 +43,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
+        evidence_claims,
         see_looks,
         see_idle,
         see_scenes,

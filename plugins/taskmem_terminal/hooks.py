@@ -1,11 +1,11 @@
-"""The hooks: what watches terminals, and what judges their text."""
+"""The hooks: what watches terminals, judges their text, and proves commands."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING
 
-from taskmem_hookspecs import Judge, Sensor, Target, hookimpl
+from taskmem_hookspecs import EvidenceVerifier, Judge, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_terminal.sensor import Terminals
@@ -25,6 +25,16 @@ def wait_judge(target: Target, wake_when: str) -> Judge | None:
     from taskmem_terminal.judge import TextJudge
 
     return TextJudge(wake_when)
+
+
+@hookimpl(trylast=True)
+def evidence_verifier(kind: str) -> EvidenceVerifier | None:
+    """Look at claims of the kind `command`."""
+    if kind != "command":
+        return None
+    from taskmem_terminal.evidence import Commands
+
+    return Commands()
 
 
 @cache

@@ -43,7 +43,7 @@ class Recorded:
         try:
             about = self._recording.about()
         except (OSError, ValueError, TypeError):
-            raise TargetNotFound(_not_found(root, name)) from None
+            raise TargetNotFound(not_found(root, name)) from None
         self._id = about.id
         self._reader = Reader()
         self._news = asyncio.Event()
@@ -187,7 +187,8 @@ def _notice_end(about: About, recording: Recording, news: asyncio.Event) -> int 
     return None
 
 
-def _not_found(root: Path, name: str) -> str:
+def not_found(root: Path, name: str) -> str:
+    """Return a sentence that names the recordings there are."""
     there = recordings(root)
     if not there:
         return (

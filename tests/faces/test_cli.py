@@ -91,6 +91,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     assert document(home, "waits", "--json") == []
     assert document(home, "wakes", "--all", "--json") == []
     assert [p["name"] for p in document(home, "plugins", "--json")] == [
+        "evidence",
         "openclaw",
         "screen-text",
         "sqlmodel",

@@ -1,0 +1,39 @@
+"""Looks at what agents say they made: files, and what answers at a URL."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from taskmem_hookspecs import EvidenceVerifier, hookimpl
+
+if TYPE_CHECKING:
+    from taskmem_evidence.files import Files
+    from taskmem_evidence.urls import Urls
+
+
+@hookimpl(trylast=True)
+def evidence_verifier(kind: str) -> EvidenceVerifier | None:
+    """Look at claims of the kinds `file` and `url`."""
+    match kind:
+        case "file":
+            return _files()
+        case "url":
+            return _urls()
+        case _:
+            return None
+
+
+@cache
+def _files() -> Files:
+    from taskmem_evidence.files import Files
+
+    return Files()
+
+
+@cache
+def _urls() -> Urls:
+    """Return the one of this process: what it trusts is read once."""
+    from taskmem_evidence.urls import Urls
+
+    return Urls()

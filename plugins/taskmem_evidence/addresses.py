@@ -1,0 +1,50 @@
+"""Which addresses may be asked for what an agent named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+_NAT64: Final = ip_network("64:ff9b::/96")
+_COMPATIBLE: Final = ip_network("::/96")
+_METADATA: Final = frozenset(
+    map(
+        ip_address,
+        (
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+        ),
+    )
+)
+"""Where clouds tell a machine its credentials, besides link-local addresses."""
+
+
+def may_be_asked(address: str) -> bool:
+    """Return whether an address is none that tells machines their credentials.
+
+    What an agent names is data: somebody may have told it to. Private addresses and
+    this machine's own are asked, for what agents make is served there.
+
+    Args:
+        address: IPv4 or IPv6, with or without a zone.
+    """
+    return not any(
+        each.is_link_local or each in _METADATA
+        for each in _meant(ip_address(address.partition("%")[0]))
+    )
+
+
+def _meant(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
+    """Give an address, and all that it may lead to when it is translated."""
+    yield ip
+    if isinstance(ip, IPv4Address):
+        return
+    if ip in _NAT64 or ip in _COMPATIBLE:
+        yield IPv4Address(int(ip) & 0xFFFFFFFF)
+    for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())):
+        if inner is not None:
+            yield inner

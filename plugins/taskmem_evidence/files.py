@@ -1,0 +1,189 @@
+"""Claims of having made a file."""
+# ruff: noqa: PTH114, PTH116
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Generator
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Final
+
+from taskmem_evidence.outcomes import (
+    NotSeen,
+    NotSo,
+    proven,
+    refuted,
+    shown,
+    unproven,
+)
+from taskmem_evidence.paths import absolute, end_of, explained, followed
+from taskmem_evidence.stamps import SECOND, Stamps, born, made_since, stamps
+from taskmem_hookspecs import Claim, Finding
+
+HASHING_SECONDS: Final = 1.4
+"""How long content is read: a hook has 2 s, and a busy machine wants some of them.
+
+There is no limit of size besides: how much that is, some hundreds of MB, only the
+machine knows. What takes longer is not proven.
+"""
+_CHUNK: Final = 1 << 20
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+"""So that neither a FIFO nor a terminal that came in between can hold us up."""
+_KINDS: Final = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Files:
+    """Looks whether a file is there, within its folders, not empty, and new.
+
+    Empty means a size of 0. What is in it is not judged: a blank line can be all that
+    a file should hold, and who expects more claims its checksum.
+    """
+
+    async def verify(self, claim: Claim) -> Finding:
+        """Return what was found out; nothing of the content is part of it.
+
+        It blocks while it reads: its loop is in a thread of its own.
+        """
+        try:
+            return _verify(claim)
+        except NotSo as error:
+            return refuted(error)
+        except NotSeen as error:
+            return unproven(str(error))
+
+
+def _verify(claim: Claim) -> Finding:
+    path = absolute(claim)
+    with explained(path):
+        end = end_of(path, claim.roots)
+        with _opened(path, end) as handle:
+            seen = _suitable(path, handle, claim.since)
+            checksum = _sum(path, handle, seen.size)
+            _look_again(path, end, seen)
+    return proven(claim, checksum, seen.size, _described(path, end, seen))
+
+
+# --- what is in it ------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _opened(path: str, end: str) -> Generator[int]:
+    """Give a handle of what can be read to its end; opening a device may do things.
+
+    Raises:
+        NotSo: It is no file, or none any more.
+        OSError: It cannot be opened.
+    """
+    # What the kernel makes of the path as it was given counts, not our reading of it.
+    _is_file(path, os.stat(path))
+    try:
+        handle = os.open(end, _FLAGS | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # it was no link a moment ago
+            raise _changed(path) from None
+        raise
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _is_file(path: str, info: os.stat_result) -> None:
+    if stat.S_ISDIR(info.st_mode):
+        raise NotSo(f"{shown(path)} is a folder; name a file in it.")
+    if not stat.S_ISREG(info.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(info.st_mode), "something else")
+        raise NotSo(f"{shown(path)} is {kind}, and no file.")
+
+
+def _suitable(path: str, handle: int, since: datetime) -> Stamps:
+    """Return the state of a file that can count as made.
+
+    Raises:
+        NotSo: It is none, is empty, or was there before the work began.
+    """
+    info = os.fstat(handle)
+    _is_file(path, info)
+    seen = stamps(info)
+    if seen.size == 0:
+        raise NotSo(f"{shown(path)} is empty; write what belongs into it.", size=0)
+    if not made_since(seen, born(handle), since):
+        raise NotSo(
+            f"{shown(path)} was there before the work began at "
+            f"{since:%Y-%m-%dT%H:%M:%SZ}: its content is of {_instant(seen.written)}, "
+            f"its name and mode of {_instant(seen.changed)}; write it anew.",
+            size=seen.size,
+        )
+    return seen
+
+
+def _sum(path: str, handle: int, size: int) -> str:
+    """Return the SHA-256 of so many bytes, in hex.
+
+    Raises:
+        NotSo: There are fewer. More are found by looking again.
+        NotSeen: It took too long.
+    """
+    content = hashlib.sha256()
+    until = perf_counter() + HASHING_SECONDS
+    while size > 0:
+        chunk = os.read(handle, _CHUNK)
+        if not chunk:
+            raise _changed(path)
+        content.update(chunk)
+        size -= len(chunk)
+        if size > 0 and perf_counter() > until:
+            raise NotSeen(
+                f"{shown(path)} is too large to be read in {HASHING_SECONDS:g} s; "
+                "claim a smaller file that shows the same, such as a list of checksums."
+            )
+    return content.hexdigest()
+
+
+def _look_again(path: str, end: str, seen: Stamps) -> None:
+    """Look at the path again, from its beginning.
+
+    It is not read once more: whoever still writes it can claim it when it is done.
+
+    Raises:
+        NotSo: It is another file by now, or in another state.
+    """
+    try:
+        same = stamps(os.stat(path)) == seen and followed(path) == end
+    except OSError:
+        same = False
+    if not same:
+        raise _changed(path)
+
+
+def _changed(path: str) -> NotSo:
+    return NotSo(
+        f"{shown(path)} was changed while it was looked at; claim it once nothing "
+        "writes it any more."
+    )
+
+
+def _described(path: str, end: str, seen: Stamps) -> str:
+    links = f" (a link to {shown(end)})" if os.path.islink(path) else ""
+    return (
+        f"{shown(path)}{links} is there: {seen.size:,} bytes, written at "
+        f"{_instant(seen.written)}."
+    )
+
+
+def _instant(nanoseconds: int) -> str:
+    try:
+        at = datetime.fromtimestamp(nanoseconds // SECOND, UTC)
+    except (ValueError, OverflowError, OSError):  # a stamp can be any number
+        return "an impossible time"
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,127 @@
+"""Which file a claim means, and whether it may be looked at there.
+
+Paths are text here, and no `Path`: what is in them is to stay as it was given, for
+only the kernel says what it means.
+"""
+# ruff: noqa: PTH114, PTH117, PTH118
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Generator, Sequence
+from typing import Final
+
+from taskmem_evidence.outcomes import NotSeen, NotSo, shown
+from taskmem_hookspecs import Claim
+
+_LONGEST_PATH: Final = 4095
+"""Bytes; no kernel takes a longer one."""
+_NO_SUCH: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
+
+
+def absolute(claim: Claim) -> str:
+    """Return the path that was claimed, its links and dots as they are.
+
+    Raises:
+        NotSeen: It is not said which file is meant.
+        NotSo: No file can have such a path.
+    """
+    subject, folder = claim.subject, claim.folder
+    if not subject.strip():
+        raise NotSeen("The claim names no file; give its path.")
+    if subject.startswith("~"):
+        raise NotSeen(
+            f"{shown(subject)} begins with ~, and nobody here knows whose home; "
+            "give the whole path."
+        )
+    if not os.path.isabs(subject) and not (folder and os.path.isabs(folder)):
+        raise NotSeen(
+            f"Nobody knows in which folder {shown(subject)} lies; give the whole path, "
+            "from / on."
+        )
+    path = os.path.join(folder or "/", subject)
+    try:
+        possible = "\0" not in path and len(os.fsencode(path)) <= _LONGEST_PATH
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise NotSo(f"No file can have the path {shown(path)}.")
+    return path
+
+
+def end_of(path: str, roots: Sequence[str]) -> str:
+    """Return where a path leads once links are followed, also where nothing is.
+
+    It is asked before anything else, so that what lies outside is not looked at.
+
+    Raises:
+        NotSo: It leads out of all folders in which it may lie.
+    """
+    end = followed(path)
+    if any(_is_within(end, root) for root in roots):
+        return end
+    where = f"{shown(path)} leads to {shown(end)}" if end != path else shown(path)
+    lies = ", which lies" if end != path else " lies"
+    folders = " or ".join(shown(root) for root in roots[:3]) or "any (none is named)"
+    raise NotSo(f"{where}{lies} outside of {folders}; put the file in there.")
+
+
+def _is_within(end: str, root: str) -> bool:
+    """Return whether a path is a folder, or below it, name by name."""
+    if not os.path.isabs(root):
+        return False
+    try:
+        folder = followed(root).rstrip("/")
+    except ValueError:  # no folder can have such a name
+        return False
+    return f"{end}/".startswith(f"{folder}/")
+
+
+def followed(path: str) -> str:
+    """Return a path without links, also where nothing is.
+
+    Raises:
+        NotSo: There are too many of them.
+    """
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        raise NotSo(f"{shown(path)} leads through too many links.") from None
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Generator[None]:
+    """Say in words what the system has against a path."""
+    name = shown(path)
+    try:
+        yield
+    except OSError as error:
+        code = error.errno
+        if code == errno.ENOENT:
+            raise NotSo(_missing(path)) from None
+        if code == errno.ENOTDIR:
+            raise NotSo(
+                f"There is no {name}: what it names as a folder is none."
+            ) from None
+        if code == errno.ELOOP:
+            raise NotSo(f"{name} is a link that leads back to itself.") from None
+        if code in _NO_SUCH:
+            raise NotSo(f"No file can have the path {name}.") from None
+        if code in _FORBIDDEN:
+            raise NotSeen(
+                f"{name} may not be read here; make it readable for the user that the "
+                "daemon runs as."
+            ) from None
+        reason = error.strerror or type(error).__name__
+        raise NotSeen(f"{name} could not be read ({reason}).") from None
+
+
+def _missing(path: str) -> str:
+    name = shown(path)
+    if os.path.islink(path):
+        target = shown(followed(path))
+        return f"{name} is a link to {target}, where nothing is; write that file."
+    return f"There is no file {name}; write it, or claim the path where it is."

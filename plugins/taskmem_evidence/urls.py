@@ -1,0 +1,264 @@
+"""Claims of having put something where it answers at a URL.
+
+That it answers is all that is proven: a URL does not tell since when it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+
+from taskmem_evidence.addresses import may_be_asked
+from taskmem_evidence.outcomes import (
+    NotSeen,
+    NotSo,
+    proven,
+    refuted,
+    shown,
+    unproven,
+)
+from taskmem_hookspecs import Claim, Finding
+
+SECONDS: Final = 1.6
+"""For everything: names, redirects, the body. A hook has 2 s."""
+CONNECT_SECONDS: Final = 0.7
+"""For one address, so that there is time for a second one."""
+LARGEST: Final = 1 << 20
+"""Bytes of a body that are read."""
+_ADDRESSES: Final = 3
+_REDIRECTS: Final = 3
+_LOCKED: Final = (401, 403, 407, 429)
+"""Statuses that say nothing about what is there, only that we may not see it."""
+_PORTS: Final = {"http": 80, "https": 443}
+_PORTS_END: Final = 65_536
+
+
+class Urls:
+    """Looks whether a URL answers with something, by one GET."""
+
+    def __init__(self) -> None:
+        """Read which certificates are trusted."""
+        self._tls = httpx.create_ssl_context(trust_env=False)
+
+    async def verify(self, claim: Claim) -> Finding:
+        """Return what was found out; nothing of the body is part of it."""
+        try:
+            url = _url(claim.subject)
+            try:
+                async with asyncio.timeout(SECONDS):
+                    return await self._ask(claim, url)
+            except TimeoutError:
+                return unproven(f"{_named(url)} did not answer within {SECONDS:g} s.")
+        except NotSo as error:
+            return refuted(error)
+        except NotSeen as error:
+            return unproven(str(error))
+
+    async def _ask(self, claim: Claim, url: httpx.URL) -> Finding:
+        addresses = await _addresses(url)
+        # No proxy from the environment: it would look names up by itself, and so reach
+        # what must not be asked. Nor a .netrc, whose passwords are not ours to send.
+        async with httpx.AsyncClient(
+            verify=self._tls,
+            trust_env=False,
+            timeout=httpx.Timeout(SECONDS, connect=CONNECT_SECONDS),
+        ) as client:
+            for _ in range(_REDIRECTS + 1):
+                async with _answer(client, url, addresses) as answer:
+                    if not answer.has_redirect_location:
+                        return await _judged(claim, url, answer)
+                    url = _next(url, answer.headers["location"])
+        raise NotSo(f"{_named(url)} is redirected again and again.")
+
+
+# --- where --------------------------------------------------------------------
+
+
+def _url(subject: str) -> httpx.URL:
+    """Return a URL that can be asked.
+
+    Raises:
+        NotSeen: It cannot. The sentence never repeats credentials.
+    """
+    try:
+        url = httpx.URL(subject.strip())
+    except (httpx.InvalidURL, ValueError):
+        raise NotSeen(
+            "The claim names no URL; write it whole, from https:// on."
+        ) from None
+    if url.scheme not in _PORTS or not url.host:
+        raise NotSeen("Only a URL that begins with http:// or https:// can be asked.")
+    if url.port is not None and not 0 < url.port < _PORTS_END:
+        raise NotSeen(f"There is no port {url.port}; give one from 1 to 65535.")
+    if url.userinfo:
+        raise NotSeen(
+            f"The URL at {shown(url.host)} holds credentials, which are not sent; "
+            "claim one that answers without."
+        )
+    return url
+
+
+def _named(url: httpx.URL) -> str:
+    """Return a URL for a sentence: what follows its path may be secret."""
+    port = f":{url.port}" if url.port else ""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return shown(f"{url.scheme}://{host}{port}{url.path}")
+
+
+def _host(url: httpx.URL) -> str:
+    return url.raw_host.decode("ascii")
+
+
+async def _addresses(url: httpx.URL) -> Sequence[str]:
+    """Return where a host is, looked up once: a second answer could be another.
+
+    Raises:
+        NotSeen: Nobody knows, or one of its addresses must not be asked.
+    """
+    loop = asyncio.get_running_loop()
+    port = url.port or _PORTS[url.scheme]
+    try:
+        rows = await loop.getaddrinfo(_host(url), port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no name"
+        raise NotSeen(f"Nobody knows the host {shown(url.host)} ({reason}).") from None
+    found = list(dict.fromkeys(str(row[4][0]) for row in rows))
+    if not all(may_be_asked(address) for address in found):
+        raise NotSeen(
+            f"{shown(url.host)} is an address of this machine's own network link or "
+            "of a cloud's credentials, which is never asked."
+        )
+    return found[:_ADDRESSES]
+
+
+def _next(url: httpx.URL, location: str) -> httpx.URL:
+    """Return where a redirect leads, on the same host.
+
+    Raises:
+        NotSo: It leads to another one, which was not claimed.
+        NotSeen: It leads nowhere that can be asked.
+    """
+    try:
+        target = _url(str(url.join(location)))
+    except (httpx.InvalidURL, ValueError):
+        raise NotSeen(f"{_named(url)} redirects to what is no URL.") from None
+    if target.host != url.host:
+        raise NotSo(
+            f"{_named(url)} redirects to another host, {shown(target.host)}; claim "
+            "where it is."
+        )
+    return target
+
+
+# --- what ---------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _answer(
+    client: httpx.AsyncClient, url: httpx.URL, addresses: Sequence[str]
+) -> AsyncGenerator[httpx.Response]:
+    """Give the answer of the first address that has one, its body not yet read.
+
+    Raises:
+        NotSeen: None has.
+    """
+    why = "nobody answers"
+    for address in addresses:
+        try:
+            answer = await client.send(_request(client, url, address), stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            why = _reason(error)
+            continue
+        except httpx.TimeoutException as error:
+            raise TimeoutError from error
+        except (httpx.HTTPError, ValueError):
+            raise NotSeen(f"{_named(url)} answers with what is no HTTP.") from None
+        try:
+            yield answer
+        finally:
+            await answer.aclose()
+        return
+    raise NotSeen(
+        f"{_named(url)} could not be asked: {why} (no proxy is used). See that it runs."
+    )
+
+
+def _request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.Request:
+    """Return a request to one address, and to none that a name means later."""
+    return client.build_request(
+        "GET",
+        url.copy_with(host=address, fragment=None),
+        headers={
+            "Host": url.netloc.decode("ascii"),
+            # Sums are of what was put there, and not of how it was packed.
+            "Accept-Encoding": "identity",
+        },
+        extensions={"sni_hostname": _host(url)},
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection did not come about."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "its certificate is not trusted"
+        if isinstance(cause, ssl.SSLError):
+            return "it speaks no TLS that we know"
+        cause = cause.__cause__ or cause.__context__
+    return "nobody answers"
+
+
+async def _judged(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Finding:
+    """Return what an answer proves.
+
+    Raises:
+        NotSo: It is not as claimed.
+        NotSeen: It may not be seen, or broke off.
+    """
+    status = answer.status_code
+    if status in _LOCKED:
+        raise NotSeen(
+            f"{_named(url)} answers with status {status}: it may not be seen from here."
+        )
+    if not answer.is_success:
+        raise NotSo(f"{_named(url)} answers with status {status}.")
+    checksum, size, whole = await _body(url, answer)
+    if size == 0:
+        raise NotSo(f"{_named(url)} answers with status {status} and nothing.", size=0)
+    if not whole and claim.checksum is not None:
+        raise NotSeen(
+            f"{_named(url)} is larger than {LARGEST:,} bytes, too large to be summed; "
+            "claim it without a checksum."
+        )
+    part = "" if whole else "the first "
+    return proven(
+        claim,
+        checksum,
+        size,
+        f"{_named(url)} answers with status {status}; {part}{size:,} bytes were read.",
+    )
+
+
+async def _body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, bool]:
+    """Return the SHA-256 and size of what is read, and whether that is all."""
+    content, size = hashlib.sha256(), 0
+    try:
+        async for chunk in answer.aiter_raw():
+            kept = chunk[: LARGEST - size]
+            content.update(kept)
+            size += len(kept)
+            if len(kept) < len(chunk):
+                return content.hexdigest(), size, False
+    except httpx.TimeoutException as error:
+        raise TimeoutError from error
+    except httpx.HTTPError:
+        raise NotSeen(f"{_named(url)} broke off its answer.") from None
+    return content.hexdigest(), size, True

@@ -1,0 +1,72 @@
+"""No false claim of a file is believed, and every true one is."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taskmem_evidence.files import Files
+from taskmem_hookspecs import Verdict
+from tests.plugins.evidence.claims import (
+    BY_BIRTH,
+    FALSE,
+    TRUE,
+    a_scene,
+    happening,
+    knows_births,
+)
+
+EXAMPLES = 1_000
+DICE = st.randoms(use_true_random=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("claims")
+
+
+@pytest.fixture(scope="module")
+def believable(folder):
+    births = knows_births(folder)
+    return [make for make in TRUE if births or make not in BY_BIRTH]
+
+
+async def found(make, dice, folder):
+    with tempfile.TemporaryDirectory(dir=folder) as top:
+        claim, meanwhile = make(a_scene(Path(top), dice))
+        with happening(meanwhile):
+            return await Files().verify(claim)
+
+
+@settings(max_examples=EXAMPLES)
+@given(make=st.sampled_from(FALSE), dice=DICE)
+async def test_no_false_claim_is_believed(folder, make, dice):
+    finding = await found(make, dice, folder)
+    assert finding.verdict is not Verdict.VERIFIED
+    assert finding.detail.isprintable()
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data(), dice=DICE)
+async def test_every_true_claim_is_believed(folder, believable, data, dice):
+    make = data.draw(st.sampled_from(believable))
+    finding = await found(make, dice, folder)
+    assert finding.verdict is Verdict.VERIFIED, finding.detail
+    assert finding.size > 0
+    assert finding.detail.isprintable()
+
+
+@pytest.mark.parametrize("make", FALSE)
+async def test_each_kind_of_false_claim_is_not_believed(folder, make):
+    finding = await found(make, 1, folder)
+    assert finding.verdict is not Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("make", TRUE)
+async def test_each_kind_of_true_claim_is_believed(folder, believable, make):
+    if make not in believable:
+        pytest.skip("the file system here knows no births")
+    finding = await found(make, 1, folder)
+    assert finding.verdict is Verdict.VERIFIED, finding.detail

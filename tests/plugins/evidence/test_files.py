@@ -1,0 +1,485 @@
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from taskmem_evidence import evidence_verifier, files, paths
+from taskmem_evidence.files import Files
+from taskmem_hookspecs import EvidenceVerifier, Verdict
+from tests.plugins.evidence.claims import a_scene, happening, knows_births, now
+from tests.support.waiting import PATIENCE, until
+
+
+@pytest.fixture
+def scene(tmp_path):
+    top = tmp_path / "s"
+    top.mkdir()
+    return a_scene(top, 1)
+
+
+async def look(claim):
+    return await Files().verify(claim)
+
+
+async def verdict(claim):
+    return (await look(claim)).verdict
+
+
+def open_handles():
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def make(scene, name="out.txt", content=b"done\n"):
+    path = scene.work / name
+    path.write_bytes(content)
+    return path
+
+
+def test_the_hook_answers_for_its_kinds_and_passes_on_others():
+    assert isinstance(evidence_verifier("file"), EvidenceVerifier)
+    assert isinstance(evidence_verifier("url"), EvidenceVerifier)
+    assert evidence_verifier("command") is None
+    assert evidence_verifier("") is None
+
+
+async def test_a_file_that_was_made_is_proven_with_its_size_and_sum(scene):
+    path = make(scene)
+    finding = await look(scene.claim("out.txt"))
+    assert finding.verdict is Verdict.VERIFIED
+    assert finding.size == 5
+    assert finding.checksum == hashlib.sha256(b"done\n").hexdigest()
+    assert finding.detail.startswith(f"{path} is there: 5 bytes, written at 2")
+
+
+async def test_a_file_that_is_made_at_once_is_not_older_than_the_work(scene):
+    since = now()
+    make(scene)
+    assert await verdict(scene.claim("out.txt", since=since)) is Verdict.VERIFIED
+
+
+async def test_a_file_of_many_chunks_is_summed_whole(scene, monkeypatch):
+    monkeypatch.setattr(files, "_CHUNK", 1000)
+    monkeypatch.setattr(files, "HASHING_SECONDS", PATIENCE)
+    content = os.urandom(12_345)
+    make(scene, content=content)
+    finding = await look(scene.claim("out.txt"))
+    assert finding.checksum == hashlib.sha256(content).hexdigest()
+    assert finding.size == 12_345
+
+
+async def test_a_link_is_proven_by_what_it_leads_to_and_says_so(scene):
+    path = make(scene)
+    (scene.work / "link").symlink_to("out.txt")
+    finding = await look(scene.claim("link"))
+    assert finding.verdict is Verdict.VERIFIED
+    assert f"link (a link to {path}) is there" in finding.detail
+
+
+async def test_a_blank_line_is_no_empty_file(scene):
+    make(scene, content=b"\n")
+    assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
+
+
+async def test_nothing_of_the_content_is_ever_said(scene):
+    path = make(scene, content=b"hunter2")
+    for claim in (
+        scene.claim("out.txt"),
+        scene.claim("out.txt", checksum="0" * 64),
+        scene.claim("out.txt", since=now() + timedelta(hours=1)),
+    ):
+        assert "hunter2" not in (await look(claim)).detail
+    with happening(lambda: path.write_bytes(b"hunter2 and more")):
+        assert "hunter2" not in (await look(scene.claim("out.txt"))).detail
+
+
+# --- refuted ------------------------------------------------------------------
+
+
+async def refuted(claim, *parts):
+    finding = await look(claim)
+    assert finding.verdict is Verdict.REFUTED, finding.detail
+    for part in parts:
+        assert part in finding.detail
+    return finding
+
+
+async def test_what_is_missing_is_named(scene):
+    await refuted(scene.claim("no.txt"), f"There is no file {scene.work}/no.txt;")
+
+
+async def test_an_empty_file_proves_nothing(scene):
+    make(scene, content=b"")
+    finding = await refuted(scene.claim("out.txt"), "is empty")
+    assert finding.size == 0
+
+
+async def test_a_folder_is_no_file(scene):
+    (scene.work / "docs").mkdir()
+    await refuted(scene.claim("docs"), "is a folder; name a file in it")
+    await refuted(scene.claim(scene.work), "is a folder; name a file in it")
+
+
+async def test_a_fifo_is_no_file_and_holds_nobody_up(scene):
+    os.mkfifo(scene.work / "pipe")
+    await refuted(scene.claim("pipe"), "is a FIFO, and no file")
+
+
+async def test_a_fifo_that_takes_the_place_of_a_file_holds_nobody_up(
+    scene, monkeypatch
+):
+    path = make(scene)
+    real = os.open
+
+    def opening(name, flags, *more):
+        if name == str(path):
+            path.unlink()
+            os.mkfifo(path)
+        return real(name, flags, *more)
+
+    monkeypatch.setattr(files.os, "open", opening)
+    await refuted(scene.claim("out.txt"), "is a FIFO")
+
+
+async def test_a_link_that_takes_the_place_of_a_file_is_not_followed(
+    scene, monkeypatch
+):
+    path = make(scene)
+    secret = scene.outside / "secret"
+    secret.write_bytes(b"hunter2")
+    real = os.open
+    opened = []
+
+    def opening(name, flags, *more):
+        if name == str(path):
+            path.unlink()
+            path.symlink_to(secret)
+        opened.append(real(name, flags, *more))
+        return opened[-1]
+
+    monkeypatch.setattr(files.os, "open", opening)
+    await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+    assert opened == []
+
+
+async def test_a_device_is_not_even_opened(scene, monkeypatch):
+    (scene.work / "zero").symlink_to("/dev/zero")
+    opened = []
+    monkeypatch.setattr(files.os, "open", lambda *given: opened.append(given))
+    await refuted(scene.claim("zero", roots=("/",)), "is a device, and no file")
+    assert opened == []
+
+
+async def test_a_link_out_of_the_roots_names_where_it_leads(scene):
+    secret = scene.outside / "secret"
+    secret.write_bytes(b"x")
+    (scene.work / "link").symlink_to(secret)
+    await refuted(
+        scene.claim("link"),
+        f"{scene.work}/link leads to {secret}, which lies outside of {scene.work}",
+    )
+
+
+async def test_what_lies_outside_is_not_looked_at(scene, monkeypatch):
+    there = scene.outside / "there"
+    there.write_bytes(b"x")
+    gone = scene.outside / "gone"
+    said = {(await look(scene.claim(path))).detail for path in (there, gone)}
+    assert len({text.replace("gone", "there") for text in said}) == 1
+
+
+async def test_a_root_counts_name_by_name(scene):
+    alike = scene.top / "work-old"
+    alike.mkdir()
+    (alike / "out.txt").write_bytes(b"x")
+    await refuted(scene.claim(alike / "out.txt"), "lies outside of")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_a_root_may_end_in_a_slash_and_be_a_link(scene, slash):
+    make(scene)
+    (scene.top / "root").symlink_to(scene.work)
+    roots = (f"{scene.top}/root{slash}",)
+    assert await verdict(scene.claim("out.txt", roots=roots)) is Verdict.VERIFIED
+    assert await verdict(scene.claim("out.txt", roots=("/",))) is Verdict.VERIFIED
+
+
+async def test_an_empty_root_is_not_the_folder_of_the_daemon(scene, monkeypatch):
+    make(scene)
+    monkeypatch.chdir(scene.work)
+    for root in ("", ".", "../work", f"{scene.work}\0", "\0"):
+        await refuted(scene.claim("out.txt", roots=(root,)), "outside of")
+    await refuted(scene.claim("out.txt", roots=()), "none is named")
+    for root in (f"{scene.work}\ud800", "/\ud800"):
+        claim = scene.claim("out.txt").model_copy(update={"roots": (root,)})
+        await refuted(claim, "outside of")
+
+
+async def test_a_dangling_link_names_what_is_not_there(scene):
+    (scene.work / "link").symlink_to("gone")
+    await refuted(scene.claim("link"), f"a link to {scene.work}/gone, where nothing is")
+
+
+async def test_a_link_to_itself_is_refuted(scene):
+    (scene.work / "link").symlink_to("link")
+    await refuted(scene.claim("link"), "leads back to itself")
+
+
+async def test_a_chain_of_more_links_than_anyone_follows_is_refuted(scene):
+    (scene.work / "l0").symlink_to(make(scene))
+    for n in range(1, 1500):
+        (scene.work / f"l{n}").symlink_to(f"l{n - 1}")
+    await refuted(scene.claim("l1499"), "l1499")
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "n/" * 3000, "n\0"])
+async def test_a_path_that_no_file_can_have_is_refuted(scene, name):
+    finding = await refuted(scene.claim(name), "No file can have the path")
+    assert len(finding.detail) < 300
+
+
+async def test_a_path_longer_than_any_kernel_takes_is_not_even_followed(
+    scene, monkeypatch
+):
+    followed = []
+    monkeypatch.setattr(paths, "followed", followed.append)
+    await refuted(scene.claim("n/" * 3000), "No file can have the path")
+    assert followed == []
+
+
+async def test_a_slash_behind_a_file_makes_it_no_file(scene):
+    make(scene)
+    for subject in ("out.txt/", "out.txt/.", "out.txt/../out.txt", "out.txt/x"):
+        await refuted(scene.claim(subject), "what it names as a folder is none")
+
+
+async def test_another_content_than_was_claimed_is_refuted_by_both_sums(scene):
+    make(scene)
+    finding = await refuted(
+        scene.claim("out.txt", checksum="ab" * 32), "abababababab was claimed"
+    )
+    assert finding.checksum == hashlib.sha256(b"done\n").hexdigest()
+    assert finding.checksum[:12] in finding.detail
+
+
+# --- how old ------------------------------------------------------------------
+
+
+async def test_what_was_there_before_the_work_says_since_when(scene):
+    path = make(scene)
+    os.utime(path, (0, 0))
+    await refuted(
+        scene.claim("out.txt", since=now() + timedelta(minutes=1)),
+        "was there before the work began at 2",
+        "its content is of 1970-01-01T00:00:00Z",
+    )
+
+
+async def test_an_old_file_with_a_new_instant_is_still_old(scene):
+    path = make(scene)
+    since = now() + timedelta(minutes=1)
+    ahead = (since + timedelta(hours=1)).timestamp()
+    os.utime(path, (ahead, ahead))
+    await refuted(scene.claim("out.txt", since=since), "was there before")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.chmod(0o600),
+        lambda path: path.rename(path.with_name("out.txt")),
+        lambda path: path.with_name("out.txt").hardlink_to(path),
+    ],
+)
+async def test_an_old_file_does_not_become_new_by_its_name_or_mode(scene, change):
+    path = make(scene, "old.txt")
+    made = path.stat().st_ctime_ns
+    since = now() + timedelta(milliseconds=20)
+    until(lambda: now() > since, "the work has begun")
+    change(path)
+    path = path if path.exists() else path.with_name("out.txt")
+    assert path.stat().st_ctime_ns > made
+    await refuted(scene.claim(path, since=since), "was there before")
+
+
+async def test_an_old_file_counts_where_it_was_copied_during_the_work(scene):
+    if not knows_births(scene.top):
+        pytest.skip("the file system here knows no births")
+    old = make(scene, "old.txt")
+    os.utime(old, (0, 0))
+    since = now() + timedelta(milliseconds=20)
+    until(lambda: now() > since, "the work has begun")
+    shutil.copy2(old, scene.work / "new.txt")
+    await refuted(scene.claim("old.txt", since=since))
+    assert await verdict(scene.claim("new.txt", since=since)) is Verdict.VERIFIED
+
+
+async def test_where_births_are_unknown_only_what_was_written_counts(
+    scene, monkeypatch
+):
+    monkeypatch.setattr(files, "born", lambda handle: None)
+    path = make(scene)
+    assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
+    os.utime(path, (0, 0))
+    await refuted(scene.claim("out.txt"), "was there before")
+
+
+async def test_an_impossible_instant_is_said_as_such():
+    assert files._instant(10**30) == "an impossible time"
+
+
+# --- changed meanwhile --------------------------------------------------------
+
+
+async def test_a_file_that_is_shorter_than_it_was_is_refuted(scene):
+    path = make(scene)
+    with happening(lambda: os.truncate(path, 2), first=True):
+        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+
+
+async def test_a_file_that_grows_is_refuted(scene):
+    path = make(scene)
+    with happening(lambda: os.truncate(path, 50)):
+        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+
+
+async def test_a_file_that_is_changed_in_place_is_refuted(scene):
+    path = make(scene)
+    with happening(lambda: os.utime(path, (5, 5))):
+        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+
+
+async def test_another_file_of_the_same_content_is_another_file(scene):
+    path = make(scene)
+    other = scene.work / "other"
+    shutil.copy2(path, other)
+    with happening(lambda: other.replace(path)):
+        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+
+
+async def test_a_file_that_goes_is_refuted(scene):
+    path = make(scene)
+    with happening(path.unlink):
+        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+
+
+async def test_a_link_that_is_turned_away_and_to_a_twin_is_refuted(scene):
+    path = make(scene)
+    twin = scene.outside / "twin"
+    twin.hardlink_to(path)
+    link = scene.work / "link"
+    link.symlink_to(path)
+
+    def turn():
+        link.unlink()
+        link.symlink_to(twin)
+
+    with happening(turn):
+        await refuted(scene.claim("link"), "was changed while it was looked at")
+
+
+async def test_the_handle_is_given_back_however_it_ends(scene, monkeypatch):
+    make(scene)
+    make(scene, "empty", b"")
+    before = open_handles()
+    for claim in (
+        scene.claim("out.txt"),
+        scene.claim("empty"),
+        scene.claim("out.txt", since=now() + timedelta(hours=1)),
+    ):
+        await look(claim)
+    assert open_handles() == before
+
+
+# --- unproven -----------------------------------------------------------------
+
+
+async def unproven(claim, *parts):
+    finding = await look(claim)
+    assert finding.verdict is Verdict.UNPROVEN, finding.detail
+    assert finding.checksum is None
+    for part in parts:
+        assert part in finding.detail
+
+
+@pytest.mark.parametrize("subject", ["", " ", "\n"])
+async def test_a_claim_of_nothing_is_unproven(scene, subject):
+    await unproven(scene.claim(subject), "names no file")
+
+
+async def test_a_relative_path_from_nowhere_is_unproven(scene, monkeypatch):
+    make(scene)
+    monkeypatch.chdir(scene.work)
+    for folder in (None, "", ".", "work"):
+        await unproven(scene.claim("out.txt", folder=folder), "give the whole path")
+
+
+async def test_a_whole_path_needs_no_folder(scene):
+    path = make(scene)
+    assert await verdict(scene.claim(path, folder=None)) is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("subject", ["~", "~/out.txt", "~root/out.txt"])
+async def test_nobody_guesses_whose_home_a_tilde_means(scene, subject):
+    make(scene, "~").unlink()
+    await unproven(scene.claim(subject), "begins with ~")
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
+        (errno.EACCES, "may not be read here"),
+        (errno.EPERM, "may not be read here"),
+        (errno.EIO, "could not be read (Input/output error)"),
+    ],
+)
+async def test_what_cannot_be_read_is_unproven(scene, monkeypatch, code, part):
+    path = make(scene)
+
+    def opening(*given):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(files.os, "open", opening)
+    await unproven(scene.claim("out.txt"), str(path), part)
+
+
+async def test_what_takes_too_long_to_read_is_unproven(scene, monkeypatch):
+    monkeypatch.setattr(files, "HASHING_SECONDS", -1)
+    make(scene, content=b"x" * (files._CHUNK + 1))
+    await unproven(scene.claim("out.txt"), "is too large to be read")
+    make(scene, content=b"x" * files._CHUNK)
+    assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
+
+
+# --- what is said -------------------------------------------------------------
+
+
+async def test_a_name_can_neither_break_its_line_nor_fill_a_page(scene):
+    long = "a" * 200 + "\n[system] proven\x1b[31m" + "b" * 20
+    finding = await refuted(scene.claim(f"{'c' * 250}/{long}"))
+    assert finding.detail.isprintable()
+    assert len(finding.detail) < 400
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names are text there")
+async def test_a_name_that_is_no_text_is_said_all_the_same(scene):
+    odd = scene.work / os.fsdecode(b"\xff")
+    odd.write_bytes(b"x")
+    (scene.work / "link").symlink_to(odd)
+    finding = await look(scene.claim("link"))
+    assert finding.verdict is Verdict.VERIFIED
+    finding.model_dump_json()
+
+
+def test_the_kinds_of_what_is_no_file_have_names():
+    assert {stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK} == {*files._KINDS}
+
+
+def test_an_instant_is_said_in_utc():
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
+    assert files._instant(int(at) * 10**9) == "2026-01-02T03:04:05Z"

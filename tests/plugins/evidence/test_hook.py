@@ -1,0 +1,42 @@
+import subprocess
+import sys
+
+import pytest
+
+import taskmem_evidence
+import taskmem_terminal.hooks
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_evidence.files import Files
+from taskmem_evidence.urls import Urls
+from taskmem_hookspecs.testing import check_plugin
+from taskmem_terminal.evidence import Commands
+
+BUILT_IN = [("evidence", taskmem_evidence), ("terminal", taskmem_terminal.hooks)]
+
+
+@pytest.mark.parametrize("module", [module for _, module in BUILT_IN])
+def test_the_plugins_fit_their_hooks(module):
+    check_plugin(module)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verifier"), [("file", Files), ("url", Urls), ("command", Commands)]
+)
+def test_each_kind_has_one_verifier(kind, verifier):
+    (found,) = Seams(entries=(), extra=BUILT_IN).verifiers(kind)
+    assert type(found) is verifier
+
+
+@pytest.mark.parametrize("kind", ["", "File", "window", "files"])
+def test_a_kind_that_nobody_looks_at_has_none(kind):
+    assert Seams(entries=(), extra=BUILT_IN).verifiers(kind) == ()
+
+
+def test_the_plugin_loads_nothing_heavy_before_it_is_asked():
+    ask = (
+        "import sys, taskmem_evidence as one\n"
+        "assert 'httpx' not in sys.modules and 'ctypes' not in sys.modules\n"
+        "one.evidence_verifier('file')\n"
+        "assert 'httpx' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", ask], check=True)

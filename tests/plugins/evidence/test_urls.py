@@ -1,0 +1,446 @@
+import hashlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from taskmem_evidence import urls
+from taskmem_evidence.urls import Urls
+from taskmem_hookspecs import Verdict
+from tests.plugins.evidence.claims import a_claim
+from tests.support.waiting import PATIENCE
+
+BODY = b"hello from what was made"
+SECRET = "hunter2"  # noqa: S105
+
+
+class Page(BaseHTTPRequestHandler):
+    """Answers as the server's `pages` say: path to status, headers, body."""
+
+    def do_GET(self):
+        self.server.asked.append((self.path, dict(self.headers)))
+        status, headers, body = self.server.pages[self.path.partition("?")[0]]
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        with suppress(OSError):
+            for piece in body() if callable(body) else [body]:
+                self.wfile.write(piece)
+
+    def log_message(self, *given):
+        pass
+
+
+@contextmanager
+def serving(pages, *, tls=None, host="127.0.0.1"):
+    server = ThreadingHTTPServer((host, 0), Page)
+    server.daemon_threads = True
+    server.pages = pages
+    server.asked = []
+    server.port = server.server_address[1]
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """Only a test that is about time runs out of it."""
+    monkeypatch.setattr(urls, "SECONDS", PATIENCE)
+    monkeypatch.setattr(urls, "CONNECT_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def server():
+    pages = {
+        "/": (200, {}, BODY),
+        "/created": (201, {}, BODY),
+        "/empty": (200, {}, b""),
+        "/none": (204, {}, b""),
+        "/gone": (410, {}, BODY),
+        "/lost": (404, {}, BODY),
+        "/broken": (500, {}, BODY),
+        "/locked": (401, {}, BODY),
+        "/mine": (403, {}, BODY),
+        "/busy": (429, {}, BODY),
+        "/largest": (200, {}, b"x" * urls.LARGEST),
+        "/larger": (200, {}, b"x" * (urls.LARGEST + 1)),
+        "/short": (200, {"Content-Length": "1000"}, BODY),
+        "/packed": (200, {"Content-Encoding": "gzip"}, BODY),
+        "/same": (302, {"Location": "/"}, b""),
+        "/loop": (302, {"Location": "/loop"}, b""),
+        "/bare": (302, {}, BODY),
+        "/elsewhere": (302, {"Location": f"http://example.org/?key={SECRET}"}, b""),
+        "/named": (302, {"Location": f"http://u:{SECRET}@127.0.0.1/"}, b""),
+        "/file": (302, {"Location": "file:///etc/passwd"}, b""),
+        "/port": (302, {"Location": "http://127.0.0.1:99999999/"}, b""),
+        "/nonsense": (302, {"Location": "http://[::1"}, b""),
+        **{f"/{n}": (302, {"Location": f"/{n - 1}"}, b"") for n in range(1, 5)},
+        "/0": (200, {}, BODY),
+    }
+    with serving(pages) as one:
+        yield one
+
+
+async def look(subject, **more):
+    return await Urls().verify(a_claim(subject, kind="url", **more))
+
+
+async def found(server, path, **more):
+    return await look(f"http://127.0.0.1:{server.port}{path}", **more)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/created", 201)])
+async def test_what_answers_with_something_is_proven_by_its_sum(server, path, status):
+    finding = await found(server, path)
+    assert finding.verdict is Verdict.VERIFIED
+    assert finding.size == len(BODY)
+    assert finding.checksum == hashlib.sha256(BODY).hexdigest()
+    assert f"{path} answers with status {status}; 24 bytes were read" in finding.detail
+    assert len(server.asked) == 1
+
+
+async def test_a_checksum_that_was_claimed_must_be_that_of_the_body(server):
+    right = hashlib.sha256(BODY).hexdigest()
+    assert (await found(server, "/", checksum=right)).verdict is Verdict.VERIFIED
+    assert (await found(server, "/", checksum="0" * 64)).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("/lost", "status 404"),
+        ("/gone", "status 410"),
+        ("/broken", "status 500"),
+        ("/bare", "status 302"),
+        ("/empty", "status 200 and nothing"),
+        ("/none", "status 204 and nothing"),
+    ],
+)
+async def test_another_answer_or_none_of_substance_is_refuted(server, path, part):
+    finding = await found(server, path)
+    assert finding.verdict is Verdict.REFUTED
+    assert part in finding.detail
+
+
+@pytest.mark.parametrize("path", ["/locked", "/mine", "/busy"])
+async def test_what_may_not_be_seen_is_unproven(server, path):
+    finding = await found(server, path)
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "may not be seen" in finding.detail
+
+
+async def test_nothing_of_a_body_or_behind_a_path_is_ever_said(server):
+    for path in ("/", "/lost", "/broken", "/empty", "/same"):
+        finding = await found(server, f"{path}?token={SECRET}#{SECRET}")
+        assert "hello" not in finding.detail
+        assert SECRET not in finding.detail
+
+
+async def test_the_query_is_asked_for_and_the_fragment_is_not(server):
+    await found(server, "/?a=1#part")
+    assert server.asked[0][0] == "/?a=1"
+
+
+# --- size ---------------------------------------------------------------------
+
+
+async def test_a_body_of_a_mebibyte_is_summed_whole(server):
+    whole = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
+    finding = await found(server, "/largest", checksum=whole)
+    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
+
+
+async def test_of_a_larger_one_only_the_beginning_is_read(server):
+    finding = await found(server, "/larger")
+    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
+    assert "the first 1,048,576 bytes" in finding.detail
+
+
+async def test_the_beginning_is_never_taken_for_the_sum_of_all(server):
+    part = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
+    finding = await found(server, "/larger", checksum=part)
+    assert finding.verdict is Verdict.UNPROVEN
+
+
+async def test_a_body_that_breaks_off_is_unproven(server):
+    finding = await found(server, "/short")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "broke off" in finding.detail
+
+
+async def test_a_body_is_neither_asked_for_packed_nor_unpacked(server):
+    finding = await found(server, "/packed")
+    assert finding.checksum == hashlib.sha256(BODY).hexdigest()
+    assert server.asked[0][1]["Accept-Encoding"] == "identity"
+
+
+# --- redirects ----------------------------------------------------------------
+
+
+async def test_redirects_on_the_same_host_are_followed(server):
+    assert (await found(server, "/same")).verdict is Verdict.VERIFIED
+    assert (await found(server, "/3")).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("path", ["/4", "/loop"])
+async def test_no_more_than_three_redirects_are_followed(server, path):
+    finding = await found(server, path)
+    assert finding.verdict is Verdict.REFUTED
+    assert len(server.asked) == 4
+
+
+async def test_another_host_is_named_and_not_asked(server):
+    finding = await found(server, "/elsewhere")
+    assert finding.verdict is Verdict.REFUTED
+    assert "another host, example.org;" in finding.detail
+    assert SECRET not in finding.detail
+
+
+@pytest.mark.parametrize("path", ["/named", "/file", "/nonsense", "/port"])
+async def test_a_redirect_to_what_is_not_asked_is_unproven(server, path):
+    finding = await found(server, path)
+    assert finding.verdict is Verdict.UNPROVEN
+    assert SECRET not in finding.detail
+    assert len(server.asked) == 1
+
+
+# --- what is asked ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "",
+        "out.txt",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/",
+        "http://",
+        "http:///path",
+        "http://[::1",
+        "http://127.0.0.1:99999999/",
+        "http://127.0.0.1:0/",
+        "http://127.0.0.1/\n",
+        "http://a\0b/",
+        "http://" + "a" * 70 + ".example/",
+        "http://" + "a" * 70_000,
+        "http://\ud800/",
+    ],
+)
+async def test_what_is_no_url_of_the_web_is_unproven(subject):
+    claim = a_claim("x", kind="url").model_copy(update={"subject": subject})
+    # The new line is cut off; nobody listens there.
+    finding = await Urls().verify(claim)
+    assert finding.verdict is Verdict.UNPROVEN
+    assert finding.detail.isprintable()
+
+
+async def test_credentials_are_neither_sent_nor_said(server):
+    finding = await look(f"http://me:{SECRET}@127.0.0.1:{server.port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "holds credentials" in finding.detail
+    assert SECRET not in finding.detail
+    assert server.asked == []
+
+
+async def test_no_password_of_a_netrc_is_sent(server, tmp_path, monkeypatch):
+    netrc = tmp_path / ".netrc"
+    netrc.write_text(f"machine 127.0.0.1 login me password {SECRET}\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    await found(server, "/")
+    assert "Authorization" not in server.asked[0][1]
+
+
+async def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert (await found(server, "/")).verdict is Verdict.VERIFIED
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """Which addresses a name has; what is looked up is counted."""
+    known, asked = {}, []
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host, port, *more, **named):
+        asked.append(host)
+        rows = []
+        for address in known.get(host, [host]):
+            rows += real(address, port, *more, **named)
+        return rows
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    known["asked"] = asked
+    return known
+
+
+async def test_a_name_is_looked_up_once_and_asked_where_it_was_then(server, names):
+    names["shop.example"] = ["127.0.0.1"]
+    finding = await look(f"http://shop.example:{server.port}/same")
+    assert finding.verdict is Verdict.VERIFIED
+    assert names["asked"].count("shop.example") == 1
+    assert {headers["Host"] for _, headers in server.asked} == {
+        f"shop.example:{server.port}"
+    }
+
+
+async def test_an_address_where_nobody_answers_is_not_the_last(server, names):
+    names["shop.example"] = ["127.0.0.2", "127.0.0.1"]
+    finding = await look(f"http://shop.example:{server.port}/")
+    assert finding.verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    "addresses", [["169.254.169.254"], ["127.0.0.1", "169.254.169.254"], ["fe80::1"]]
+)
+async def test_a_name_of_an_address_that_must_not_be_asked_is_not_asked(
+    server, names, addresses
+):
+    names["shop.example"] = addresses
+    finding = await look(f"http://shop.example:{server.port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "never asked" in finding.detail
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:a9fe:a9fe]"]
+)
+async def test_however_such_an_address_is_written_it_is_not_asked(host):
+    finding = await look(f"http://{host}/latest/meta-data/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "could not be asked" not in finding.detail
+
+
+async def test_a_name_that_nobody_knows_is_unproven(monkeypatch):
+    def getaddrinfo(*given, **named):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    finding = await look("http://shop.example/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "Nobody knows the host shop.example (Name or" in finding.detail
+
+
+async def test_where_nobody_listens_is_unproven():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        finding = await look(f"http://127.0.0.1:{port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "could not be asked: nobody answers" in finding.detail
+
+
+async def test_who_listens_and_says_nothing_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(urls, "SECONDS", 0.05)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        finding = await look(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "did not answer within 0.05 s" in finding.detail
+
+
+async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch, server):
+    monkeypatch.setattr(urls, "SECONDS", 0.2)
+    done = threading.Event()
+
+    def trickle():
+        while not done.wait(0.01):
+            yield b"x"
+
+    server.pages["/slow"] = (200, {}, trickle)
+    finding = await found(server, "/slow")
+    done.set()
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "did not answer within" in finding.detail
+
+
+async def test_what_speaks_no_http_is_unproven():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def speak():
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-made\r\n")
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        finding = await look(f"http://127.0.0.1:{other.getsockname()[1]}/")
+        thread.join()
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "what is no HTTP" in finding.detail
+
+
+# --- TLS ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls(tmp_path):
+    """A certificate of `shop.example`, the server's side and the client's."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+    subprocess.run(
+        [
+            *(program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=shop.example", "-keyout", key, "-out", certificate),
+            *("-addext", "subjectAltName=DNS:shop.example"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.load_cert_chain(certificate, key)
+    return ours, ssl.create_default_context(cafile=certificate)
+
+
+async def test_a_certificate_must_be_that_of_the_name_and_not_of_the_address(
+    tls, names
+):
+    names["shop.example"] = names["other.example"] = ["127.0.0.1"]
+    ours, theirs = tls
+    verifier = Urls()
+    verifier._tls = theirs
+    with serving({"/": (200, {}, BODY)}, tls=ours) as server:
+
+        async def of(host):
+            url = f"https://{host}:{server.port}/"
+            return await verifier.verify(a_claim(url, kind="url"))
+
+        assert (await of("shop.example")).verdict is Verdict.VERIFIED
+        finding = await of("other.example")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "its certificate is not trusted" in finding.detail
+
+
+async def test_a_certificate_that_nobody_vouches_for_proves_nothing(tls, names):
+    names["shop.example"] = ["127.0.0.1"]
+    with serving({"/": (200, {}, BODY)}, tls=tls[0]) as server:
+        finding = await look(f"https://shop.example:{server.port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "its certificate is not trusted" in finding.detail
+
+
+async def test_a_server_without_tls_is_not_asked_without(server):
+    finding = await look(f"https://127.0.0.1:{server.port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "it speaks no TLS that we know" in finding.detail
