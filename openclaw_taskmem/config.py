@@ -7,9 +7,11 @@ environment, so that plug-ins read one place. Source: design §6.
 from __future__ import annotations
 
 import re
+import tempfile
 import tomllib
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
@@ -84,10 +86,18 @@ class Settings:
     """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"
     """Which tools are offered: `default`, `runs` or `all`."""
+    artifact_roots: tuple[str, ...] = ()
+    """Folders that what tasks make may lie in; empty: the user's own and the temporary
+    one. The agent's own is always one of them."""
     disabled_plugins: tuple[str, ...] = ()
     """Plug-ins to leave out, by the name of their entry point."""
     warnings: tuple[str, ...] = ()
     """What was found and not understood, a sentence each."""
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders that what tasks make may lie in, besides their agent's own."""
+        return self.artifact_roots or (str(Path.home()), tempfile.gettempdir())
 
     @property
     def database(self) -> str:

@@ -63,6 +63,7 @@ from taskmem_hookspecs.packet import (
     StuckVerdict,
 )
 from taskmem_hookspecs.roles import (
+    AgentHost,
     Checkup,
     Clock,
     HealthCheck,
@@ -100,6 +101,7 @@ __all__ = [
     "CONTRACT",
     "PROJECT",
     "RESERVED_METADATA",
+    "AgentHost",
     "AlsoStuck",
     "Artifact",
     "Author",

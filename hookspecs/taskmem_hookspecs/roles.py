@@ -232,6 +232,23 @@ class WakeTransport(Protocol):
         ...
 
 
+@runtime_checkable
+class AgentHost(Protocol):
+    """Where agents run: what can be done there besides waking them.
+
+    Both raise `WakeUndelivered` where it cannot be done now, and is tried again, and
+    `WakeRefused` where it never can.
+    """
+
+    async def say(self, session_key: str | None, line: str) -> None:
+        """Show the user of a session a line; no model reads it. None: the main one."""
+        ...
+
+    async def stop(self, session_key: str) -> None:
+        """Stop the turn that runs in a session; one where none runs is fine."""
+        ...
+
+
 class Recollection(Value):
     """A piece of recorded history. Source: seed 001, tool 5."""
 

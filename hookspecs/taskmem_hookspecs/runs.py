@@ -60,11 +60,16 @@ class Owner(Value):
     """Which process it is, as `<pid>:<start time>`; None: not known."""
 
     def same(self, other: Owner | None) -> bool:
-        """Whether the other is this one, whatever start of it or process it is now."""
-        return other is not None and (self.role, self.session_key) == (
-            other.role,
-            other.session_key,
-        )
+        """Whether the other is this one: of the same process, or of the same session.
+
+        A session is the same whichever start of its gateway it lives in now.
+        """
+        if other is None:
+            return False
+        if self.process is not None and self.process == other.process:
+            return True
+        here, there = (self.role, self.session_key), (other.role, other.session_key)
+        return self.session_key is not None and here == there
 
 
 class Run(Value):

@@ -23,6 +23,7 @@ from taskmem_hookspecs.model import (
 )
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
+    AgentHost,
     HealthCheck,
     ModelUsage,
     QueryAnswerer,
@@ -90,6 +91,11 @@ def wake_transport(name: str) -> WakeTransport | None:
     `name` is a transport's name from the settings, or `auto`: any that can work
     here.
     """
+
+
+@hookspec(firstresult=True)
+def agent_host() -> AgentHost | None:
+    """Called once, at start. Stops at the first result that is not None."""
 
 
 @hookspec(firstresult=True)

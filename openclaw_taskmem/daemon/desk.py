@@ -20,11 +20,11 @@ from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
-from openclaw_taskmem.engine import gateway
+from openclaw_taskmem.engine import attempts, evidence, gateway, runs
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
-from taskmem_hookspecs import InvalidArguments, TaskmemError, Wait
+from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError, Wait
 from taskmem_hookspecs.errors import UnknownTool
 
 T = TypeVar("T")
@@ -74,6 +74,11 @@ class Desk:
             "feed": self._feed,
         }
 
+        self._of_gateways: Mapping[str, Callable[[Params], JsonValue]] = {
+            "budget": self._budget,
+            "finalize": self._finalize,
+        }
+
     async def close(self) -> None:
         """Let the calls that run end, and take no others."""
         await self.apart.close()
@@ -109,7 +114,11 @@ class Desk:
         if method == "report":
             return await self.gateways.report(connection, params)
         if method == "packet":
-            return await self._answered(self._packet, params, looks=False)
+            caller = self._agent(connection, params)
+            return await self._answered(self._packet, params, caller, looks=False)
+        if method in self._of_gateways:
+            work = self._of_gateways[method]
+            return await self._answered(work, params, looks=True)
         if method == "call":
             looks = catalog.looks(str(params.get("tool")))
             caller = self._agent(connection, params)
@@ -123,8 +132,15 @@ class Desk:
         """Forget a gateway that has hung up."""
         self.gateways.left(connection)
 
-    async def call_tool(self, name: str, given: dict[str, Any]) -> Answer:
-        """Answer an agent's call.
+    @property
+    def profile(self) -> str:
+        """Which tools hosts are offered."""
+        return self._settings.tools
+
+    async def call_tool(
+        self, name: str, given: dict[str, Any], process: str | None = None
+    ) -> Answer:
+        """Answer an agent's call; `process` is that of its host's relay.
 
         Raises:
             TaskmemError: It was refused.
@@ -134,7 +150,7 @@ class Desk:
             self._shell,
             name,
             given,
-            Caller(),
+            Caller(process=process, owner=_by_process(process)),
             looks=catalog.looks(name),
         )
 
@@ -175,14 +191,19 @@ class Desk:
         """Return who calls through a gateway."""
         session_key = _text(params, "session_key")
         owner = self.gateways.owner(connection, session_key, _text(params, "agent_id"))
+        if params.get("by") == "user":
+            return Caller(person=True, session_key=session_key)
         folder = _text(params, "folder")
         return Caller(session_key=session_key, owner=owner, folder=folder)
 
     def _agent_call(self, params: Params, caller: Caller) -> JsonValue:
         return catalog.call(self._shell, *_tool_call(params), caller)
 
-    def _packet(self, params: Params) -> JsonValue:
-        """Return the packet of a session's open task, while it is news."""
+    def _packet(self, params: Params, caller: Caller) -> JsonValue:
+        """Return the packet of a session's open task, while it is news.
+
+        One who asks for it takes the task up again.
+        """
         session_key, age = _text(params, "session_key"), params.get("age")
         if session_key is None:
             raise InvalidArguments("packet takes a session_key.")
@@ -199,7 +220,24 @@ class Desk:
             plain=since is not None,
         )
         task_id, text = found or (None, None)
+        if task_id is not None and since is None and caller.owner is not None:
+            attempts.resume(self._shell, task_id, caller)
         return {"task_id": task_id, "text": text}
+
+    def _budget(self, params: Params) -> JsonValue:
+        """Return what the current step of a session's task may still call."""
+        session_key = _text(params, "session_key")
+        left = session_key and runs.budget_of(self._shell, session_key.lower())
+        return {"budget": left.model_dump(mode="json") if left else None}
+
+    def _finalize(self, params: Params) -> JsonValue:
+        """Return why a session's last words are not so; None: they may go out."""
+        session_key, said = _text(params, "session_key"), _text(params, "said") or ""
+        if session_key is None:
+            raise InvalidArguments("finalize takes a session_key.")
+        found = evidence.unsupported(self._shell, session_key.lower(), said)
+        task_id, why = found or (None, None)
+        return {"task_id": task_id, "refused": why}
 
     def _wakes(self, params: Params) -> JsonValue:
         return views.wakes(self._shell, params, self.gateways.holds())
@@ -211,7 +249,7 @@ class Desk:
                 "description": tool.description,
                 "inputSchema": tool.input_schema,
             }
-            for tool in catalog.TOOLS
+            for tool in catalog.offered(self.profile)
         ]
 
     def _show(self, params: Params) -> JsonValue:
@@ -237,6 +275,11 @@ class Desk:
 def _text(params: Params, name: str) -> str | None:
     value = params.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def _by_process(process: str | None) -> Owner | None:
+    """Return as whom a relay's agent holds what it has claimed."""
+    return None if process is None else Owner(role="agent", process=process)
 
 
 def _tool_call(params: Params) -> tuple[str, dict[str, object]]:

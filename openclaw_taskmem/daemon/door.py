@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.daemon import mcp
+from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.desk import Desk
 from taskmem_hookspecs import TaskmemError
 
@@ -128,7 +128,9 @@ class Door:
             {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__},
         )
         if face == "mcp":
-            await mcp.serve(reader, writer, self._desk_call)
+            process = _process(writer.get_extra_info("socket"))
+            call = partial(self._desk_call, process)
+            await mcp.serve(reader, writer, call, self._desk.profile)
         elif face == "client":
             await self._serve_calls(reader, writer, self._desk.answer)
         else:
@@ -139,12 +141,14 @@ class Door:
             finally:
                 self._desk.gateway_left(connection)
 
-    async def _desk_call(self, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
+    async def _desk_call(
+        self, process: str | None, name: str, given: dict[str, Any]
+    ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            return await self._desk.call_tool(name, given)
+            return await self._desk.call_tool(name, given, process)
         except TaskmemError:
             raise
         except Exception as error:
@@ -253,10 +257,23 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _process(peer: socket.socket) -> str | None:
+    """Return which process is at the other end; None: the system does not tell."""
+    if sys.platform != "linux":
+        return None
+    return processes.identity(_credentials(peer)[0])
+
+
+def _credentials(peer: socket.socket) -> tuple[int, int, int]:
+    """Return the process, user and group at the other end."""
+    size = struct.calcsize("3i")
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    process, user, group = struct.unpack("3i", raw)
+    return process, user, group
+
+
 def _is_ours(peer: socket.socket) -> bool:
     """Whether the other end runs as our own user; the mode 0600 says so too."""
     if sys.platform != "linux":
         return True
-    size = struct.calcsize("3i")
-    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return bool(struct.unpack("3i", raw)[1] == os.geteuid())
+    return _credentials(peer)[1] == os.geteuid()

@@ -58,7 +58,8 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
     turn = Turn(
         origin=event.origin,
         error=event.failed,
-        aborted=event.aborted,
+        aborted=event.aborted and event.refused is None,
+        refused=event.refused,
         said=event.said,
         calls=event.calls,
     )

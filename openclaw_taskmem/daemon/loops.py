@@ -11,14 +11,24 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.daemon.herald import Herald
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.rests import asked_for
-from openclaw_taskmem.engine import recover, recovery, sweep, tell, waits, wakes
+from openclaw_taskmem.engine import (
+    recover,
+    recovery,
+    say,
+    sweep,
+    tell,
+    waits,
+    wakes,
+)
 from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
+    AgentHost,
     TaskmemError,
     WaitStatus,
     WakeReceipt,
@@ -54,11 +64,13 @@ class Loops:
         longest: float,
         holds: Callable[[], wakes.Holds] = lambda: wakes.never,
         gateways: Callable[[], Sequence[Presence]] = tuple,
+        host: AgentHost | None = None,
     ) -> None:
         """Take what the loops work with.
 
         `longest` rest in seconds; `holds` gives what says which sessions are left
-        alone now, `gateways` those that are connected.
+        alone now, `gateways` those that are connected; `host` is told what users are
+        to hear.
         """
         self._shell = shell
         self._transport = transport
@@ -70,6 +82,8 @@ class Loops:
         self._outbox = Alarm(shell.clock, longest)
         self._tell = Alarm(shell.clock, longest)
         self._leases = Alarm(shell.clock, SWEEP_SECONDS)
+        self._say = Alarm(shell.clock, longest)
+        self._herald = Herald(shell, host, apart)
         self._finding = asyncio.Lock()
         """Held while the stuck are found, so that their wakes go out together."""
         self._deliveries: dict[asyncio.Task[None], str | None] = {}
@@ -92,10 +106,13 @@ class Loops:
             self._leases.ring(due.lapse_at)
         if due.tell:
             self._tell.ring(self._shell.clock.now())
+        if due.say:
+            self._say.ring(self._shell.clock.now())
 
     def free(self) -> None:
         """Take note that a session may be no longer held; called on the event loop."""
         self._outbox.ring(self._shell.clock.now())
+        self._say.ring(self._shell.clock.now())
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
@@ -107,12 +124,14 @@ class Loops:
                 group.create_task(self._forever(self._outbox, self._outbox_pass))
                 group.create_task(self._forever(self._tell, self._tell_pass))
                 group.create_task(self._forever(self._leases, self._leases_pass))
+                group.create_task(self._forever(self._say, self._herald.one_pass))
         finally:
             await self._stop_deliveries()
 
     async def _rescheduled(self) -> bool:
         try:
             await self._apart(recover.reschedule, self._shell)
+            await self._apart(say.begin, self._shell)
             if self._shell.sole:
                 await self._apart(recover.take_back, self._shell)
         except Exception:

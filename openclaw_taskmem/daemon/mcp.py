@@ -27,7 +27,8 @@ INSTRUCTIONS: Final = (
     "narrate every step with task_update, revise with task_plan_update. A message "
     "that starts with [task_stuck_resume] or [task_resume] is from here: it holds your "
     "own task as JSON; go on with its suggested_next_action and report with "
-    "task_update. Never "
+    "task_update. Do not do again what do_not_redo names, look first at what "
+    "unknown_outcome names, and leave what do_not_revive names. Never "
     "poll for what takes long: start it under `taskmem run --name NAME -- CMD`, hand "
     "the waiting over with smart_wait, and end your turn: [system] smart_wait … wakes "
     "you when it is time."
@@ -42,19 +43,22 @@ def load_sdk() -> None:
 
 
 async def serve(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call_tool: CallTool
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    call_tool: CallTool,
+    profile: str,
 ) -> None:
-    """Serve one host until it hangs up."""
+    """Serve one host until it hangs up; `profile` says which tools it is offered."""
     from mcp.server.stdio import stdio_server
 
-    server = _server(call_tool)
+    server = _server(call_tool, profile)
     lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader))
     lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _server(call_tool: CallTool) -> Server[dict[str, Any]]:
+def _server(call_tool: CallTool, profile: str) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 
@@ -65,7 +69,7 @@ def _server(call_tool: CallTool) -> Server[dict[str, Any]]:
                 description=tool.description,
                 input_schema=tool.input_schema,
             )
-            for tool in catalog.TOOLS
+            for tool in catalog.offered(profile)
         ]
     )
 

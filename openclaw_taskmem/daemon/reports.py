@@ -140,6 +140,8 @@ class TurnEnded(Worked):
     """Whether somebody stopped it."""
     cut: bool = False
     """Whether the gateway stopped under it."""
+    refused: Said | None = None
+    """Why its last words were held back, and it was stopped for them."""
     said: Said = ""
     """The end of what the agent said last."""
     calls: Annotated[int, Field(ge=0)] = 0

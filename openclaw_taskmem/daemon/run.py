@@ -132,6 +132,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
         runs=run_policy(settings),
+        roots=settings.roots,
         lives=processes.lives,
         watching=room,
         home=identity(settings.home.mark),
@@ -148,6 +149,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=desk.gateways.holds,
         gateways=lambda: desk.gateways.present,
+        host=seams.host(),
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -26,6 +26,7 @@ from taskmem_hookspecs import (
 
 ATTACHED = "attached_task_ids"
 """The key of a task's metadata that names those that go to review with it."""
+_RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
 _TOLD = {
     TaskStatus.COMPLETED: Milestone.COMPLETED,
     TaskStatus.FAILED: Milestone.FAILED,
@@ -81,13 +82,15 @@ def followed(
     task: Task,
     caller: Caller,
     *,
-    marked: bool,
+    marked: frozenset[int],
+    said: str | None,
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
     """Return what a call that changes a task means for its open run.
 
-    `task` is the task as it is after the call; `marked`: a step is done that was not.
+    `task` is the task as it is after the call; `marked` are the steps that are done
+    and were not, `said` what the call says.
     """
     run = facts.run
     if run is None:
@@ -106,7 +109,9 @@ def followed(
     if after.state is not run.state and after.state is not RunState.RUNNING:
         gone = carrying.dropped(facts)
     if after.state.terminal and task.status in _TOLD:
-        told = (notices.milestone(_TOLD[task.status], task, after, now),)
+        told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
+    elif marked and after.told_session is not None:
+        told = (notices.progress(task, after, marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,
@@ -126,16 +131,17 @@ def _moved(
     if after is not before and after is not TaskStatus.ACTIVE:
         why = Why.PAUSED if after is TaskStatus.PAUSED else None
         return runs.follow(run, after, now, why)
-    if after is TaskStatus.ACTIVE and _works(run, caller.owner):
+    reviewed = run.state is RunState.REVIEW and after is before
+    if after is TaskStatus.ACTIVE and _works(run, caller.owner) and not reviewed:
         return taken_up(run, caller.owner, now, policy)
-    if after is not before and run.state is RunState.BLOCKED:
+    if after is not before and run.state in (RunState.BLOCKED, RunState.REVIEW):
         return runs.move(run, RunState.QUEUED, now)
     return Moved(run=run, events=())
 
 
 def _works(run: Run, owner: Owner | None) -> bool:
     """Whether a call by an owner shows that it works on a run that rested."""
-    if owner is None or run.state not in (RunState.QUEUED, RunState.BLOCKED):
+    if owner is None or owner.boot is None or run.state not in _RESTING:
         return False
     return run.session_key == owner.session_key and run.role in (None, owner.role)
 

@@ -14,6 +14,8 @@ class Caller(Value):
     """The gateway session the call comes from; None: unknown."""
     owner: Owner | None = None
     """As whom it would hold a run; None: it cannot hold any."""
+    process: str | None = None
+    """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None
     """The folder that its agent works in; None: not known."""
 

@@ -43,6 +43,8 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
+HELD_BACK_BYTES: Final = 1200
+"""Kept of why an answer was held back."""
 SAID_BYTES: Final = 200
 """Kept of what a provider said."""
 _WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
@@ -131,7 +133,7 @@ def _after_round(
 ) -> Course:
     if facts.task.linkage.active_wait_ids:
         return Rest(run=run)
-    if turns.asks(turn.said):
+    if turn.refused is None and turns.asks(turn.said):
         return Block(run=run, why=Why.QUESTION)
     if run.idle_rounds >= policy.idle_rounds:
         rounds = plural(run.idle_rounds, "round")
@@ -140,7 +142,17 @@ def _after_round(
         )
     if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
         return Rest(run=run, keep=True)
+    if turn.refused is not None:
+        return _held_back(facts.task, run, turn.refused, now)
     return GoOn(run=run, text=_go_on(facts.task))
+
+
+def _held_back(task: Task, run: Run, why: str, now: datetime) -> GoOn:
+    said = clip(plain(why), HELD_BACK_BYTES)
+    line = f"{task.name}: an answer was held back, for it claims what is not so."
+    told = notices.notice("unverified", task, run, line, now)
+    text = f"[system] task_continue ({task.task_id}): {said}"
+    return GoOn(run=run, text=text, events=(told,))
 
 
 def _after_failure(
@@ -254,10 +266,13 @@ def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
 
 def _counted(run: Run, turn: Turn) -> Run:
     said = checkpoints.digest(turns.chatter(turn.said)) if turn.said else None
-    if turn.origin is Origin.USER:
-        return run.model_copy(update={"idle_rounds": 0, "said": said})
     new = run.news is News.CALL or (run.news is News.RESULT and said != run.said)
-    idle = 0 if new else run.idle_rounds + (turn.origin in _WORK)
+    if turn.refused is not None:
+        idle = run.idle_rounds + 1
+    elif new or turn.origin is Origin.USER:
+        idle = 0
+    else:
+        idle = run.idle_rounds + (turn.origin in _WORK)
     return run.model_copy(update={"idle_rounds": idle, "said": said})
 
 

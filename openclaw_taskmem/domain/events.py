@@ -28,8 +28,9 @@ CHECKPOINT_CORRUPT: Final = "checkpoint_corrupt"
 EVIDENCE_CHECKED: Final = "evidence_checked"
 MILESTONE: Final = "milestone"
 NOTICE: Final = "notice"
+TURN_STOPPED: Final = "turn_stopped"
 
-SAID: Final = frozenset({MILESTONE, NOTICE})
-"""The kinds that the user is told, each a line."""
+SAID: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
+"""The kinds that the agents' host is told: lines for users, and turns to stop."""
 TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
 """The kinds that plug-ins are told of."""

@@ -93,6 +93,17 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
     return task.model_copy(update={"status": status}), message
 
 
+def noted(task: Task, said: str, now: datetime) -> Message:
+    """Return what the thread says of a task's life."""
+    return Message(
+        task_id=task.task_id,
+        role=Role.SYSTEM,
+        msg_type=MessageType.LIFECYCLE,
+        content=said.strip(),
+        created_at=now,
+    )
+
+
 def require_open(task: Task, wish: str) -> None:
     """Refuse a wish that makes no sense for a task that has ended.
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.texts import clip, plain, plural, quoted
+from openclaw_taskmem.domain.texts import clip, plain, plural, quoted, step_name
 from taskmem_hookspecs import Event, Run, Task
 
 LINE_BYTES: Final = 400
@@ -38,6 +38,27 @@ def milestone(
     return _event(events.MILESTONE, task, run, line, now, name=which)
 
 
+def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
+    """Return the entry of steps that a run in the background has done."""
+    last = max(marked)
+    line = (
+        f"{plain(task.name)}: {len(task.done)} of {plural(len(task.plan), 'step')} "
+        f"done: {step_name(task.plan[last], 120)}. /cancel {task.task_id} stops it."
+    )
+    return notice("progress", task, run, line, now)
+
+
+def stop(task: Task, run: Run, session_key: str, now: datetime) -> Event:
+    """Return the entry by which the turn of a session is stopped."""
+    return Event(
+        at=now,
+        kind=events.TURN_STOPPED,
+        task_id=task.task_id,
+        run_id=run.run_id,
+        data={"session_key": session_key, "home": run.home},
+    )
+
+
 def notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
     """Return the entry of a line that concerns the user; `about` names its kind."""
     return _event(events.NOTICE, task, run, line, now, about=about)
@@ -53,5 +74,5 @@ def _event(
         kind=kind,
         task_id=task.task_id,
         run_id=run.run_id,
-        data={**data, "session_key": session, "line": said},
+        data={**data, "session_key": session, "line": said, "home": run.home},
     )

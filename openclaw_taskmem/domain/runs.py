@@ -58,6 +58,8 @@ class Why(StrEnum):
     """Queued: the process of its owner has ended."""
     RESET = "reset"
     """Queued: somebody reset it."""
+    BACKGROUND = "background"
+    """Queued: it goes on in a session of its own."""
     HANDED_OFF = "handed_off"
     """Queued for another role, or for the user's review."""
     STALLED = "stalled_loop"

@@ -32,6 +32,8 @@ class Turn(Value):
     """Why it failed once the gateway gave it up; None: it did not."""
     aborted: bool = False
     """Whether somebody stopped it."""
+    refused: str | None = None
+    """Why its last words were held back, and it was stopped; None: they were not."""
     said: str = ""
     """The end of what its agent said last; empty: nothing."""
     calls: int = 0

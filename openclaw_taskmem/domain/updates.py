@@ -160,7 +160,8 @@ def _worked(
         facts,
         updated.task,
         wish.caller,
-        marked=bool(updated.marked),
+        marked=updated.marked,
+        said=wish.message,
         now=now,
         policy=policy,
     )

@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import attempts, carrying, checkpoints, notices, runs
+from openclaw_taskmem.domain import (
+    attempts,
+    budget,
+    carrying,
+    checkpoints,
+    notices,
+    runs,
+)
 from openclaw_taskmem.domain import recovery as recovery_rules
+from openclaw_taskmem.domain.budget import Budget
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.checkpoints import Began, Ended, History
 from openclaw_taskmem.domain.notices import Milestone
@@ -174,6 +182,14 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
             )
 
         shell.decide(run.task_id, once)
+
+
+def budget_of(shell: Shell, session: str) -> Budget | None:
+    """Return what the current step of a session's task may still call; None: all."""
+    run = _current(shell.store.session_runs(session))
+    if run is None or not run.segmented:
+        return None
+    return budget.budget(shell.store.read_task(run.task_id), shell.runs)
 
 
 def history(shell: Shell, run: Run | None) -> History | None:

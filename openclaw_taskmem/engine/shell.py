@@ -73,6 +73,8 @@ class Shell:
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
     runs: RunPolicy = field(default_factory=RunPolicy)
+    roots: tuple[str, ...] = ()
+    """The folders that what tasks make may lie in, besides their agent's own."""
     lives: Callable[[str], bool | None] = _unknown
     """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id

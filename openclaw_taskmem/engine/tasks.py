@@ -20,6 +20,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import Remap
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.updates import Updated, Wish, update
+from openclaw_taskmem.engine import evidence
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, QueryFacts, Task, TaskFacts, TaskStatus
 
@@ -67,6 +68,7 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
         TaskNotFound: No task has that id.
         InvalidArguments: A step that the plan does not have.
         TaskEnded: Steps are to be marked on a task that has ended.
+        EvidenceMissing: It is to be completed, and what it makes is not there.
     """
 
     def once() -> Updated:
@@ -77,15 +79,32 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
             wish,
             now,
             policy=shell.runs,
-            begin=partial(_begin, shell, wish.caller, now),
+            begin=partial(begin, shell, wish.caller, now),
         )
+        if _completes(facts, updated):
+            folder = wish.caller.folder
+            proof = evidence.prove(
+                shell, facts, wish.message or "", wish.artifacts, folder
+            )
+            change = change.model_copy(
+                update={
+                    "artifacts": proof.artifacts,
+                    "events": (*proof.events, *change.events),
+                }
+            )
         shell.commit(change)
         return updated
 
     return shell.decide(task_id, once)
 
 
-def _begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
+def _completes(facts: TaskFacts, updated: Updated) -> bool:
+    done = TaskStatus.COMPLETED
+    return updated.task.status is done and facts.task.status is not done
+
+
+def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
+    """Return the run that a caller begins on a task; None: it can hold none."""
     return attempts.begun(
         task,
         caller,

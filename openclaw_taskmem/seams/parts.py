@@ -17,7 +17,9 @@ from typing import Final, TypeGuard, TypeVar, cast
 from pydantic import ValidationError
 
 from taskmem_hookspecs import (
+    AgentHost,
     EvidenceVerifier,
+    Finding,
     Frame,
     HealthCheck,
     HealthRow,
@@ -85,6 +87,11 @@ def is_store(answer: object) -> TypeGuard[TaskStore]:
 def is_transport(answer: object) -> TypeGuard[WakeTransport]:
     """Whether it plays `WakeTransport`, and has a name."""
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
+
+
+def is_host(answer: object) -> TypeGuard[AgentHost]:
+    """Whether it plays `AgentHost`."""
+    return isinstance(answer, AgentHost)
 
 
 def _is_name(text: object) -> bool:
@@ -166,6 +173,15 @@ def _sound(value: V) -> V:
 def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
     """Whether it plays `EvidenceVerifier`."""
     return isinstance(answer, EvidenceVerifier)
+
+
+def finding(answer: object) -> Finding:
+    """Return what a verifier found; raise `TypeError` for what is no finding."""
+    return _sound(playing(answer, _is_finding))
+
+
+def _is_finding(answer: object) -> TypeGuard[Finding]:
+    return isinstance(answer, Finding)
 
 
 def is_recall_source(answer: object) -> TypeGuard[RecallSource]:

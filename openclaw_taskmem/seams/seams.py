@@ -22,6 +22,7 @@ from openclaw_taskmem.seams.apart import TookTooLong, call_apart
 from openclaw_taskmem.seams.core import Core
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
+    AgentHost,
     ConditionUnclear,
     EvidenceVerifier,
     HealthCheck,
@@ -209,6 +210,10 @@ class Seams:
             return parts.is_transport(answer) and name in (ANY_TRANSPORT, answer.name)
 
         return self._all("wake_transport", plays, name=name)
+
+    def host(self) -> AgentHost | None:
+        """Return where agents run; None: nobody can do anything there but wake them."""
+        return next(self._all("agent_host", parts.is_host), None)
 
     def sensor(self, target: Target) -> Sensor | None:
         """Return what can look at a target; None: nothing can."""

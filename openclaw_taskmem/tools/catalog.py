@@ -6,42 +6,22 @@ what comes next. Source: seed 001.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Mapping
+from typing import Final, TypeVar, cast
 
-from pydantic import JsonValue
-
-from openclaw_taskmem.domain import answers, lifecycle, plan
+from openclaw_taskmem.domain import answers, budget, lifecycle, plan
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import recall, tasks
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.tools import arguments, forms, waits
+from openclaw_taskmem.tools import arguments, forms, runs, waits
 from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Task
 from taskmem_hookspecs.errors import UnknownTool
 
 F = TypeVar("F", bound=forms.Form)
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One thing that an agent may call."""
-
-    name: str
-    description: str
-    """For the model: what it does, when to use it."""
-    form: type[forms.Form]
-    answer: Callable[[Shell, Any, Caller], Answer]
-    looks: bool = False
-    """Whether it looks at what is out there, which may take seconds."""
-
-    @property
-    def input_schema(self) -> dict[str, JsonValue]:
-        """The JSON schema of the arguments."""
-        return forms.schema(self.form)
 
 
 def call(
@@ -64,6 +44,11 @@ def call(
             f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
         )
     return answer
+
+
+def offered(profile: str) -> tuple[Tool, ...]:
+    """Return the tools of a profile: `default`, `runs` or `all`."""
+    return tuple(tool for tool in TOOLS if profile != "default" or not tool.runs)
 
 
 def looks(name: str) -> bool:
@@ -96,20 +81,26 @@ def _progress(task: Task) -> Answer:
 
 
 def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
+    plan_, left_out = tuple(form.plan), 0
+    if form.segmented:
+        plan_, left_out = budget.capped(plan_)
     task = tasks.register(
         shell,
         name=form.name,
-        plan=tuple(form.plan),
+        plan=plan_,
         metadata=form.metadata or {},
         caller=caller,
+        segmented=form.segmented,
     )
     silence = f"{shell.stuck.threshold_seconds:g}"
+    warned = runs.warned(form.plan[len(plan_) :]) if left_out else {}
     return {
         "task_id": task.task_id,
         "name": task.name,
         "status": task.status,
         "plan": list(task.plan),
         "created_at": iso(task.created_at),
+        **warned,
         "message": (
             f"Registered with {plural(len(task.plan), 'step')}. Report with "
             "task_update as you go; after "
@@ -126,6 +117,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         status=status,
         completed_steps=tuple(form.completed_steps or ()),
         reopened_steps=tuple(form.reopened_steps or ()),
+        artifacts=tuple(form.artifacts or ()),
+        token=form.token,
         caller=caller,
     )
     answer: Answer = {"task_id": form.task_id}
@@ -328,4 +321,5 @@ TOOLS: Final = (
         forms.MemoryRecall,
         _recall,
     ),
+    *runs.TOOLS,
 )

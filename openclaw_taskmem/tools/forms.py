@@ -83,6 +83,11 @@ Condition = Annotated[
 ]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 Numbers = Annotated[list[int], Field(max_length=STEPS)]
+Subjects = Annotated[
+    list[Annotated[str, AfterValidator(_not_blank), Field(max_length=4096)]],
+    Field(max_length=50),
+]
+Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
 def _own_keys(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -126,7 +131,13 @@ class TaskRegister(Form):
 
     name: Name
     plan: Annotated[Plan, Field(description="Steps in order.")]
-    metadata: Annotated[Metadata | None, Field(description="Your own keys.")] = None
+    metadata: Annotated[
+        Metadata | None,
+        Field(description='Your own keys; artifacts: ["out/report.md"] is checked.'),
+    ] = None
+    segmented: Annotated[
+        bool, Field(description="Give each step a small budget of tool calls.")
+    ] = False
 
 
 class TaskUpdate(Form):
@@ -149,6 +160,11 @@ class TaskUpdate(Form):
     reopened_steps: Annotated[
         Numbers | None, Field(description="Steps no longer done, from 1.")
     ] = None
+    artifacts: Annotated[
+        Subjects | None,
+        Field(description="What was made: whole paths, URLs, command:NAME."),
+    ] = None
+    token: Token = None
 
     @model_validator(mode="after")
     def _something(self) -> TaskUpdate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskmem_hookspecs import HealthCheck, WakeTransport, hookimpl
+from taskmem_hookspecs import AgentHost, HealthCheck, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
@@ -16,6 +16,14 @@ def wake_transport(name: str) -> WakeTransport | None:
         rungs = map(_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
         return Ladder([rung for rung in rungs if rung is not None])
     return _transport(name)
+
+
+@hookimpl(trylast=True)
+def agent_host() -> AgentHost:
+    """Tell users and stop turns through our plug-in in the gateway."""
+    from taskmem_openclaw.host import OpenClawHost
+
+    return OpenClawHost()
 
 
 @hookimpl(trylast=True)

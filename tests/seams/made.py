@@ -106,6 +106,7 @@ TELL = {
             state=RunState.RUNNING,
             created_at=DAWN,
             changed_at=DAWN,
+            seen_at=DAWN,
         ),
         "task": a_task(),
     },

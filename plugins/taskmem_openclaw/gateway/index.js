@@ -18,6 +18,8 @@ const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
 const KEPT_MS = 150; // how long a tool waits at most until what went before it is kept
 const MOST_SESSIONS = 1_000;
+const FINALIZE_MS = 2_000;
+const MOST_PASSES = 3; // answers of one turn that are looked at; the gateway shows no more
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew: the one instance that was started is found here.
@@ -40,6 +42,12 @@ export default {
       handle: (event) => attempt(() => started()?.sessions.lifecycle(event)),
     });
     api.registerCommand({
+      name: "cancel",
+      description: "Call a task off: /cancel TASK.",
+      acceptsArgs: true,
+      handler: (ctx) => cancel(ctx),
+    });
+    api.registerCommand({
       name: "resume",
       description: "Carry on with this session's open task.",
       acceptsArgs: true,
@@ -55,12 +63,14 @@ class Instance {
   fetched = new Kept(MOST_SESSIONS); // session → { found, since }: a packet on its way
   greeted = new Kept(MOST_SESSIONS); // sessions that had a turn since this start
   given = new Kept(MOST_SESSIONS); // sessions whose next turn has the packet already
+  passes = new Kept(MOST_SESSIONS); // run → answers of it that were refused
 
   constructor(api) {
     const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
     this.api = api;
     this.command = command;
-    this.work = new Work({ api, version, tell: (event) => this.daemon?.tell(event) });
+    const ask = (...call) => this.daemon.call(...call);
+    this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
     this.sessions = new Sessions({ api, id, deliver, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
@@ -88,6 +98,8 @@ class Instance {
     wake: (wake) => this.sessions.wake(wake),
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
+    say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
+    stop: ({ session_key }) => this.work.stop([session_key]),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
@@ -130,6 +142,21 @@ class Instance {
   }
 }
 
+/** Hold back an answer that claims what is not so: ask for another, or stop the turn. */
+async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage }, { sessionKey }) {
+  const said = typeof lastAssistantMessage === "string" ? lastAssistantMessage : JSON.stringify(lastAssistantMessage ?? "");
+  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: said.slice(-8_000) }, FINALIZE_MS);
+  if (!refused) return undefined;
+  const pass = (passes.get(runId) ?? 0) + 1;
+  passes.set(runId, pass);
+  if (pass < MOST_PASSES && work.revisable(sessionKey)) {
+    const retry = { instruction: `${refused} You said: ${said.slice(-500)}`, idempotencyKey: `taskmem:${runId}:${pass}`, maxAttempts: MOST_PASSES };
+    return { action: "revise", reason: "What it claims is not so.", retry };
+  }
+  await work.holdBack(sessionKey, refused);
+  return undefined;
+}
+
 /** Nothing of ours may throw into the gateway. */
 function attempt(what) {
   try {
@@ -157,8 +184,12 @@ const hooks = {
   before_prompt_build: (here, event, ctx) => here.context(event, ctx),
   before_tool_call: async ({ daemon, work }, event, ctx) => {
     await daemon.kept(KEPT_MS);
+    const blockReason = await work.blocked(event, ctx);
+    if (blockReason) return { block: true, blockReason };
     work.calls(event, ctx);
+    return undefined;
   },
+  before_agent_finalize: (here, event, ctx) => finalized(here, event, ctx),
   after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   gateway_stop: ({ work }) => work.stops(),
@@ -204,16 +235,27 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
 }
 
 /** `/resume [TASK]`: the packet rides on the turn that the command continues. */
-async function resume(api, { sessionKey, args }) {
+async function resume(api, { sessionKey, agentId, args }) {
   try {
-    const asked = { session_key: sessionKey, task_id: args?.trim() || null };
     const here = started();
     if (!here) return { text: "The plug-in is just starting; try again." };
-    const { text, task_id } = await here.daemon.call("packet", asked, COMMAND_MS);
-    if (!text) return { text: "No task of this session is open." };
+    const asked = { tool: "task_resume", arguments: args?.trim() ? { task_id: args.trim() } : {}, session_key: sessionKey, agent_id: agentId };
+    const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
     await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });
     here.given.set(sessionKey, true);
     return { continueAgent: true };
+  } catch (error) {
+    return { text: error.message };
+  }
+}
+
+/** `/cancel TASK`. */
+async function cancel({ sessionKey, args }) {
+  try {
+    const here = started();
+    if (!here) return { text: "The plug-in is just starting; try again." };
+    const asked = { tool: "task_cancel", arguments: { task_id: args?.trim() ?? "", reason: "The user said so." }, session_key: sessionKey, by: "user" };
+    return { text: (await here.daemon.call("call", asked, COMMAND_MS)).message };
   } catch (error) {
     return { text: error.message };
   }

@@ -7,6 +7,7 @@ const HEARTBEAT_MS = 3_000;
 const START_MS = 60_000; // after which a turn that did not begin is asked for again
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
+const OURS = ":taskmem:"; // in the keys of sessions that a task has to itself
 const PACKET = "[task_stuck_resume]";
 const ANOTHER = "[taskmem] What you waited for stands above. Carry on with your work.";
 
@@ -131,7 +132,7 @@ export class Sessions {
 
   async #wake(session, { key, delivery_id: delivery, text, message }) {
     const known = this.#entry(session) !== undefined;
-    if (!known && session !== this.main) return { refused: `The gateway has no session ${session}.` };
+    if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
       // A daemon that was killed in between asks again for what has arrived.
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });

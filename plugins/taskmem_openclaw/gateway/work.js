@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { within } from "./daemon.js";
 import { Kept } from "./kept.js";
 
 const MOST_SESSIONS = 1_000;
@@ -9,6 +10,12 @@ const MOST_LINES = 8;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
+const SAFE = new Set([
+  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "pdf", "web_fetch", "web_search", "x_search", "memory_get"],
+  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "get_goal", "task_list", "task_status", "memory_recall"],
+]); // after which the gateway still lets an answer be revised
+const BUDGET_MS = 200; // after which a tool is let through unasked
+const SETTLES_MS = 1_000;
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
@@ -37,8 +44,11 @@ export class Work {
   #files = new Map(); // path → { mark, sum }
   #stopping = false;
 
-  constructor({ api, version, tell }) {
-    Object.assign(this, { api, version, tell });
+  #budgets = new Kept(MOST_SESSIONS); // session → what its step may still call; null: all
+  #settling = new Map(); // session → who waits for the end of its turn
+
+  constructor({ api, version, own, tell, ask }) {
+    Object.assign(this, { api, version, own, tell, ask });
   }
 
   /** The session that the work of a sub-agent counts for. */
@@ -70,14 +80,44 @@ export class Work {
   }
 
   began(session) {
+    this.#budgets.delete(session);
     const { origin } = this.#turn(session);
     return { ...this.#who(session), origin };
   }
 
   ended(session) {
-    const { origin = "other", said = "", calls = 0 } = this.#turns.get(session) ?? {};
+    const { origin = "other", said = "", calls = 0, refused = null } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
-    return { ...this.#who(session), origin, said, calls, cut: this.#stopping };
+    this.#settling.get(session)?.();
+    return { ...this.#who(session), origin, said, calls, refused, cut: this.#stopping };
+  }
+
+  /** Why a tool may not be called now; undefined: it may. */
+  async blocked({ toolName }, ctx) {
+    if (WRAPPERS.has(toolName) || this.own.has(toolName)) return undefined;
+    const session = this.root(ctx.sessionKey);
+    if (!this.#budgets.has(session)) {
+      const asked = await within(this.ask("budget", { session_key: session }, BUDGET_MS), BUDGET_MS, "").catch(() => undefined);
+      if (!asked) return undefined;
+      this.#budgets.set(session, asked.budget);
+    }
+    const budget = this.#budgets.get(session);
+    if (!budget) return undefined;
+    return budget.left-- > 0 ? undefined : budget.reason;
+  }
+
+  /** Whether an answer may still be revised: nothing was done that cannot be undone. */
+  revisable(session) {
+    return !this.#turn(session).touched;
+  }
+
+  /** Stop a turn whose last words are not so, before anybody hears them. */
+  async holdBack(session, why) {
+    this.#turn(session).refused = why;
+    const settled = new Promise((done) => this.#settling.set(session, done));
+    await this.stop([session]);
+    await within(settled, SETTLES_MS, "").catch(() => undefined);
+    this.#settling.delete(session);
   }
 
   /** A tool is about to be called. */
@@ -85,13 +125,15 @@ export class Work {
     if (WRAPPERS.has(toolName)) return;
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
+    if (!SAFE.has(toolName)) this.#turn(session).touched = true;
     this.tell({ kind: "tool_started", ...this.#who(session, ctx.agentId), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 
   /** A tool has answered. */
   called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
-    if (WRAPPERS.has(toolName)) return;
+    if (WRAPPERS.has(toolName) || result?.details?.deniedReason) return;
     const session = this.root(ctx.sessionKey);
+    if (this.own.has(toolName)) this.#budgets.delete(session);
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
@@ -105,6 +147,18 @@ export class Work {
     if (sessions.length === 0) return;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
     for (const session of sessions) abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session));
+  }
+
+  /** Show the user of a session a line that no model reads. */
+  async say(session, message) {
+    const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
+    try {
+      await callGatewayTool("chat.inject", {}, { sessionKey: session, message, label: "taskmem" });
+      return {};
+    } catch (error) {
+      if (/session not found/i.test(error.message)) return { refused: `The gateway has no session ${session}.` };
+      throw error;
+    }
   }
 
   /** Of each agent, what shapes its prompt. */

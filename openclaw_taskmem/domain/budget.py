@@ -1,0 +1,62 @@
+"""How many tools a step of a segmented task may still call.
+
+Only for tasks that ask for it; everything else stays flat. Source: requirement E4,
+seed 003 §P2.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.texts import plural, step_name
+from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
+
+STEPS: Final = 10
+"""Steps that a segmented plan has at most."""
+
+
+class Budget(Value):
+    """What the current step of a session's task may still do."""
+
+    left: int
+    """Calls of tools; 0: no more."""
+    reason: str
+    """What the agent reads when there are none left."""
+
+
+def budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
+    """Return what the current step may still do; None: it has no budget."""
+    run, task = facts.run, facts.task
+    if run is None or not run.segmented or run.state is not RunState.RUNNING:
+        return None
+    place = progress(task)
+    if task.status is not TaskStatus.ACTIVE or place.current is None:
+        return None
+    used = run.step_calls if run.step == place.current else 0
+    bonus = run.step_bonus and run.step == place.current
+    allowed = policy.step_calls + (policy.step_bonus if bonus else 0)
+    return Budget(left=max(0, allowed - used), reason=_reason(task, run, allowed))
+
+
+def capped(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int]:
+    """Return as much of a plan as is worked on at once, and how many are left out.
+
+    `done` steps at its beginning are over, and do not count.
+    """
+    kept = plan[: done + STEPS]
+    return kept, len(plan) - len(kept)
+
+
+def _reason(task: Task, run: Run, allowed: int) -> str:
+    current = progress(task).current or 0
+    step = step_name(task.plan[current], 120)
+    given = run.step_bonus and run.step == current
+    more = "" if given else 'outcome "more_tools" for a few more calls, once; with '
+    return (
+        f"Step {current + 1} of {len(task.plan)}, {step}, has used its "
+        f"{plural(allowed, 'tool call')}. Call task_step_done for {task.task_id} now: "
+        f'with outcome "done" if it is done; with {more}outcome "failed" and the '
+        "remaining steps if it cannot be done so; or task_abort to give the task up."
+    )

@@ -1,0 +1,212 @@
+"""What a task says is to be made, and what of it is said to be made already.
+
+Asked for is only what names a thing: an artifact in the task's metadata, a file that a
+step of the plan is to write, or one that a message says was written. Whatever is not
+understood asks for nothing. Source: requirement F2; ruling "write intent".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from taskmem_hookspecs import Claim, Task, Value
+
+KEY: Final = "artifacts"
+"""The key of a task's metadata that names what it makes."""
+MOST: Final = 50
+"""Claims that are checked at once; a task that makes more proves the first."""
+
+_SUFFIXES: Final = (
+    *("md", "txt", "rst", "csv", "tsv", "json", "jsonl", "yaml", "yml", "toml", "ini"),
+    *("cfg", "conf", "env", "xml", "html", "htm", "css", "scss", "js", "mjs", "cjs"),
+    *("ts", "tsx", "jsx", "py", "ipynb", "rb", "go", "rs", "java", "kt", "c", "h"),
+    *("cc", "cpp", "hpp", "cs", "swift", "php", "pl", "lua", "r", "jl", "scala"),
+    *("sh", "bash", "zsh", "fish", "ps1", "bat", "sql", "db", "sqlite", "parquet"),
+    *("pdf", "doc", "docx", "odt", "rtf", "tex", "bib", "ppt", "pptx", "xls", "xlsx"),
+    *("png", "jpg", "jpeg", "gif", "webp", "svg", "bmp", "ico", "mp3", "wav", "ogg"),
+    *("mp4", "webm", "mov", "zip", "tar", "gz", "tgz", "bz2", "xz", "7z", "whl"),
+    *("jar", "deb", "rpm", "iso", "img", "bin", "log", "diff", "patch", "lock", "out"),
+)
+_NAME: Final = rf"[^\s\"'`<>|*?:;,()\[\]{{}}]+\.(?:{'|'.join(_SUFFIXES)})"
+_FILE: Final = re.compile(
+    rf"(?P<open>[\"'`])(?P<said>(?:~|\.{{0,2}})/[^\"'`\n]{{1,400}}"
+    rf"|[^\"'`\n]{{1,200}}\.(?:{'|'.join(_SUFFIXES)}))(?P=open)"
+    rf"|(?<![\w./@:-])(?P<bare>(?:~|\.{{0,2}})?/?{_NAME})(?![\w/@-]|\.\w)",
+    re.IGNORECASE,
+)
+_URL: Final = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
+_CLAUSE: Final = re.compile(r"(?<=[.!?])\s+|[;\n]|,\s+(?:then|but|and then)\b")
+_TO_WRITE: Final = re.compile(
+    r"(?i)\b(?:write|save|create|generate|export|produce|store|dump|render|output"
+    r"|record|append|update|edit|add|put|draft|prepare)s?\b"
+)
+_WRITTEN: Final = re.compile(
+    r"(?i)\b(?:wrote|written|saved|created|generated|exported|produced|stored|dumped"
+    r"|rendered|recorded|appended|updated|edited|added|put|drafted|prepared)\b"
+)
+_INPUT: Final = re.compile(
+    r"(?i)\b(?:from|using|with|via|based on|according to|against|per|like|as in|see"
+    r"|of|read|reads|reading|load|parse|parsing|compare|instead of|unlike|not)\s+"
+    r"(?:(?:the|a|an|this|that|its|our|old|existing|input|file|in)\s+){0,3}$"
+)
+_DENIED: Final = re.compile(
+    r"(?i)\b(?:not|never|no|without|cannot|can't|couldn't|could not|didn't|don't"
+    r"|won't|unable|failed|fails?|instead of|if|unless|would|will|should|shall|could"
+    r"|might|may|can|going to|need(?:s|ed)? to|have to|plan to|about to|todo|tried"
+    r"|trying|delete[ds]?|remove[ds]?|rm)\b"
+)
+_DENIED_STEP: Final = re.compile(
+    r"(?i)\b(?:not|never|without|don't|avoid|if|unless|delete|remove|rm)\b"
+)
+_NEAR: Final = 160
+"""Characters that may lie between the verb and the file."""
+_TICKS: Final = re.compile(r"[?？]\s*$")
+_COMPLETE: Final = re.compile(
+    r"(?i)\b(?:done|completed?|finished|all set|ready|delivered|wrapped up"
+    r"|accomplished)\b|✅|\U0001f389"
+)
+_INCOMPLETE: Final = re.compile(
+    r"(?i)\b(?:not|isn't|aren't|wasn't|haven't|hasn't|nothing|almost|nearly|partly"
+    r"|partially|incomplete|unfinished|until|once|when|if|still|remaining|left|next"
+    r"|will|failed|blocked)\b"
+)
+
+
+class Wanted(Value):
+    """A thing that is to be there."""
+
+    kind: str
+    subject: str
+    checksum: str | None = None
+
+
+def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wanted, ...]:
+    """Return what a task is to have made, each once, as it was named first.
+
+    `said` is a message that may say that something was written; `given` are named
+    by the caller, and stand for what the plan names by the end of their path.
+    """
+    own = [named(each) for each in given]
+    planned = [
+        Wanted(kind="file", subject=path)
+        for step in task.plan
+        for path in to_write(step)
+    ]
+    told = [Wanted(kind="file", subject=path) for path in written(said)]
+    others = [
+        each
+        for each in (*planned, *told)
+        if not any(_stands_for(one, each) for one in own)
+    ]
+    every = (*own, *in_metadata(task.metadata), *others)
+    return tuple(dict.fromkeys(every))[:MOST]
+
+
+def named(text: str) -> Wanted:
+    """Return what a bare text names: a URL, a recorded command, or else a file."""
+    text = text.strip()
+    if _URL.match(text):
+        return Wanted(kind="url", subject=text)
+    kind, _, rest = text.partition(":")
+    if kind in ("command", "pty") and rest:
+        return Wanted(kind="command", subject=rest)
+    return Wanted(kind="file", subject=text)
+
+
+def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
+    """Return what the key `artifacts` names: texts, or objects with a subject."""
+    listed = metadata.get(KEY)
+    items = listed if isinstance(listed, list) else [listed]
+    return tuple(each for item in items if (each := _item(item)) is not None)
+
+
+def to_write(step: str) -> Iterator[str]:
+    """Yield the files that a step of a plan is to write."""
+    for clause in _CLAUSE.split(step):
+        if not _DENIED_STEP.search(clause):
+            yield from _after(_TO_WRITE, clause)
+
+
+def written(said: str) -> Iterator[str]:
+    """Yield the files that a message says were written."""
+    for clause in _CLAUSE.split(said):
+        if not _DENIED.search(_URL.sub("", clause)) and not _TICKS.search(clause):
+            yield from _after(_WRITTEN, clause)
+
+
+def says_done(said: str) -> bool:
+    """Whether a message says that the work is over."""
+    last = [clause for clause in _CLAUSE.split(said) if clause.strip()]
+    return any(
+        _COMPLETE.search(clause)
+        and not _INCOMPLETE.search(clause)
+        and not _TICKS.search(clause)
+        for clause in last
+    )
+
+
+def claims(
+    things: Iterable[Wanted],
+    task: Task,
+    *,
+    folder: str | None,
+    roots: Sequence[str],
+    now: datetime,
+) -> tuple[Claim, ...]:
+    """Return what is to be checked of things that are to be there."""
+    inside = tuple(dict.fromkeys((*roots, *((folder,) if folder else ()))))
+    return tuple(
+        Claim(
+            kind=thing.kind,
+            subject=thing.subject,
+            task_id=task.task_id,
+            since=task.created_at,
+            claimed_at=now,
+            folder=folder,
+            roots=inside,
+            checksum=thing.checksum,
+        )
+        for thing in things
+    )
+
+
+def _item(item: JsonValue) -> Wanted | None:
+    if isinstance(item, str) and item.strip():
+        return named(item)
+    if not isinstance(item, dict):
+        return None
+    subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")
+    checksum = item.get("checksum")
+    if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
+        return None
+    proof = checksum.lower() if isinstance(checksum, str) else ""
+    return Wanted(
+        kind=kind,
+        subject=subject,
+        checksum=proof if re.fullmatch(r"[0-9a-f]{64}", proof) else None,
+    )
+
+
+def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
+    """Yield the files that stand after a verb, and are not what it reads."""
+    bare = _URL.sub(" ", clause)
+    for file in _FILE.finditer(bare):
+        before = bare[: file.start()]
+        spoken = [verb.end() for verb in verbs.finditer(before)]
+        if not spoken or file.start() - spoken[-1] > _NEAR:
+            continue
+        if not _INPUT.search(before):
+            yield (file["said"] or file["bare"]).rstrip(".")
+
+
+def _stands_for(given: Wanted, planned: Wanted) -> bool:
+    """Whether what the caller names is what the plan names, in full."""
+    tail = planned.subject.removeprefix("./").removeprefix("~/")
+    return given.kind == planned.kind and (
+        given.subject == planned.subject or given.subject.endswith(f"/{tail}")
+    )

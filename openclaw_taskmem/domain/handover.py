@@ -1,0 +1,298 @@
+"""Runs that change hands: to the background, to another role, to the user, or back.
+
+Source: requirements D4, D5, E5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from openclaw_taskmem.domain import carrying, events, lifecycle, notices, outbox, runs
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import plain
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+)
+from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
+
+REVIEWED = (RunState.QUEUED, RunState.RUNNING)
+"""The states from which an attached task goes to review; one without a run does, too.
+Source: requirement D5."""
+
+
+def to_background(
+    facts: TaskFacts,
+    run: Run,
+    others: Sequence[Run],
+    *,
+    wake_id: str,
+    text: str,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what moves a run to a session of its own, which is told to go on.
+
+    `others` are the runs in the background that have not ended.
+
+    Raises:
+        LimitReached: As many as there may be are in the background.
+        RunNotReady: It is there already, or lives in no session that could hear of it.
+    """
+    home = run.session_key
+    if run.told_session is not None or home is None or not home.startswith("agent:"):
+        raise RunNotReady(
+            f"{run.run_id} cannot go to the background: "
+            + (
+                "it is there already."
+                if run.told_session is not None
+                else "it lives in no session of a gateway; go on with it here."
+            )
+        )
+    same = [other for other in others if other.told_session == home]
+    if same:
+        raise LimitReached(
+            f"This session has {same[0].task_id} in the background, and one is all it "
+            "may have; wait until that one ends, or stop it with task_cancel."
+        )
+    if len(others) >= policy.background:
+        raise LimitReached(
+            f"Too many background tasks: {len(others)} run already, and "
+            f"{policy.background} may; wait for one to end, or go on with it here."
+        )
+    _, agent, *_ = home.split(":")
+    away = f"agent:{agent}:taskmem:{run.run_id}"
+    moved = runs.move(run, RunState.QUEUED, now, Why.BACKGROUND)
+    there = runs.next_round(moved.run, now).model_copy(
+        update={"told_session": home, "session_key": away}
+    )
+    task, message = _said(facts.task, "Moved to the background.", now)
+    task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
+    gone = carrying.dropped(facts)
+    return Change(
+        tasks=(task,),
+        messages=(message,),
+        runs=(there,),
+        wakes=(*gone, carrying.owed(there, wake_id, text, now)),
+        events=(*moved.events, *outbox.settled_events(gone, now)),
+    )
+
+
+def cancelled(facts: TaskFacts, caller: Caller, reason: str, now: datetime) -> Change:
+    """Return what calls a task off: its checkpoints stay, and its turn is stopped.
+
+    Raises:
+        NotAllowed: It is another session's.
+        TaskEnded: It has ended already.
+    """
+    lifecycle.require_open(facts.task, "there is nothing to cancel")
+    run = facts.run
+    if run is not None and not _may(run, caller):
+        raise NotAllowed(_not_yours(run))
+    task, message = _ended(facts.task, TaskStatus.CANCELLED, reason, now)
+    if run is None:
+        return Change(tasks=(task,), messages=(message,), events=_log(facts, task, now))
+    moved = runs.move(run, RunState.CANCELLED, now)
+    stop: tuple[Event, ...] = ()
+    inside = caller.owner is not None and caller.owner.session_key == run.session_key
+    if run.session_key is not None and not inside:
+        stop = (notices.stop(task, moved.run, run.session_key, now),)
+    line = f"{plain(task.name)} is cancelled. {reason}".strip()
+    told = notices.notice("cancelled", task, moved.run, line, now)
+    return _written(facts, (task, message), moved, now, (*stop, told))
+
+
+def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
+    """Return what gives a task up, as its own agent asks."""
+    task, message = _ended(facts.task, TaskStatus.FAILED, reason, now)
+    moved = runs.move(run, RunState.FAILED, now, Why.ABORTED)
+    said = f"{Why.ABORTED}: {reason}"
+    told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
+    return _written(facts, (task, message), moved, now, (told,))
+
+
+def handed_to_user(
+    facts: TaskFacts, run: Run, attached: Sequence[TaskFacts], note: str, now: datetime
+) -> Change:
+    """Return what hands a run to the user, and its attached tasks with it.
+
+    An attached task goes along from the states of `REVIEWED`, or when it has no run;
+    others stay. Source: requirement D5.
+    """
+    task, message = _paused(facts.task, f"Handed to the user for review. {note}", now)
+    moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
+    more = f", with {len(attached)} more" if attached else ""
+    line = f"{plain(task.name)} is for you to review{more}. {note}".strip()
+    told = notices.notice("review", task, moved.run, line, now)
+    first = _written(facts, (task, message), moved, now, (told,))
+    rest = [_attached(each, run, now) for each in attached]
+    return Change(
+        tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),
+        messages=(*first.messages, *(m for each in rest for m in each.messages)),
+        runs=(*first.runs, *(r for each in rest for r in each.runs)),
+        wakes=(*first.wakes, *(w for each in rest for w in each.wakes)),
+        events=(*first.events, *(e for each in rest for e in each.events)),
+    )
+
+
+def handed_to_role(
+    facts: TaskFacts, run: Run, role: str, note: str, now: datetime
+) -> Change:
+    """Return what queues a run for another role, which claims it when it can."""
+    task, message = _said(facts.task, f"Handed to {role}. {note}".strip(), now)
+    free = run
+    if run.state is not RunState.QUEUED:
+        moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
+    else:
+        moved = Moved(run=free, events=())
+    queued = moved.run.model_copy(
+        update={"role": role, "session_key": None, "told_session": None}
+    )
+    after = Moved(run=queued, events=moved.events)
+    return _written(facts, (task, message), after, now)
+
+
+def reset(
+    facts: TaskFacts,
+    caller: Caller,
+    wake: Wake | None,
+    now: datetime,
+) -> Change:
+    """Return what takes a run from whoever holds it, and queues it.
+
+    `wake` tells its session to go on with it; None: it has none.
+
+    Raises:
+        RunNotReady: It does not run.
+        NotAllowed: It is another session's.
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING:
+        state = "without a run" if run is None else run.state
+        raise RunNotReady(
+            f"Cannot reset {facts.task.task_id}, which is {state}: only what runs can "
+            "be reset."
+        )
+    if not _may(run, caller):
+        raise NotAllowed(_not_yours(run))
+    moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
+    queued = moved.run
+    stop: tuple[Event, ...] = ()
+    if run.session_key is not None:
+        stop = (notices.stop(facts.task, queued, run.session_key, now),)
+    if wake is not None:
+        queued = runs.next_round(queued, now)
+    task, message = _said(facts.task, "Its run was reset.", now)
+    gone = carrying.dropped(facts)
+    return Change(
+        tasks=(task,),
+        messages=(message,),
+        runs=(queued,),
+        wakes=(*gone, *((wake,) if wake else ())),
+        events=(*moved.events, *stop, *outbox.settled_events(gone, now)),
+    )
+
+
+def _attached(facts: TaskFacts, by: Run, now: datetime) -> Change:
+    run = facts.run
+    if facts.task.status.terminal:
+        return Change()
+    if run is None:
+        made = runs.begin(
+            facts.task, run_id=f"{by.run_id}_{facts.task.task_id}", now=now
+        )
+        moved = runs.move(made.run, RunState.REVIEW, now, Why.HANDED_OFF)
+        moved = Moved(run=moved.run, events=(*made.events, *moved.events))
+    elif run.state in REVIEWED:
+        moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
+    else:
+        return Change()
+    task, message = _paused(
+        facts.task, f"Goes to review together with {by.task_id}.", now
+    )
+    return _written(facts, (task, message), moved, now)
+
+
+def _may(run: Run, caller: Caller) -> bool:
+    """Whether a caller may take a run from whoever holds it."""
+    if caller.person:
+        return True
+    own = caller.owner.session_key if caller.owner else caller.session_key
+    if own is not None and own in (run.session_key, run.told_session):
+        return True
+    return run.owner is not None and run.owner.same(caller.owner)
+
+
+def _not_yours(run: Run) -> str:
+    holder = run.owner.role if run.owner else run.role
+    return (
+        f"{run.run_id} is held by {holder} in another session; ask that one, or the "
+        "user with taskmem call."
+    )
+
+
+def _paused(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    paused, _ = lifecycle.move(task, TaskStatus.PAUSED, now)
+    return _said(paused, said, now)
+
+
+def _ended(
+    task: Task, status: TaskStatus, reason: str, now: datetime
+) -> tuple[Task, Message]:
+    ended, _ = lifecycle.move(task, status, now)
+    return _said(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
+
+
+def _said(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    message = lifecycle.noted(task, said, now)
+    counted = lifecycle.touch(task, now).model_copy(
+        update={"message_count": task.message_count + 1}
+    )
+    return counted, message
+
+
+def _written(
+    facts: TaskFacts,
+    said: tuple[Task, Message],
+    moved: Moved,
+    now: datetime,
+    more: tuple[Event, ...] = (),
+) -> Change:
+    task, message = said
+    gone = carrying.dropped(facts)
+    return Change(
+        tasks=(task.model_copy(update={"held_until": None}),),
+        messages=(message,),
+        runs=(moved.run,),
+        wakes=gone,
+        events=(
+            *_log(facts, task, now),
+            *moved.events,
+            *more,
+            *outbox.settled_events(gone, now),
+        ),
+    )
+
+
+def _log(facts: TaskFacts, task: Task, now: datetime) -> tuple[Event, ...]:
+    if task.status is facts.task.status:
+        return ()
+    return (
+        Event(
+            at=now,
+            kind=events.STATUS_CHANGED,
+            task_id=task.task_id,
+            data={"from": facts.task.status, "to": task.status},
+        ),
+    )

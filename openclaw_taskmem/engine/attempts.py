@@ -1,0 +1,244 @@
+"""Use cases on runs: ask where one stands, take it up again, claim it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    attempts,
+    budget,
+    carrying,
+    lifecycle,
+    runs,
+)
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import History
+from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.engine import runs as heard
+from openclaw_taskmem.engine import tasks
+from openclaw_taskmem.engine.holding import packet_of, told_again
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Owner,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskNotFound,
+    TaskStatus,
+    Value,
+)
+from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound
+
+log = logging.getLogger(__name__)
+
+CANDIDATES: Final = 16
+"""Queued runs that a claim may choose from, so that a crowd does not want the same."""
+MOST: Final = 10_000
+_OPEN: Final = tuple(state for state in RunState if not state.terminal)
+_FAILED_BY_US: Final = (TaskStatus.FAILED, TaskStatus.PAUSED)
+
+
+class Standing(Value):
+    """A task with its newest run, and what is known of that."""
+
+    task: Task
+    run: Run | None
+    history: History | None
+    budget: budget.Budget | None
+    now: datetime
+
+
+def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
+    """Return where a task and its run stand. None: the session's own.
+
+    Raises:
+        TaskNotFound: No task has that id, or the session has none.
+    """
+    facts = shell.store.read_task(task_id or _own(shell, caller))
+    run = facts.run
+    if run is None:
+        newest = shell.store.list_runs(None, facts.task.task_id, 1)
+        run = next(iter(newest), None)
+    return Standing(
+        task=facts.task,
+        run=run,
+        history=heard.history(shell, run),
+        budget=budget.budget(facts, shell.runs),
+        now=shell.clock.now(),
+    )
+
+
+def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str]:
+    """Take up a task again, and return it with the packet to go on with.
+
+    A session's agent holds it from now on; where a person asks, the session of the
+    task is told to go on.
+
+    Raises:
+        TaskNotFound: No task has that id, or the session has none.
+        RunHeld: Another session works on it.
+    """
+    wanted = task_id or _own(shell, caller)
+
+    def once() -> TaskFacts:
+        facts = shell.store.read_task(wanted)
+        now = shell.clock.now()
+        _its_own(facts, caller)
+        task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
+        task = lifecycle.touch(task, now)
+        if message is not None:
+            count = task.message_count + 1
+            task = task.model_copy(update={"message_count": count})
+        moved = _taken_up(shell, facts, task, caller, now)
+        wake = None
+        if moved is not None and caller.owner is None:
+            told = runs.next_round(moved.run, now)
+            moved = moved.model_copy(update={"run": told})
+            wake = told_again(shell, facts, told, now)
+        shell.commit(
+            Change(
+                tasks=(task,) if task != facts.task else (),
+                messages=(message,) if message else (),
+                runs=(moved.run,) if moved else (),
+                wakes=(*carrying.dropped(facts), *((wake,) if wake else ())),
+                events=moved.events if moved else (),
+            )
+        )
+        return shell.store.read_task(wanted)
+
+    facts = shell.decide(wanted, once)
+    return facts.task, packet_of(shell, facts, f"resume_{wanted}")
+
+
+def claim(
+    shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
+) -> tuple[Task, Run]:
+    """Claim a run: of a task, or the next that is queued for a role.
+
+    Raises:
+        RunNotFound: Nothing is queued for the role.
+        RunHeld: Another holds it.
+        InvalidArguments: What is to be attached is no backlog task.
+    """
+    owner = Owner(role=role, session_key=caller.session_key, process=caller.process)
+    if caller.owner is not None and caller.owner.boot is not None:
+        # A gateway's agent is who its gateway says.
+        owner = caller.owner
+    attached = _attachable(shell, attach)
+    if task_id is not None:
+        return _claim_one(shell, task_id, owner, attached)
+    for _ in range(CANDIDATES):
+        queued = shell.store.queued_runs(role, CANDIDATES)
+        if not queued:
+            break
+        chosen = queued[hash(shell.new_id("try", shell.clock.now())) % len(queued)]
+        try:
+            return _claim_one(shell, chosen.task_id, owner, attached)
+        except RunHeld:
+            continue
+    raise RunNotFound(
+        f"Nothing is queued for {role}; ask again later, or claim a task by its id."
+    )
+
+
+def _own(shell: Shell, caller: Caller) -> str:
+    """Return the task of the caller's session: an open one, or the last to fail."""
+    session = caller.session_key
+    if session is not None:
+        for run in shell.store.session_runs(session):
+            return run.task_id
+        for state in (None, *_FAILED_BY_US):
+            listed = shell.store.list_tasks(state or TaskStatus.ACTIVE, 200)
+            for task in listed:
+                if task.session_key == session:
+                    return task.task_id
+    raise TaskNotFound("This session has no task to take up; name one, see task_list.")
+
+
+def _its_own(facts: TaskFacts, caller: Caller) -> None:
+    """Refuse to take up what belongs to another session. Source: requirement E1."""
+    mine, owner = caller.session_key, facts.run.told_session if facts.run else None
+    if caller.person or mine is None:
+        return
+    if facts.task.session_key not in (None, mine) and owner != mine:
+        raise RunHeld(
+            f"{facts.task.task_id} belongs to another session, and only that one takes "
+            "it up again; say /resume there."
+        )
+
+
+def _taken_up(
+    shell: Shell, facts: TaskFacts, task: Task, caller: Caller, now: datetime
+) -> Moved | None:
+    run = facts.run
+    if run is None:
+        return _begun(shell, task, caller, now)
+    forgiven = run.model_copy(
+        update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
+    )
+    if run.state is RunState.RUNNING:
+        return Moved(run=forgiven, events=())
+    if caller.owner is not None and run.session_key == caller.owner.session_key:
+        return attempts.taken_up(forgiven, caller.owner, now, shell.runs)
+    if run.state is RunState.QUEUED:
+        return Moved(run=forgiven, events=())
+    return runs.move(forgiven, RunState.QUEUED, now)
+
+
+def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
+    """Return a new run of a task whose last one has ended; None: nobody can hold it."""
+    if caller.owner is not None:
+        return tasks.begin(shell, caller, now, task)
+    session = task.session_key or ""
+    if not session.startswith("agent:"):
+        return None
+    return runs.begin(
+        task,
+        run_id=shell.new_id("run", now),
+        now=now,
+        session_key=session,
+        home=shell.home,
+    )
+
+
+def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
+    for task_id in attach:
+        facts = shell.store.read_task(task_id)
+        if facts.run is not None or facts.task.status.terminal:
+            raise InvalidArguments(
+                f"{task_id} cannot be attached: only a task that is open and has no "
+                "run can. Nothing was claimed."
+            )
+    return tuple(attach)
+
+
+def _claim_one(
+    shell: Shell, task_id: str, owner: Owner, attached: tuple[str, ...]
+) -> tuple[Task, Run]:
+    def once() -> tuple[Task, Run]:
+        facts = shell.store.read_task(task_id)
+        lifecycle.require_open(facts.task, "nobody can claim it")
+        now = shell.clock.now()
+        before: tuple[Event, ...] = ()
+        run = facts.run
+        if run is None:
+            made = runs.begin(
+                facts.task,
+                run_id=shell.new_id("run", now),
+                now=now,
+                session_key=owner.session_key,
+                home=shell.home,
+            )
+            run, before = made.run, made.events
+        moved = runs.claim(run, owner, now, shell.runs)
+        held = moved.run.model_copy(update={"attached": (*run.attached, *attached)})
+        shell.commit(Change(runs=(held,), events=(*before, *moved.events)))
+        return facts.task, held
+
+    return shell.decide(task_id, once)

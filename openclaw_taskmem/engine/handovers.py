@@ -1,0 +1,149 @@
+"""Use cases that move a run to other hands, or end it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import handover, runs
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine.holding import held, packet_of, told_again
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Owner, Run, RunState, Task
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 10_000
+_OPEN: Final = tuple(state for state in RunState if not state.terminal)
+
+
+def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run]:
+    """Move a task's run to a session of its own.
+
+    Raises:
+        RunNotFound: The task has no run.
+        LimitReached: As many as there may be are in the background.
+        RunHeld: Another works on it.
+    """
+
+    def once() -> tuple[Task, Run]:
+        facts, run = held(shell, task_id, caller, "it stays where it is")
+        now = shell.clock.now()
+        every = shell.store.list_runs(_OPEN, None, MOST)
+        wake_id = shell.new_id("wake", now)
+        change = handover.to_background(
+            facts,
+            run,
+            [other for other in every if other.told_session is not None],
+            wake_id=wake_id,
+            text=packet_of(shell, facts, wake_id),
+            now=now,
+            policy=shell.runs,
+        )
+        shell.commit(change)
+        return change.tasks[0], change.runs[0]
+
+    return shell.decide(task_id, once)
+
+
+def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
+    """Call a task off; its checkpoints stay.
+
+    Raises:
+        TaskEnded: It has ended already.
+        NotAllowed: It is another session's.
+    """
+
+    def once() -> Task:
+        facts = shell.store.read_task(task_id)
+        now = shell.clock.now()
+        change = handover.cancelled(facts, caller, reason, now)
+        shell.commit(change)
+        return change.tasks[0]
+
+    return shell.decide(task_id, once)
+
+
+def abort(
+    shell: Shell, task_id: str, reason: str, token: int | None, caller: Caller
+) -> Task:
+    """Give a task up.
+
+    Raises:
+        RunNotFound: The task has no run; end it with task_update.
+        Fenced: The run was claimed by another since.
+        RunHeld: Another holds it.
+    """
+
+    def once() -> Task:
+        facts, run = held(shell, task_id, caller, "it goes on", token)
+        change = handover.aborted(facts, run, reason, shell.clock.now())
+        shell.commit(change)
+        return change.tasks[0]
+
+    return shell.decide(task_id, once)
+
+
+def hand_off(
+    shell: Shell,
+    task_id: str,
+    to: str,
+    *,
+    note: str,
+    token: int | None,
+    caller: Caller,
+) -> tuple[Task, Run, Sequence[str]]:
+    """Hand a task's run to the user, or to another role; return what went along.
+
+    Raises:
+        RunNotFound: The task has no run.
+        Fenced: The run was claimed by another since.
+        RunHeld: Another holds it.
+    """
+
+    def once() -> tuple[Task, Run, Sequence[str]]:
+        facts, run = held(shell, task_id, caller, "it was not handed on", token)
+        now = shell.clock.now()
+        if to != "user":
+            change = handover.handed_to_role(facts, run, to, note, now)
+            shell.commit(change)
+            return change.tasks[0], change.runs[0], ()
+        named = [t for t in run.attached if t != task_id]
+        attached = [shell.store.read_task(t) for t in dict.fromkeys(named)]
+        change = handover.handed_to_user(facts, run, attached, note, now)
+        shell.commit(change)
+        along = [each.task_id for each in change.runs[1:]]
+        for each in along:
+            log.warning("[Attached Task Update] taskId=%s to=review", each)
+        return change.tasks[0], change.runs[0], along
+
+    return shell.decide(task_id, once)
+
+
+def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
+    """Take a run from whoever holds it; return it with who that was.
+
+    Raises:
+        RunNotReady: It does not run.
+        NotAllowed: It is another session's.
+    """
+
+    def once() -> tuple[Run, Owner | None]:
+        facts = shell.store.read_task(task_id)
+        now = shell.clock.now()
+        run = facts.run
+        wake = None
+        if run is not None and (run.session_key or "").startswith("agent:"):
+            wake = told_again(shell, facts, runs.next_round(run, now), now)
+        change = handover.reset(facts, caller, wake, now)
+        shell.commit(change)
+        holder = run.owner if run else None
+        log.warning(
+            "[Manual Reset] task=%s running to queued; previously held by %s",
+            task_id,
+            holder.role if holder else "nobody",
+        )
+        return change.runs[0], holder
+
+    return shell.decide(task_id, once)

@@ -1,0 +1,46 @@
+"""What use cases on runs share: whose a run is, and how its session is told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from openclaw_taskmem.domain import carrying, lifecycle, packet, runs
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Run, StuckVerdict, TaskFacts, Wake
+from taskmem_hookspecs.errors import RunNotFound
+
+
+def held(
+    shell: Shell, task_id: str, caller: Caller, wish: str, token: int | None = None
+) -> tuple[TaskFacts, Run]:
+    """Return the facts of a task whose open run is the caller's to write for."""
+    facts = shell.store.read_task(task_id)
+    lifecycle.require_open(facts.task, wish)
+    if facts.run is None:
+        raise RunNotFound(
+            f"{task_id} has no run, so nobody holds it; claim it with task_claim first."
+        )
+    runs.guard(facts.run, caller, token, wish)
+    return facts, facts.run
+
+
+def told_again(shell: Shell, facts: TaskFacts, run: Run, now: datetime) -> Wake | None:
+    """Return the wake that tells a run's session to go on; None: it has none."""
+    if not (run.session_key or "").startswith("agent:"):
+        return None
+    wake_id = shell.new_id("wake", now)
+    return carrying.owed(run, wake_id, packet_of(shell, facts, wake_id), now)
+
+
+def packet_of(shell: Shell, facts: TaskFacts, wake_id: str) -> str:
+    """Return the text of a task's packet, for one who is to go on with it."""
+    idle = (shell.clock.now() - facts.task.updated_at).total_seconds()
+    verdict = StuckVerdict(
+        idle_seconds=max(idle, 0.0), reason="You are to go on with this task now."
+    )
+    text, _ = packets.written(
+        shell, facts, verdict, wake_id, plain=True, marker=packet.REMINDER
+    )
+    return text

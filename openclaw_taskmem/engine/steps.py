@@ -1,0 +1,115 @@
+"""Use cases on the steps of a task: done, failed and planned anew, or given more."""
+
+from __future__ import annotations
+
+from openclaw_taskmem.domain import budget, lifecycle, revisions
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.updates import Wish
+from openclaw_taskmem.engine import tasks
+from openclaw_taskmem.engine.holding import held
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Change, Run, Task, TaskFacts, Value
+from taskmem_hookspecs.errors import InvalidArguments
+
+NOTHING = "nothing was written"
+
+
+class StepWish(Value):
+    """What an agent says of the step that it works on."""
+
+    step: int | None = None
+    """Counted from 1; None: the current one."""
+    outcome: str = "done"
+    """`done`, `failed` or `more_tools`."""
+    note: str | None = None
+    remaining: tuple[str, ...] = ()
+    """What is to be done instead of a failed step and those after it."""
+    token: int | None = None
+
+
+def step_over(
+    shell: Shell, task_id: str, wish: StepWish, caller: Caller
+) -> tuple[Task, int]:
+    """Note how a step ended; return the task, and how many steps a plan left out.
+
+    Raises:
+        InvalidArguments: There is no such step, or it has had its bonus.
+        RunNotFound: The task has no run, so its steps have no budget.
+    """
+    facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+    left = [i for i in range(len(facts.task.plan)) if i not in facts.task.done]
+    current = left[0] if wish.step is None and left else (wish.step or 0) - 1
+    if not 0 <= current < len(facts.task.plan):
+        raise InvalidArguments(
+            f"The plan of {task_id} has no such step; it has steps 1 to "
+            f"{len(facts.task.plan)}. Nothing was written."
+        )
+    if wish.outcome == "done":
+        update = Wish(
+            message=wish.note,
+            completed_steps=(current + 1,),
+            token=wish.token,
+            caller=caller,
+        )
+        return tasks.apply(shell, task_id, update).task, 0
+    if wish.outcome == "failed":
+        return _failed(shell, facts, current, wish, caller)
+    return _more(shell, facts, run, current), 0
+
+
+def _more(shell: Shell, facts: TaskFacts, run: Run, current: int) -> Task:
+    if run.step_bonus and run.step == current:
+        raise InvalidArguments(
+            f"Step {current + 1} has had its {shell.runs.step_bonus} more calls; end "
+            "it as done or failed. Nothing was written."
+        )
+    same = run.step == current
+    given = run.model_copy(
+        update={
+            "step": current,
+            "step_bonus": True,
+            "step_calls": run.step_calls if same else 0,
+        }
+    )
+    shell.commit(Change(runs=(given,)))
+    return facts.task
+
+
+def _failed(
+    shell: Shell, facts: TaskFacts, current: int, wish: StepWish, caller: Caller
+) -> tuple[Task, int]:
+    task_id = facts.task.task_id
+    note = wish.note or "No reason was given."
+    said = f"Step {current + 1} could not be done. {note}"
+    if not wish.remaining:
+
+        def once() -> Task:
+            again, run = held(shell, task_id, caller, NOTHING, wish.token)
+            now = shell.clock.now()
+            failed = (*(s for s in run.failed_steps if s != current), current)
+            marked = run.model_copy(
+                update={"failed_steps": failed, "step_calls": 0, "step_bonus": False}
+            )
+            task = lifecycle.touch(again.task, now)
+            note_ = lifecycle.noted(task, said, now)
+            counted = task.model_copy(update={"message_count": task.message_count + 1})
+            shell.commit(Change(tasks=(counted,), messages=(note_,), runs=(marked,)))
+            return counted
+
+        return shell.decide(task_id, once), 0
+
+    def replan() -> tuple[Task, int]:
+        again, run = held(shell, task_id, caller, NOTHING, wish.token)
+        now = shell.clock.now()
+        kept = again.task.plan[:current]
+        plan, left_out = (*kept, *wish.remaining), 0
+        if run.segmented:
+            plan, left_out = budget.capped(plan, len(kept))
+        change, task, _ = revisions.revise(again, plan, said, now, caller=caller)
+        fresh = run.model_copy(
+            update={"step_calls": 0, "step_bonus": False, "failed_steps": ()}
+        )
+        shell.commit(change.model_copy(update={"runs": (fresh,)}))
+        return task, left_out
+
+    return shell.decide(task_id, replan)

@@ -1,0 +1,99 @@
+"""What each tool on runs takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from openclaw_taskmem.tools.forms import Form, Id, Plan, Text, Token
+
+RoleName = Annotated[
+    str, AfterValidator(lambda role: role.strip().lower()), Field(max_length=200)
+]
+
+
+class TaskStatusForm(Form):
+    """Arguments of `task_status`."""
+
+    task_id: Annotated[
+        Id | None, Field(description="Left out: your session's task.")
+    ] = None
+
+
+class TaskResume(Form):
+    """Arguments of `task_resume`."""
+
+    task_id: Annotated[
+        Id | None, Field(description="Left out: your session's task.")
+    ] = None
+
+
+class TaskStepDone(Form):
+    """Arguments of `task_step_done`."""
+
+    task_id: Id
+    step: Annotated[
+        int | None, Field(ge=1, description="From 1; left out: the current one.")
+    ] = None
+    outcome: Annotated[
+        Literal["done", "failed", "more_tools"],
+        Field(description="more_tools: a few more calls for this step, once."),
+    ] = "done"
+    note: Annotated[Text | None, Field(description="What happened, or why not.")] = None
+    remaining: Annotated[
+        Plan | None,
+        Field(description="failed: the steps instead of this one and those after it."),
+    ] = None
+    token: Token = None
+
+
+class TaskAbort(Form):
+    """Arguments of `task_abort`."""
+
+    task_id: Id
+    reason: Annotated[Text, Field(description="Why it cannot be done.")]
+    token: Token = None
+
+
+class TaskBackground(Form):
+    """Arguments of `task_background`."""
+
+    task_id: Id
+
+
+class TaskCancel(Form):
+    """Arguments of `task_cancel`."""
+
+    task_id: Id
+    reason: Annotated[Text | None, Field(description="Why.")] = None
+
+
+class TaskClaim(Form):
+    """Arguments of `task_claim`."""
+
+    task_id: Annotated[
+        Id | None, Field(description="Left out: the next in the queue.")
+    ] = None
+    role: Annotated[RoleName, Field(description="As what you claim.")] = "agent"
+    attach: Annotated[
+        list[Id] | None,
+        Field(max_length=50, description="Tasks to review together with it."),
+    ] = None
+
+
+class TaskHandoff(Form):
+    """Arguments of `task_handoff`."""
+
+    task_id: Id
+    to: Annotated[RoleName, Field(min_length=1, description="user, or a role.")] = (
+        "user"
+    )
+    note: Annotated[Text | None, Field(description="What there is to know.")] = None
+    token: Token = None
+
+
+class TaskReset(Form):
+    """Arguments of `task_reset`."""
+
+    task_id: Id

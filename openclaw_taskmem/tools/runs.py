@@ -1,0 +1,329 @@
+"""The tools on runs: where one stands, its steps, and whose hands it is in.
+
+Source: seeds 002 and 003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import answers
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import PastCall
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.texts import duration, iso, plural
+from openclaw_taskmem.engine import attempts, handovers, steps
+from openclaw_taskmem.engine.attempts import Standing
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import run_forms
+from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool import Tool
+from taskmem_hookspecs import Run, Task
+
+
+def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
+    """Say where a task and its run stand."""
+    standing = attempts.status(shell, form.task_id, caller)
+    task, run = standing.task, standing.run
+    place = progress(task)
+    since = (run.started_at if run else None) or task.created_at
+    ended = (run.ended_at if run else None) or standing.now
+    elapsed = max((ended - since).total_seconds(), 0.0)
+    calls = run.calls if run else 0
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "status": task.status,
+        "run": None if run is None else _run(run),
+        "step": None if place.current is None else place.current + 1,
+        "steps": _steps(task, run),
+        "plan_progress": {
+            "completed": [step + 1 for step in place.completed],
+            "current": None if place.current is None else place.current + 1,
+            "remaining": [step + 1 for step in place.remaining],
+            "pct": place.pct,
+        },
+        "tool_calls": calls,
+        "tool_history": _history(standing),
+        "budget_left": None if standing.budget is None else standing.budget.left,
+        "elapsed_seconds": round(elapsed, 3),
+        "message": (
+            f"{_state(task, run)}, {plural(calls, 'tool call')} in "
+            f"{duration(elapsed)}. {answers.next_step(task)}"
+        ),
+    }
+
+
+def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
+    """Take a task up again, and give what is needed to go on."""
+    task, packet = attempts.resume(shell, form.task_id, caller)
+    return {
+        "task_id": task.task_id,
+        "status": task.status,
+        "packet": packet,
+        "message": (
+            "It is yours again; go on as the packet says."
+            if not caller.person
+            else "Its session is told to go on, if it has one."
+        ),
+    }
+
+
+def task_step_done(
+    shell: Shell, form: run_forms.TaskStepDone, caller: Caller
+) -> Answer:
+    """Note how a step ended."""
+    wish = steps.StepWish(
+        step=form.step,
+        outcome=form.outcome,
+        note=form.note,
+        remaining=tuple(form.remaining or ()),
+        token=form.token,
+    )
+    task, left_out = steps.step_over(shell, form.task_id, wish, caller)
+    said = {
+        "done": "Noted.",
+        "more_tools": f"{plural(shell.runs.step_bonus, 'more call')} for this step.",
+        "failed": "The rest is planned anew."
+        if form.remaining
+        else "Noted; plan the rest anew with task_plan_update, or try the step again.",
+    }[form.outcome]
+    return {
+        "task_id": task.task_id,
+        "status": task.status,
+        "plan": list(task.plan),
+        "done": [step + 1 for step in sorted(task.done)],
+        **(warned((form.remaining or [])[-left_out:]) if left_out else {}),
+        "message": f"{said} {answers.next_step(task)}",
+    }
+
+
+def task_abort(shell: Shell, form: run_forms.TaskAbort, caller: Caller) -> Answer:
+    """Give a task up."""
+    task = handovers.abort(shell, form.task_id, form.reason, form.token, caller)
+    return _ended(task, "Given up; tell the user why.")
+
+
+def task_background(
+    shell: Shell, form: run_forms.TaskBackground, caller: Caller
+) -> Answer:
+    """Move a task to a session of its own."""
+    task, run = handovers.to_background(shell, form.task_id, caller)
+    return {
+        "task_id": task.task_id,
+        "status": task.status,
+        "run": _run(run),
+        "message": (
+            "It goes on in the background, in a session of its own, and the user hears "
+            "of each step here. Do not work on it in this session; tell the user, who "
+            f"can stop it with /cancel {task.task_id}."
+        ),
+    }
+
+
+def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Answer:
+    """Call a task off."""
+    task = handovers.cancel(shell, form.task_id, form.reason or "", caller)
+    return _ended(task, "Cancelled; what was done so far is kept.")
+
+
+def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
+    """Claim a run."""
+    task, run = attempts.claim(
+        shell, form.task_id, form.role, form.attach or (), caller
+    )
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "plan": list(task.plan),
+        "run": _run(run),
+        "token": run.token,
+        "message": (
+            f"Yours, with token {run.token}: give it with what you write. Each call "
+            f"renews your claim for {shell.runs.lease_seconds:g} s. "
+            f"{answers.next_step(task)}"
+        ),
+    }
+
+
+def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
+    """Hand a task on."""
+    task, run, along = handovers.hand_off(
+        shell,
+        form.task_id,
+        form.to,
+        note=form.note or "",
+        token=form.token,
+        caller=caller,
+    )
+    said = (
+        "The user is asked to review it"
+        if form.to == "user"
+        else f"It is queued for {form.to}"
+    )
+    more = f", together with {', '.join(along)}" if along else ""
+    return {
+        "task_id": task.task_id,
+        "status": task.status,
+        "run": _run(run),
+        "attached": [*along],
+        "message": f"{said}{more}. Stop working on it.",
+    }
+
+
+def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answer:
+    """Take a run from whoever holds it."""
+    run, before = handovers.reset(shell, form.task_id, caller)
+    held = None if before is None else before.model_dump(mode="json")
+    return {
+        "success": True,
+        "task_id": run.task_id,
+        "run": _run(run),
+        "previous_assignee": held,
+        "message": (
+            f"Reset from running to queued; {before.role if before else 'nobody'} held "
+            "it before."
+        ),
+    }
+
+
+def warned(left_out: Sequence[str]) -> Answer:
+    """Return the warning of a plan that was cut to what is worked on at once."""
+    more = plural(len(left_out), "step")
+    return {
+        "warning": (
+            f"A segmented plan has 10 steps at most, so {more} at its end were left "
+            "out, see left_out_steps; add them with task_plan_update when the first "
+            "are done."
+        ),
+        "left_out_steps": [*left_out],
+    }
+
+
+def _ended(task: Task, said: str) -> Answer:
+    return {"task_id": task.task_id, "status": task.status, "message": said}
+
+
+def _run(run: Run) -> dict[str, JsonValue]:
+    return {
+        "run_id": run.run_id,
+        "state": run.state,
+        "why": run.why,
+        "role": run.owner.role if run.owner else run.role,
+        "session_key": run.session_key,
+        "token": run.token,
+        "tries": run.tries,
+        "checkpoints": run.checkpoints,
+    }
+
+
+def _steps(task: Task, run: Run | None) -> list[JsonValue]:
+    failed = run.failed_steps if run else ()
+    current = progress(task).current
+
+    def state(index: int) -> str:
+        if index in task.done:
+            return "done"
+        if index in failed:
+            return "failed"
+        return "running" if index == current else "pending"
+
+    return [
+        {"step": step.index + 1, "text": step.text, "state": state(step.index)}
+        for step in task.steps
+    ]
+
+
+def _history(standing: Standing) -> list[JsonValue]:
+    calls = () if standing.history is None else standing.history.calls
+    return [_call(call) for call in calls]
+
+
+def _call(call: PastCall) -> dict[str, JsonValue]:
+    return {
+        "tool": call.tool,
+        "about": call.about,
+        "outcome": "unknown" if call.ok is None else "ok" if call.ok else "failed",
+        "exit_code": call.exit_code,
+        "at": iso(call.at),
+    }
+
+
+def _state(task: Task, run: Run | None) -> str:
+    if run is None:
+        return f"The task is {task.status}, and nobody works on it"
+    why = f" ({run.why})" if run.why else ""
+    return f"The task is {task.status}, its run {run.state}{why}"
+
+
+TOOLS: Final = (
+    Tool(
+        "task_status",
+        "Where a task and the work on it stand: step, tool history, elapsed time.",
+        run_forms.TaskStatusForm,
+        task_status,
+        runs=True,
+    ),
+    Tool(
+        "task_resume",
+        "Take up a task again that was interrupted, blocked or failed.",
+        run_forms.TaskResume,
+        task_resume,
+        runs=True,
+    ),
+    Tool(
+        "task_step_done",
+        "End the current step of a task: done, failed (with the steps that take its "
+        "place), or ask for more_tools for it.",
+        run_forms.TaskStepDone,
+        task_step_done,
+        runs=True,
+    ),
+    Tool(
+        "task_abort",
+        "Give a task up that cannot be done.",
+        run_forms.TaskAbort,
+        task_abort,
+        runs=True,
+    ),
+    Tool(
+        "task_background",
+        "Let a task go on in a session of its own, so that this one is free. The user "
+        "hears of each step here.",
+        run_forms.TaskBackground,
+        task_background,
+        runs=True,
+    ),
+    Tool(
+        "task_cancel",
+        "Call a task off that is no longer wanted, also one in the background.",
+        run_forms.TaskCancel,
+        task_cancel,
+        runs=True,
+    ),
+    Tool(
+        "task_claim",
+        "Claim a task, or the next that is queued for a role; the answer has a token "
+        "that your writes must give.",
+        run_forms.TaskClaim,
+        task_claim,
+        runs=True,
+    ),
+    Tool(
+        "task_handoff",
+        "Hand a task to the user for review, or to another role.",
+        run_forms.TaskHandoff,
+        task_handoff,
+        runs=True,
+    ),
+    Tool(
+        "task_reset",
+        "Take a stuck task from whoever works on it, so that it can be claimed again.",
+        run_forms.TaskReset,
+        task_reset,
+        runs=True,
+    ),
+)

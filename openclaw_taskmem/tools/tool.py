@@ -1,0 +1,34 @@
+"""One thing that an agent may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import forms
+from openclaw_taskmem.tools.answer import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that an agent may call."""
+
+    name: str
+    description: str
+    """For the model: what it does, when to use it."""
+    form: type[forms.Form]
+    answer: Callable[[Shell, Any, Caller], Answer]
+    looks: bool = False
+    """Whether it looks at what is out there, which may take seconds."""
+    runs: bool = False
+    """Whether it is one of those for runs, which are offered only when asked for."""
+
+    @property
+    def input_schema(self) -> dict[str, JsonValue]:
+        """The JSON schema of the arguments."""
+        return forms.schema(self.form)

@@ -1,0 +1,51 @@
+"""What our plug-in in the gateway does besides wakes: say a line, stop a turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from taskmem_hookspecs import WakeRefused, WakeUndelivered
+from taskmem_openclaw import configuration, door
+
+
+class OpenClawHost:
+    """Plays `AgentHost` through the door of our plug-in."""
+
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, seconds: float = door.SECONDS
+    ) -> None:
+        """Take the environment, and how long one request may take. Seconds."""
+        self._environ = environ
+        self._seconds = seconds
+
+    async def say(self, session_key: str | None, line: str) -> None:
+        """Show a line in the session's chat.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in, or no such session.
+        """
+        await self._ask("say", session_key=session_key, line=line)
+
+    async def stop(self, session_key: str) -> None:
+        """Stop the turn that runs in a session.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in.
+        """
+        await self._ask("stop", session_key=session_key)
+
+    async def _ask(self, request: str, **given: object) -> None:
+        path = door.path(self._environ)
+        try:
+            answer = await door.ask(path, request, self._seconds, **given)
+        except door.NobodyHome as error:
+            if configuration.may_want_plugin(self._environ):
+                raise WakeUndelivered(f"The gateway is away: {error}.") from error
+            raise WakeRefused(f"There is no plug-in to tell: {error}.") from error
+        except door.Failed as error:
+            raise WakeUndelivered(f"The plug-in could not: {error}.") from error
+        if "refused" in answer:
+            raise WakeRefused(f"Nobody can be told: {answer['refused']}")
