@@ -45,9 +45,13 @@ class Rpc:
                     raise Refused(json.dumps(said.get("error")))
                 return said.get("payload")
 
-    def hear(self) -> dict[str, Any]:
-        """The next thing that the gateway says."""
-        return json.loads(self._line.recv(LIMIT))
+    def hear(self, limit: float | None = LIMIT) -> dict[str, Any]:
+        """The next thing that the gateway says; None: however long it takes."""
+        return json.loads(self._line.recv(limit))
+
+    def hang_up(self) -> None:
+        """End the connection."""
+        self._line.close()
 
 
 @contextmanager

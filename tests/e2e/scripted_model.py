@@ -26,10 +26,19 @@ class Call:
 
 
 MOST_REQUESTS = 80
-"""A script that asks for more than this is going round in circles."""
+"""What the script of one test asks for at most."""
 
-Reply = str | Sequence[Call]
-"""A final text, or the tools to call next."""
+
+@dataclass(frozen=True)
+class Fault:
+    """A refusal by the provider instead of an answer."""
+
+    status: int
+    said: str = "scripted failure"
+
+
+Reply = str | Sequence[Call] | Fault
+"""A final text, the tools to call next, or a failure of the provider."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class ScriptedModel:
     decide: Callable[[ModelRequest], Reply] = lambda _: "NO_REPLY"
     requests: list[ModelRequest] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
+    most: int = MOST_REQUESTS
+    """Requests after which the script is going round in circles."""
 
     def __post_init__(self) -> None:
         self._news = Condition()
@@ -129,8 +140,8 @@ class ScriptedModel:
             lines.append(f"- after {len(turn.results)} tools: {news[-700:]!r}")
         return "\n".join(lines)
 
-    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Keep a request, and give the chunks of its answer."""
+    def decided(self, body: dict[str, Any]) -> tuple[int, Reply]:
+        """Keep a request, and give its number and what is answered."""
         request = ModelRequest(
             messages=body["messages"],
             tools=frozenset(each["function"]["name"] for each in body.get("tools", ())),
@@ -139,12 +150,17 @@ class ScriptedModel:
             number = next(self._numbers)
             self.requests.append(request)
             try:
-                assert number <= MOST_REQUESTS, "the model is asked again and again"
+                assert number <= self.most, "the model is asked again and again"
                 reply = self.decide(request)
             except Exception as error:  # noqa: BLE001 - the test hears of it in wait_for
                 self.errors.append(error)
                 reply = "The script failed."
             self._news.notify_all()
+        return number, reply
+
+    @staticmethod
+    def chunks(number: int, reply: str | Sequence[Call]) -> Iterator[dict[str, Any]]:
+        """The pieces in which an answer is streamed."""
         head = {
             "id": f"chatcmpl-{number}",
             "object": "chat.completion.chunk",
@@ -158,7 +174,9 @@ class ScriptedModel:
         yield {**head, "choices": [], "usage": usage}
 
 
-def _deltas(reply: Reply, number: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+def _deltas(
+    reply: str | Sequence[Call], number: int
+) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The pieces of one streamed answer, each with its reason to end."""
     if isinstance(reply, str):
         yield {"role": "assistant", "content": reply}, None
@@ -185,13 +203,26 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             size = int(self.headers["Content-Length"])
             body = json.loads(self.rfile.read(size))
+            number, reply = model.decided(body)
+            if isinstance(reply, Fault):
+                self._refuse(reply)
+                return
             self._start("text/event-stream")
             try:
-                for chunk in model.answer(body):
+                for chunk in model.chunks(number, reply):
                     self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
                 self.wfile.write(b"data: [DONE]\n\n")
             except ConnectionError:
                 """The gateway gave the turn up; the request is kept all the same."""
+
+        def _refuse(self, fault: Fault) -> None:
+            error = {"message": fault.said, "type": "scripted", "code": fault.status}
+            text = json.dumps({"error": error}).encode()
+            self.send_response(fault.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
 
         def _start(self, content_type: str) -> None:
             self.send_response(200)

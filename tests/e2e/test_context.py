@@ -19,8 +19,9 @@ OTHER_SESSION = "agent:main:elsewhere"
 
 @pytest.fixture
 def settings():
-    """No silence of this test's length counts as stuck."""
+    """No silence of this test's length counts as stuck, and nobody is told to go on."""
     return {
+        "TASKMEM_CARRY_ON": "off",
         "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
         "TASKMEM_WAKE_TRANSPORT": "auto",
     }

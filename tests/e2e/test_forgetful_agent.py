@@ -19,8 +19,9 @@ PLAN = ["Measure the flour", "Knead the dough", "Bake the bread"]
 
 @pytest.fixture
 def settings():
-    """Silences that are short, but longer than a pause within a turn."""
+    """Silences that are short, but longer than a pause; nobody is told to go on."""
     return {
+        "TASKMEM_CARRY_ON": "off",
         "TASKMEM_STUCK_THRESHOLD_SECONDS": "6",
         "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
         "TASKMEM_STUCK_COOLDOWN_SECONDS": "2",

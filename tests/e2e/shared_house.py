@@ -1,0 +1,194 @@
+"""One gateway for the stories of a module, each with a session and a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any, Self
+
+from websockets.exceptions import ConnectionClosed
+
+from tests.e2e.conftest import plugins
+from tests.e2e.gateway import Gateway
+from tests.e2e.house import House
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import Room, until
+from tests.e2e.scripted_model import ModelRequest, Reply, ScriptedModel, text_of
+from tests.e2e.taskmem import Taskmem
+
+SESSION = re.compile(r"session=(agent:[\w:.-]+)")
+
+Script = Callable[[ModelRequest], Reply]
+
+
+def session_of(request: ModelRequest) -> str | None:
+    """The session that a request is made in, as the gateway tells its model."""
+    for message in reversed(request.messages):
+        if found := SESSION.search(text_of(message)):
+            return found[1]
+    return None
+
+
+@dataclass
+class Scripts:
+    """Decides for each session as its own script says."""
+
+    of: dict[str, Script] = field(default_factory=dict)
+    heard: dict[str, list[ModelRequest]] = field(default_factory=dict)
+    """What the model was asked, by session."""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """Let the session's own script decide."""
+        session = session_of(request)
+        if session is None:
+            return "NO_REPLY"
+        self.heard.setdefault(session, []).append(request)
+        script = self.of.get(session)
+        return script(request) if script else "NO_REPLY"
+
+
+class Overheard:
+    """Everything that clients of a gateway are shown in their chats, as it comes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._chats: list[dict[str, Any]] = []
+        self._line = gateway.rpc()
+        self._thread = Thread(target=self._listen)
+
+    def __enter__(self) -> Self:
+        self._rpc = self._line.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rpc.hang_up()
+        self._thread.join()
+        self._line.__exit__(None, None, None)
+
+    def _listen(self) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                heard = self._rpc.hear(None)
+                if heard.get("event") == "chat":
+                    self._chats.append(heard["payload"])
+
+    def shown(self, session: str) -> list[str]:
+        """The texts that were shown in a session, deltas included."""
+        mine = [each for each in self._chats if each.get("sessionKey") == session]
+        return [text_of(each["message"]) for each in mine if each.get("message")]
+
+
+@dataclass
+class Story:
+    """One session of the house."""
+
+    house: House
+    scripts: Scripts
+    session: str
+
+    def follow(self, script: Script) -> None:
+        """Let a script decide in this session."""
+        self.scripts.of[self.session] = script
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        """What the model was asked in this session."""
+        return self.scripts.heard.get(self.session, [])
+
+    def say(self, message: str) -> dict[str, Any]:
+        """Say something in it, and wait for the turn's end."""
+        return self.house.gateway.turn(message, self.session)
+
+    def chat(self, text: str) -> None:
+        """Type something in it, as a user does in the browser."""
+        with self.house.gateway.rpc() as rpc:
+            rpc.call(
+                "chat.send", sessionKey=self.session, message=text, idempotencyKey=text
+            )
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool in the name of this session."""
+        return self.house.call(tool, session_key=self.session, **arguments)
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The session's latest task."""
+        return until(self._task, f"{self.session} has a task")
+
+    def _task(self) -> dict[str, Any] | None:
+        rows = self.house.call("task_list", status="all", limit=100)["tasks"]
+        shown = (self.house.ask("show", id=row["task_id"]) for row in rows)
+        mine = (self.session, None)
+        return next((each for each in shown if each["session_key"] in mine), None)
+
+    def run(self, **wanted: Any) -> dict[str, Any]:
+        """The newest run of the session's task, once it is as wanted."""
+        task_id = self.task["task_id"]
+
+        def found() -> dict[str, Any] | None:
+            rows = self.house.ask("runs", all=True, task_id=task_id)
+            if rows and wanted.items() <= rows[0].items():
+                return rows[0]
+            return None
+
+        try:
+            return until(found, f"a run of {task_id} with {wanted}")
+        except AssertionError as error:
+            rows = self.house.ask("runs", all=True, task_id=task_id)
+            raise AssertionError(f"{error}\n{rows}") from None
+
+    def ends(self, status: str = "completed") -> dict[str, Any]:
+        """The session's task, once it has this status."""
+        task_id = self.task["task_id"]
+
+        def ended() -> dict[str, Any] | None:
+            shown = self.house.ask("show", id=task_id)
+            return shown if shown["status"] == status else None
+
+        return until(ended, f"{task_id} is {status}")
+
+    @property
+    def lines(self) -> list[str]:
+        """What the user sees in the session's chat, oldest first."""
+        with self.house.gateway.rpc() as rpc:
+            found = rpc.call("chat.history", sessionKey=self.session, limit=200)
+        return [text_of(each) for each in found["messages"]]
+
+    def told(self, words: str, limit: float = 60) -> str:
+        """The line from taskmem that holds these words, once the user sees it."""
+
+        def seen() -> str | None:
+            mine = (line for line in self.lines if line.startswith("[taskmem]"))
+            return next((line for line in mine if words in line), None)
+
+        try:
+            return until(seen, f"the user is told {words!r}", limit)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.lines}") from None
+
+
+@contextmanager
+def shared_house(
+    openclaw: OpenClaw, folder: Path, settings: Mapping[str, str]
+) -> Iterator[tuple[House, Scripts]]:
+    """A gateway with the plug-in, its daemon, and a model that follows scripts."""
+    room = Room(folder)
+    scripts = Scripts()
+    with ScriptedModel(decide=scripts, most=2_000) as model:
+        own = {"OPENCLAW_CONFIG_PATH": str(room.config)}
+        taskmem = Taskmem(room, {"TASKMEM_WAKE_TRANSPORT": "auto", **own, **settings})
+        gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
+        taskmem.run("daemon", "--detach")
+        try:
+            gateway.start()
+            yield House(gateway, model, taskmem, folder), scripts
+        finally:
+            gateway.kill()
+            taskmem.stop()
+        left = room.left_behind()
+        assert not left, f"processes left behind: {left}"
+        assert not model.errors, model.errors
