@@ -16,7 +16,15 @@ from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import duration, plain, plural
-from taskmem_hookspecs import Change, Run, RunState, Task, TaskFacts, Value, Wake
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    Value,
+)
 
 
 class Sight(Value):
@@ -68,6 +76,28 @@ def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> L
     if sight.boot is None or run.session_key is None:
         return Lapsed(course=Course.QUEUE, why=_proof(run, sight))
     return _interrupted(run, sight, now, policy)
+
+
+def resumed_by_gateway(
+    facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy
+) -> Lapsed:
+    """Return what becomes of a run that its gateway resumes by itself.
+
+    Anything but `RESUME` means that it must not: who would be asked here is asked.
+    """
+    run = facts.run
+    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+        return Lapsed(course=Course.RESUME)
+    verdict = _interrupted(run, sight, now, policy)
+    if verdict.course is Course.QUEUE:
+        return Lapsed(course=Course.RESUME)
+    return verdict
+
+
+def told_resumed(task: Task, run: Run, now: datetime) -> Event:
+    """Return the line that tells the user of a task that goes on."""
+    line = f"Resuming the interrupted task {plain(task.name)} ({run.task_id})."
+    return notices.notice("resumed", task, run, line, now)
 
 
 def _interrupted(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
@@ -139,8 +169,7 @@ def _resumed(
     again = runs.next_round(moved.run, now)
     # It is as old as it was: being told to go on is no sign of its owner.
     again = again.model_copy(update={"tries": run.tries + 1, "seen_at": run.seen_at})
-    line = f"Resuming the interrupted task {plain(facts.task.name)} ({run.task_id})."
-    told = notices.notice("resumed", facts.task, again, line, now)
+    told = told_resumed(facts.task, again, now)
     gone = carrying.dropped(facts)
     task = facts.task.model_copy(update={"held_until": now + HELD})
     return Change(
@@ -189,14 +218,10 @@ def announced(task: Task, run: Run, now: datetime) -> Change:
     return Change(events=(notices.notice("blocked", task, run, line, now),))
 
 
-def adopted(
-    facts: TaskFacts, moved: Moved, now: datetime
-) -> tuple[tuple[Wake, ...], Change]:
-    """Return the wakes that a turn which took up the run makes needless."""
-    gone = tuple(
-        wake for wake in carrying.dropped(facts) if not carrying.on_its_way(facts, now)
-    )
-    return gone, Change(
+def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:
+    """Return what a turn writes that takes up a run: no wake need tell it to."""
+    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts)
+    return Change(
         runs=(moved.run,),
         wakes=gone,
         events=(*moved.events, *outbox.settled_events(gone, now)),

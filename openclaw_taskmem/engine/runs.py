@@ -15,15 +15,14 @@ from openclaw_taskmem.domain import (
     carrying,
     checkpoints,
     notices,
+    recovery,
     runs,
 )
-from openclaw_taskmem.domain import recovery as recovery_rules
 from openclaw_taskmem.domain.budget import Budget
-from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.checkpoints import Began, Ended, History
 from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
-from openclaw_taskmem.domain.texts import plural
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -66,26 +65,32 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
     """Note that a turn has begun; False: it must not go on.
 
     The run of the session is claimed anew where its gateway was started anew, or where
-    nobody holds it. One that the gateway resumes by itself once too often has failed.
+    nobody holds it. What the gateway resumes by itself, and would not be resumed here,
+    goes no further: for that the user is asked, or it has failed.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
         now = shell.clock.now()
         if origin is Origin.HEARTBEAT:
             return True
-        if origin is Origin.RECOVERY and run.tries >= shell.runs.tries:
-            times = plural(run.tries, "time")
-            said = f"it was interrupted again after it was resumed {times}."
-            course = Fail(run=run, why=Why.INTERRUPTED, said=said)
-            shell.commit(carrying.failed(facts, course, now))
-            return False
+        if origin is Origin.RECOVERY:
+            sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
+            verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
+            if verdict.course is not Course.RESUME:
+                shell.commit(
+                    recovery.lapsed(
+                        facts, verdict, wake_id="", text="", now=now, policy=shell.runs
+                    )
+                )
+                return False
         moved = _taken(shell, run, heard, origin)
         if moved is None:
             return True
         if origin is Origin.RECOVERY:
             again = moved.run.model_copy(update={"tries": run.tries + 1})
-            moved = moved.model_copy(update={"run": again})
-        shell.commit(recovery_rules.adopted(facts, moved, now)[1])
+            told = recovery.told_resumed(facts.task, again, now)
+            moved = Moved(run=again, events=(*moved.events, told))
+        shell.commit(recovery.adopted(facts, moved, now))
         return True
 
     return _each(shell, heard.session, once) is not False

@@ -1,0 +1,497 @@
+"""The acceptance tests of seed 003 that take a gateway, under their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.e2e.agent import REMINDER, reminders_in
+from tests.e2e.house import House
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.shared_house import Scripts, Story, shared_house
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+
+
+@pytest.fixture(scope="module")
+def home(
+    openclaw: OpenClaw, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[House, Scripts]]:
+    """One gateway for all stories here; some of them kill it."""
+    with shared_house(openclaw, tmp_path_factory.mktemp("003"), SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture
+def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
+    """A session of the test's own."""
+    house, scripts = home
+    name = request.node.name.removeprefix("test_")[:40].lower()
+    return Story(house, scripts, f"agent:main:{name}")
+
+
+def use(tool: str, **args: Any) -> Call:
+    """Call one of our tools that only the catalogue shows."""
+    return Call("tool_call", {"id": tool, "args": args})
+
+
+def shell(command: str) -> Call:
+    """Call a command."""
+    return Call("exec", {"command": command})
+
+
+Line = Reply | Callable[[ModelRequest], Reply]
+
+
+class Lines:
+    """A script that says its lines in order, whoever asks."""
+
+    def __init__(self, *lines: Line) -> None:
+        self.left = list(lines)
+        self.heard: list[ModelRequest] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """The next line."""
+        self.heard.append(request)
+        if not self.left:
+            return "NO_REPLY"
+        line = self.left.pop(0)
+        return (
+            line(request)
+            if callable(line)
+            else [line]
+            if isinstance(line, Call)
+            else line
+        )
+
+    @property
+    def answers(self) -> list[str]:
+        """What the tools answered, the last of each request."""
+        return [each.turn.results[-1] for each in self.heard if each.turn.results]
+
+
+class Cutter:
+    """Makes files by one command each, and holds one of them up until it is let go.
+
+    It knows the packet in its turn and what was done since, and nothing else.
+    """
+
+    def __init__(self, folder: Path, files: int, holds: set[int]) -> None:
+        self.folder, self.files, self.holds = folder, files, holds
+        self.held = Event()
+        self.packets: list[dict[str, Any]] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """The next file, or the end."""
+        done, first = self.done(request)
+        if first:
+            plan = ["Make the files"]
+            return [Call("task_register", {"name": "Files", "plan": plan})]
+        if done < self.files:
+            return [shell(self.make(done + 1))]
+        if done == self.files and self.packets:
+            report = {"task_id": self.packets[-1]["task_id"], "status": "completed"}
+            return [Call("task_update", report)]
+        return "All files are there."
+
+    def done(self, request: ModelRequest) -> tuple[int, bool]:
+        """How many files it knows to be made, and whether it has yet to begin."""
+        since, base, seen = 0, -1, False
+        for message in request.messages:
+            text = text_of(message)
+            if message["role"] == "user" and REMINDER in text:
+                self.packets += reminders_in(text)
+                made = " ".join(self.packets[-1].get("do_not_redo", ()))
+                base = sum(f"file{n}." in made for n in range(1, self.files + 1))
+                since, seen = 0, True
+            since += message["role"] == "tool"
+        return base + since, base + since == -1 and not seen
+
+    def make(self, number: int) -> str:
+        """The command that makes a file."""
+        made = f"echo made >> {self.folder}/file{number}.txt"
+        if number not in self.holds:
+            return made
+        self.holds.discard(number)
+        self.held.set()
+        go = self.folder / "go"
+        return f"until [ -e {go} ]; do sleep 0.1; done # file{number}"
+
+    def let_go(self) -> None:
+        """End what a gateway that was killed has left running."""
+        (self.folder / "go").touch()
+
+    @property
+    def made(self) -> list[str]:
+        """What the files hold, in order."""
+        return [
+            (self.folder / f"file{n}.txt").read_text() for n in range(1, self.files + 1)
+        ]
+
+
+def start(story: Story, message: str = "Please make the files.") -> None:
+    """Say something, and do not wait for the end."""
+    with story.house.gateway.rpc() as rpc:
+        key = f"{story.session}:{message}"
+        rpc.call("agent", sessionKey=story.session, message=message, idempotencyKey=key)
+
+
+def updated(story: Story, **args: Any) -> Line:
+    """Update the session's task."""
+    return lambda _: [Call("task_update", {"task_id": story.task["task_id"], **args})]
+
+
+def completed(story: Story) -> Line:
+    """Complete the session's task."""
+    return updated(story, status="completed")
+
+
+# --- P2.4: manual resume -----------------------------------------------------
+
+
+def test_p2_4_1_continue_resumes_with_the_right_context_and_finishes(
+    story: Story, tmp_path: Path
+):
+    def goes_on(request: ModelRequest) -> Reply:
+        [packet] = reminders_in(request.turn.text)
+        assert any("three" in call for call in packet["do_not_redo"])
+        return [shell(f"echo four >> {tmp_path / 'log'}")]
+
+    calls = [
+        shell(f"echo {word} >> {tmp_path / 'log'}") for word in ("one", "two", "three")
+    ]
+    story.follow(
+        Lines(
+            Call("task_register", {"name": "Log", "plan": ["Log six words"]}),
+            *calls,
+            "I have used my tools for now. Shall I continue?",
+            goes_on,
+            shell(f"echo five >> {tmp_path / 'log'}"),
+            shell(f"echo six >> {tmp_path / 'log'}"),
+            lambda _: [
+                Call(
+                    "task_update",
+                    {"task_id": story.task["task_id"], "status": "completed"},
+                )
+            ],
+            "Done.",
+        )
+    )
+    story.say("Please log six words.")
+    assert story.run(state="blocked")["why"] == "question"
+    story.say("continue")
+    story.ends()
+    said = log.read_text().split()
+    assert said == ["one", "two", "three", "four", "five", "six"]
+
+
+def test_p2_4_2_a_kill_then_resume_acknowledges_the_task_and_continues(
+    story: Story, tmp_path: Path
+):
+    script = Lines(
+        Call("task_register", {"name": "Log", "plan": ["Log two words"]}),
+        shell(f"echo one >> {tmp_path / 'log'}"),
+        "The first is done. Shall I go on?",
+        shell(f"echo two >> {tmp_path / 'log'}"),
+        lambda _: [
+            Call(
+                "task_update", {"task_id": story.task["task_id"], "status": "completed"}
+            )
+        ],
+        "Done.",
+    )
+    story.follow(script)
+    story.say("Please log two words.")
+    story.run(state="blocked")
+    story.house.gateway.kill()
+    story.house.gateway.start()
+    story.told("still waits for you")
+    before = len(story.requests)
+    story.chat("/resume")
+    story.ends()
+    [packet] = reminders_in(story.requests[before].turn.text)
+    assert packet["name"] == "Log"
+    assert (tmp_path / "log").read_text().split() == ["one", "two"]
+
+
+def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
+    told: list[str] = []
+    story.follow(
+        Lines(
+            Call("task_register", {"name": "Look", "plan": ["First", "Second"]}),
+            shell("echo looked"),
+            shell("exit 3"),
+            lambda _: [
+                Call(
+                    "task_update",
+                    {"task_id": story.task["task_id"], "completed_steps": [1]},
+                )
+            ],
+            use("task_status"),
+            lambda r: told.append(r.turn.results[-1]) or "Enough?",
+        )
+    )
+    story.say("Please look.")
+    status = story.call("task_status", task_id=story.task["task_id"])
+    assert status["step"] == 2
+    assert [step["state"] for step in status["steps"]] == ["done", "running"]
+    assert [(c["tool"], c["about"], c["outcome"]) for c in status["tool_history"]] == [
+        ("exec", "echo looked", "ok"),
+        ("exec", "exit 3", "failed"),
+    ]
+    assert status["tool_calls"] == 2
+    assert status["elapsed_seconds"] > 0
+    assert '"step":2' in told[0].replace("\\", "").replace(" ", "")
+
+
+# --- P2.2: checkpoints --------------------------------------------------------
+
+
+def test_p2_2_1_a_kill_after_the_third_tool_leaves_a_checkpoint_of_three_results(
+    story: Story, tmp_path: Path
+):
+    cutter = Cutter(tmp_path, 7, {4})
+    story.follow(cutter)
+    start(story)
+    assert cutter.held.wait(60)
+    story.run(calls=3, checkpoints=7)
+    story.house.gateway.kill()
+    cutter.let_go()
+    status = story.call("task_status", task_id=story.task["task_id"])
+    outcomes = [call["outcome"] for call in status["tool_history"]]
+    assert outcomes == ["ok", "ok", "ok", "unknown"]
+    story.house.gateway.start()
+    story.ends()
+    assert cutter.made == ["made\n"] * 7
+
+
+# --- P2.4b: auto-resume --------------------------------------------------------
+
+
+def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_completes(
+    story: Story, tmp_path: Path
+):
+    cutter = Cutter(tmp_path, 8, {5})
+    story.follow(cutter)
+    start(story)
+    assert cutter.held.wait(60)
+    story.run(calls=4, checkpoints=9)
+    story.house.gateway.kill()
+    cutter.let_go()
+    story.house.gateway.start()
+    story.told("Resuming the interrupted task Files")
+    story.ends()
+    assert cutter.made == ["made\n"] * 8
+    packet = cutter.packets[-1]
+    assert [call for call in packet["unknown_outcome"] if "file5" in call]
+
+
+def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
+    cutter = Cutter(tmp_path, 3, {2})
+    story.follow(cutter)
+    start(story)
+    assert cutter.held.wait(60)
+    story.run(calls=1, checkpoints=3)
+    story.house.gateway.kill()
+    cutter.let_go()
+    # The gateway takes longer than that to start.
+    story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3"})
+    story.house.gateway.start()
+    story.told("Say continue or /resume")
+    assert story.run(state="blocked")["why"] == "stale"
+    assert not (tmp_path / "file3.txt").exists()
+    story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3600"})
+    until(lambda: story.house.ask("status")["gateways"], "the gateway is back")
+    story.chat("/resume")
+    story.ends()
+    assert cutter.made == ["made\n"] * 3
+
+
+def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
+    cutter = Cutter(tmp_path, 3, {2})
+    story.follow(cutter)
+    start(story)
+    assert cutter.held.wait(60)
+    story.run(calls=1, checkpoints=3)
+    story.house.gateway.kill()
+    cutter.let_go()
+    agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
+    agents.write_text(agents.read_text() + "\nAlways say please.\n")
+    story.house.gateway.start()
+    story.told("instructions have changed since")
+    assert story.run(state="blocked")["why"] == "prompt_changed"
+    story.say("continue")
+    story.ends()
+    assert cutter.made == ["made\n"] * 3
+
+
+def test_p2_4b_4_the_third_crash_fails_the_task_and_tells_the_user(
+    story: Story, tmp_path: Path
+):
+    cutter = Cutter(tmp_path, 3, {2})
+    story.follow(cutter)
+    start(story)
+    for tries in (0, 1, 2):
+        assert cutter.held.wait(120)
+        story.run(tries=tries, state="running")
+        story.house.gateway.kill()
+        cutter.held.clear()
+        cutter.holds.add(2)
+        story.house.gateway.start()
+    assert story.ends("failed")["status"] == "failed"
+    cutter.let_go()
+    assert story.run(state="failed")["why"] == "interrupted"
+    story.told("interrupted again")
+    assert not (tmp_path / "file3.txt").exists()
+
+
+# --- P2.1: steps with budgets ----------------------------------------------------
+
+
+def step_done(story: Story, **args: Any) -> Line:
+    """End the current step."""
+    return lambda _: [use("task_step_done", task_id=story.task["task_id"], **args)]
+
+
+def registered(steps: int, **more: Any) -> Call:
+    """Register a segmented task."""
+    plan = [f"Part {n}" for n in range(1, steps + 1)]
+    return Call(
+        "task_register", {"name": "Parts", "plan": plan, "segmented": True, **more}
+    )
+
+
+def test_p2_1_1_twelve_tools_in_four_steps_stay_within_their_budgets(
+    story: Story, tmp_path: Path
+):
+    parts: list[Line] = []
+    for part in range(4):
+        parts += [shell(f"echo {part}{n} >> {tmp_path / 'log'}") for n in range(3)]
+        parts.append(step_done(story))
+    script = Lines(registered(4), *parts, completed(story), "Done.")
+    story.follow(script)
+    story.say("Please do the parts.")
+    ended = story.ends()
+    assert all(step["done"] for step in ended["steps"])
+    assert len((tmp_path / "log").read_text().split()) == 12
+    assert not any("has used its" in answer for answer in script.answers)
+    assert story.run(state="completed")["rounds"] == 0
+
+
+def test_p2_1_1_beyond_its_budget_a_step_is_stopped_with_a_way_on(
+    story: Story, tmp_path: Path
+):
+    log = tmp_path / "log"
+    script = Lines(
+        registered(1),
+        *[shell(f"echo {n} >> {log}") for n in range(4)],
+        step_done(story, outcome="more_tools"),
+        *[shell(f"echo {n} >> {log}") for n in range(4, 7)],
+        step_done(story),
+        completed(story),
+        "Done.",
+    )
+    story.follow(script)
+    story.say("Please do the part.")
+    story.ends()
+    # The fourth call, and the third of the bonus, were not made.
+    assert log.read_text().split() == ["0", "1", "2", "4", "5"]
+    stopped = [answer for answer in script.answers if "has used its" in answer]
+    assert "3 tool calls" in stopped[0]
+    assert "more_tools" in stopped[0]
+    assert "5 tool calls" in stopped[-1]
+    assert "more_tools" not in stopped[-1]
+
+
+def test_p2_1_3_a_step_that_fails_plans_the_rest_anew_and_the_task_completes(
+    story: Story,
+):
+    script = Lines(
+        registered(3),
+        shell("true"),
+        step_done(story),
+        shell("exit 1"),
+        step_done(
+            story,
+            outcome="failed",
+            note="The command fails.",
+            remaining=["Another way", "Part 3"],
+        ),
+        shell("true"),
+        step_done(story),
+        step_done(story),
+        completed(story),
+        "Done.",
+    )
+    story.follow(script)
+    story.say("Please do the parts.")
+    ended = story.ends()
+    assert ended["plan"] == ["Part 1", "Another way", "Part 3"]
+    assert all(step["done"] for step in ended["steps"])
+    [revision] = ended["revisions"]
+    assert "The command fails." in revision["reason"]
+
+
+def test_p2_1_4_a_simple_task_stays_flat(story: Story, tmp_path: Path):
+    script = Lines(
+        Call("task_register", {"name": "Simple", "plan": ["Do it"]}),
+        *[shell(f"echo {n} >> {tmp_path / 'log'}") for n in range(6)],
+        completed(story),
+        "Done.",
+    )
+    story.follow(script)
+    story.say("Please do it.")
+    story.ends()
+    assert len((tmp_path / "log").read_text().split()) == 6
+
+
+def test_p2_1_5_a_crash_in_the_third_step_resumes_at_the_third_step(
+    story: Story, tmp_path: Path
+):
+    held = Event()
+    go = tmp_path / "go"
+
+    def hold(_: ModelRequest) -> Reply:
+        held.set()
+        return [shell(f"until [ -e {go} ]; do sleep 0.1; done")]
+
+    packets: list[dict[str, Any]] = []
+
+    def resumes(request: ModelRequest) -> Reply:
+        packets.extend(reminders_in(request.turn.text))
+        return [shell("true")]
+
+    script = Lines(
+        registered(4),
+        *(shell("true"), step_done(story)) * 2,
+        hold,
+        resumes,
+        step_done(story),
+        step_done(story),
+        completed(story),
+        "Done.",
+    )
+    story.follow(script)
+    start(story)
+    assert held.wait(60)
+    status = story.call("task_status", task_id=story.task["task_id"])
+    assert [s["state"] for s in status["steps"]] == [
+        "done",
+        "done",
+        "running",
+        "pending",
+    ]
+    story.run(checkpoints=5)
+    story.house.gateway.kill()
+    go.touch()
+    story.house.gateway.start()
+    story.ends()
+    assert packets[-1]["progress"]["current"] == 2
