@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, Turn
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, Turn, text_of
 
 ENVELOPE = "[task_stuck_resume] "
 REMINDER = "[task_resume] "
@@ -36,6 +36,19 @@ def reminders_in(text: str) -> list[Document]:
     """The packets put before a prompt; one that does not parse is an error."""
     pieces = text.split(REMINDER)[1:]
     return [json.JSONDecoder().raw_decode(piece)[0] for piece in pieces]
+
+
+def since_packet(request: ModelRequest) -> int:
+    """How many tools have answered in the turn since the last packet in it."""
+    count = 0
+    for message in request.messages:
+        text = text_of(message)
+        final = message["role"] == "assistant" and not message.get("tool_calls")
+        packet = message["role"] == "user" and (REMINDER in text or ENVELOPE in text)
+        if final or packet:
+            count = 0
+        count += message["role"] == "tool"
+    return count
 
 
 def packet_size(packet: Document) -> int:

@@ -7,10 +7,10 @@ from threading import Event
 
 import pytest
 
-from tests.e2e.agent import ENVELOPE, REMINDER, Document, packets_in, reminders_in
+from tests.e2e.agent import Document, packets_in, reminders_in, since_packet
 from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -26,18 +26,6 @@ def known(request: ModelRequest) -> Document | None:
     text = request.turn.text
     found = [*reminders_in(text), *packets_in(text)]
     return found[-1] if found else None
-
-
-def since(request: ModelRequest) -> int:
-    """How many tools have answered in the turn since its last packet."""
-    count = 0
-    for message in request.messages:
-        text = text_of(message)
-        final = message["role"] == "assistant" and not message.get("tool_calls")
-        if final or REMINDER in text or ENVELOPE in text:
-            count = 0
-        count += message["role"] == "tool"
-    return count
 
 
 class Baker:
@@ -59,7 +47,7 @@ class Baker:
             return [Call("task_register", {"name": "Bread", "plan": plan})]
         packet = known(request)
         done = 0 if packet is None else self.baked(packet)
-        loaf = done + since(request) - (packet is None)
+        loaf = done + since_packet(request) - (packet is None)
         if loaf < len(self.loaves):
             return [self.bake(self.loaves[loaf])]
         if packet is None or loaf > len(self.loaves):

@@ -160,6 +160,8 @@ def completed(story: Story) -> Line:
 def test_p2_4_1_continue_resumes_with_the_right_context_and_finishes(
     story: Story, tmp_path: Path
 ):
+    log = tmp_path / "log"
+
     def goes_on(request: ModelRequest) -> Reply:
         [packet] = reminders_in(request.turn.text)
         assert any("three" in call for call in packet["do_not_redo"])

@@ -1,0 +1,165 @@
+"""The acceptance tests of seed 003, P2.3, that take a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.e2e.agent import reminders_in, since_packet
+from tests.e2e.house import House
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.shared_house import Overheard, Scripts, Story, shared_house
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+STEPS = ["Mix", "Bake"]
+
+
+@pytest.fixture(scope="module")
+def home(
+    openclaw: OpenClaw, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[House, Scripts]]:
+    """One gateway for all stories here; one of them kills it."""
+    with shared_house(openclaw, tmp_path_factory.mktemp("23"), SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture
+def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
+    """A session of the test's own."""
+    house, scripts = home
+    name = request.node.name.removeprefix("test_")[:40].lower()
+    return Story(house, scripts, f"agent:main:{name}")
+
+
+def use(tool: str, **args: Any) -> Call:
+    """Call one of our tools that only the catalogue shows."""
+    return Call("tool_call", {"id": tool, "args": args})
+
+
+class Kitchen:
+    """Hands its baking to the background, and chats meanwhile.
+
+    In the background it knows the packet of its turn, and what it was told since.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.baking, self.baked = Event(), folder / "baked"
+        self.task_id = ""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """In the user's session."""
+        turn = request.turn
+        if "Please bake" not in turn.text:
+            return "It is four o'clock."
+        match len(turn.results):
+            case 0:
+                return [Call("task_register", {"name": "Bread", "plan": STEPS})]
+            case 1:
+                self.task_id = turn.results[0].split('"task_id":"')[1].split('"')[0]
+                return [use("task_background", task_id=self.task_id)]
+            case _:
+                return "Running in the background."
+
+    def away(self, request: ModelRequest) -> Reply:
+        """In the session of its own."""
+        packets = reminders_in(request.turn.text)
+        done = len(packets[-1]["progress"]["completed"]) if packets else 0
+        match 2 * done + since_packet(request):
+            case 0:
+                return [Call("exec", {"command": f"echo mixed >> {self.folder}/log"})]
+            case 1:
+                return [self.report(completed_steps=[1])]
+            case 2:
+                self.baking.set()
+                bake = f"until [ -e {self.baked} ]; do sleep 0.1; done"
+                return [Call("exec", {"command": bake})]
+            case 3:
+                done_ = {"completed_steps": [2], "status": "completed"}
+                return [self.report(**done_, message="A fine loaf.")]
+            case _:
+                return "Baked."
+
+    def report(self, **args: Any) -> Call:
+        """Report on the task."""
+        return Call("task_update", {"task_id": self.task_id, **args})
+
+
+def begun(story: Story, folder: Path) -> tuple[Kitchen, Story]:
+    """A kitchen at work in the background, and the session that it works in."""
+    kitchen = Kitchen(folder)
+    story.follow(kitchen)
+    story.say("Please bake a loaf.")
+    run = story.house.ask("runs", all=True, task_id=kitchen.task_id)[0]
+    away = Story(story.house, story.scripts, run["session_key"])
+    away.follow(kitchen.away)
+    return kitchen, away
+
+
+def running(story: Story) -> list[str]:
+    """The sessions in which a turn runs."""
+    [gateway] = story.house.ask("status")["gateways"]
+    return gateway["running"]
+
+
+def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
+    story: Story, tmp_path: Path
+):
+    with Overheard(story.house.gateway) as overheard:
+        kitchen, away = begun(story, tmp_path)
+        assert kitchen.baking.wait(60)
+        # Meanwhile the session answers.
+        assert story.say("What time is it?")["status"] == "ok"
+        assert "It is four o'clock." in story.lines
+        story.told('1 of 2 steps done: "Mix"')
+        kitchen.baked.touch()
+        away.ends()
+        story.told('completed: "Bread" (A fine loaf.)')
+        shown = overheard.shown(story.session)
+    assert any("Running in the background." in line for line in shown)
+    progress = [line for line in story.lines if "steps done" in line]
+    assert len(progress) == 2
+    assert (tmp_path / "log").read_text() == "mixed\n"
+
+
+def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
+    story: Story, tmp_path: Path
+):
+    kitchen, away = begun(story, tmp_path)
+    assert kitchen.baking.wait(60)
+    away.run(checkpoints=3)
+    story.chat(f"/cancel {kitchen.task_id}")
+    assert away.ends("cancelled")["status"] == "cancelled"
+    story.told("Bread is cancelled")
+    # Its turn is stopped, and what it had done is known.
+    sessions = lambda: [
+        s for g in story.house.ask("status")["gateways"] for s in g["running"]
+    ]
+    until(lambda: away.session not in sessions(), "its turn has stopped")
+    status = story.call("task_status", task_id=kitchen.task_id)
+    assert status["run"]["state"] == "cancelled"
+    assert status["tool_history"][0]["about"].startswith("echo mixed")
+    kitchen.baked.touch()
+
+
+def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
+    story: Story, tmp_path: Path
+):
+    kitchen, away = begun(story, tmp_path)
+    assert kitchen.baking.wait(60)
+    away.run(checkpoints=3)
+    story.house.gateway.kill()
+    kitchen.baked.touch()
+    story.house.gateway.start()
+    away.ends()
+    assert (tmp_path / "log").read_text() == "mixed\n"
+    story.told("Resuming the interrupted task Bread")
+    story.told("completed")

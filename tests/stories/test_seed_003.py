@@ -1,0 +1,150 @@
+"""The acceptance tests of seed 003 that take no gateway, under their own names.
+
+Those that do are in `tests/e2e/test_seed_003.py`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.domain.checkpoints import MESSAGES, Said
+from openclaw_taskmem.engine import recovery, runs
+from taskmem_hookspecs import RunState
+from taskmem_hookspecs.errors import LimitReached
+from tests.support.sessions import Session
+from tests.support.world import World
+
+
+@pytest.fixture
+def session(real_world: World) -> Session:
+    """An agent's session in a gateway."""
+    return Session(real_world)
+
+
+def spoil(tmp_path: Path, *numbers: int) -> None:
+    """Damage checkpoints as a failing disk would."""
+    with closing(sqlite3.connect(next(tmp_path.rglob("*.db")))) as database, database:
+        for number in numbers:
+            database.execute(
+                "UPDATE checkpoints SET body = replace(body, 'echo', 'ecno') "
+                "WHERE number = ?",
+                (number,),
+            )
+
+
+def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register()
+    for number in range(12):
+        said = (
+            Said(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
+        )
+        session.does(f"echo {number}", f"{number}", said=said)
+    history = runs.history(session.world.shell, session.run(task))
+    assert history is not None
+    assert [m.text for m in history.messages] == [f"{n}" for n in range(4, 12)]
+    assert len(history.messages) == MESSAGES
+    assert [call.about for call in history.calls] == [f"echo {n}" for n in range(12)]
+
+
+def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> None:
+    session.begins()
+    task = session.register()
+    session.does("echo old")
+    world = session.world
+    world.clock.tick(timedelta(days=6).total_seconds())
+    session.begins()
+    session.does("echo new")
+    world.clock.tick(timedelta(days=2).total_seconds())
+    recovery.forget(world.shell)
+    history = runs.history(world.shell, session.run(task))
+    assert history is not None
+    assert [call.about for call in history.calls] == ["echo new"]
+    world.clock.tick(timedelta(days=6).total_seconds())
+    recovery.forget(world.shell)
+    assert runs.history(world.shell, session.run(task)) is None
+
+
+def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
+    session: Session, tmp_path: Path
+) -> None:
+    session.begins()
+    task = session.register()
+    session.does("echo one")
+    session.does("echo two")
+    world, run = session.world, session.run(task)
+    spoil(tmp_path, 4)
+    history = runs.history(world.shell, run)
+    assert history is not None
+    assert [(c.about, c.ok) for c in history.calls] == [
+        ("echo one", True),
+        ("echo two", None),
+    ]
+    assert history.corrupt == 1
+    spoil(tmp_path, 3)
+    assert runs.history(world.shell, run) is None
+    # The packet still goes out, without what is not known.
+    answer = session.call("task_resume", task_id=task)
+    assert '"do_not_redo"' not in answer["packet"]
+
+
+def test_p2_1_2_a_plan_of_more_than_ten_steps_is_capped_with_a_warning(
+    session: Session,
+) -> None:
+    plan = [f"Part {n}" for n in range(1, 14)]
+    answer = session.call("task_register", name="Long", plan=plan, segmented=True)
+    assert answer["plan"] == plan[:10]
+    assert "10 steps at most" in answer["warning"]
+    assert answer["left_out_steps"] == plan[10:]
+    # Only what asks for budgets has them.
+    flat = session.call("task_register", name="Flat", plan=plan)
+    assert len(flat["plan"]) == 13
+    assert "warning" not in flat
+
+
+def test_p2_3_3_too_many_background_tasks_are_refused(real_world: World) -> None:
+    sessions = [Session(real_world, f"agent:main:s{n}") for n in range(4)]
+    tasks = []
+    for session in sessions:
+        session.begins()
+        tasks.append(session.register())
+    for session, task in zip(sessions[:3], tasks, strict=False):
+        answer = session.call("task_background", task_id=task)
+        assert answer["run"]["session_key"].startswith("agent:main:taskmem:run_")
+    with pytest.raises(LimitReached, match="Too many background tasks: 3"):
+        sessions[3].call("task_background", task_id=tasks[3])
+    # One for each session, whatever there is room for.
+    second = sessions[0].register(name="Second")
+    with pytest.raises(LimitReached, match="one is all it may have"):
+        sessions[0].call("task_background", task_id=second)
+    sessions[1].call("task_cancel", task_id=tasks[1])
+    sessions[3].call("task_background", task_id=tasks[3])
+
+
+def test_p2_3_5_progress_is_told_once_for_each_step(real_world: World) -> None:
+    session = Session(real_world)
+    session.begins()
+    task = session.register(plan=["One", "Two", "Three"])
+    key = session.call("task_background", task_id=task)["run"]["session_key"]
+    away = Session(real_world, key)
+    away.begins()
+    for step in (1, 2):
+        away.does(f"work on {step}")
+        away.call("task_update", task_id=task, message="Still at it.")
+        away.call("task_update", task_id=task, completed_steps=[step])
+        away.call("task_update", task_id=task, completed_steps=[step])
+    progress = [line for line in session.lines if "steps done" in line]
+    assert progress == [
+        f'Deploy: 1 of 3 steps done: "One". /cancel {task} stops it.',
+        f'Deploy: 2 of 3 steps done: "Two". /cancel {task} stops it.',
+    ]
+    away.call("task_update", task_id=task, completed_steps=[3], status="completed")
+    assert session.lines[-1].startswith('completed: "Deploy"')
+    assert session.run(task).state is RunState.COMPLETED

@@ -1,0 +1,126 @@
+"""An agent's session in a gateway, as its plug-in would report it to a `World`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import Began, Ended, Said, digest
+from openclaw_taskmem.domain.gateway import SETTLES, Presence
+from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine import gateway, recovery, runs
+from openclaw_taskmem.engine.runs import Call, Heard
+from taskmem_hookspecs import Owner, Run
+from tests.support.world import PLAN, World
+
+MAIN = "agent:main:main"
+
+
+@dataclass
+class Session:
+    """What one session does, one verb each; nothing here helps but the hooks."""
+
+    world: World
+    key: str = MAIN
+    boot: str = "boot_1"
+    role: str = "main"
+    fingerprint: str | None = "as it was"
+    _number: int = 0
+
+    @property
+    def owner(self) -> Owner:
+        """As whom it holds runs."""
+        return Owner(role=self.role, session_key=self.key, boot=self.boot)
+
+    @property
+    def caller(self) -> Caller:
+        """As whom its agent calls."""
+        return Caller(session_key=self.key, owner=self.owner)
+
+    @property
+    def heard(self) -> Heard:
+        """As the plug-in tells of it."""
+        return Heard(owner=self.owner, fingerprint=self.fingerprint)
+
+    def call(self, tool: str, **given: Any) -> dict[str, Any]:
+        """Call one of our tools."""
+        return self.world.call(tool, self.caller, **given)
+
+    def register(self, **given: Any) -> str:
+        """Register a task in this session; its id."""
+        given = {"name": "Deploy", "plan": PLAN, **given}
+        return str(self.call("task_register", **given)["task_id"])
+
+    def begins(self, origin: Origin = Origin.USER) -> bool:
+        """Begin a turn; False: it must not go on."""
+        return runs.turn_began(self.world.shell, self.heard, origin)
+
+    def calls(self, about: str, tool: str = "exec") -> str:
+        """Begin a call of a tool; its id."""
+        self._number += 1
+        call_id = f"{self.key}:{self._number}"
+        entry = Began(call_id=call_id, tool=tool, about=about)
+        runs.call_began(self.world.shell, self.heard, entry)
+        return call_id
+
+    def does(
+        self,
+        about: str,
+        outcome: str = "done",
+        *,
+        tool: str = "exec",
+        said: tuple[Said, ...] = (),
+        ok: bool = True,
+    ) -> None:
+        """Call a tool from its beginning to its end."""
+        entry = Ended(
+            call_id=self.calls(about, tool),
+            tool=tool,
+            about=about,
+            outcome=outcome,
+            ok=ok,
+            said=said,
+        )
+        given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
+        runs.call_ended(self.world.shell, self.heard, entry, given)
+
+    def ends(self, said: str = "More to come.", **turn: Any) -> None:
+        """End a turn."""
+        turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
+        runs.turn_over(self.world.shell, self.heard, Turn(**turn))
+
+    def run(self, task_id: str) -> Run:
+        """The newest run of a task."""
+        return self.world.store.list_runs(None, task_id, 1)[0]
+
+    def restarts(self, boot: str, *, running: bool = False) -> Presence:
+        """Start the gateway anew, and let its own recovery have its time."""
+        self.boot = boot
+        presence = Presence(
+            boot=boot,
+            transport="openclaw-plugin",
+            version="0",
+            started_at=self.world.clock.now(),
+            main_session=MAIN,
+            running={self.key: self.world.clock.now()} if running else {},
+            fingerprints={} if self.fingerprint is None else {"main": self.fingerprint},
+        )
+        gateway.started(self.world.shell, presence)
+        return presence
+
+    def settles(self, presence: Presence) -> None:
+        """Let the time pass that a gateway's own recovery has."""
+        self.world.clock.tick((SETTLES + timedelta(seconds=1)).total_seconds())
+        recovery.sweep(self.world.shell, (presence,))
+
+    @property
+    def lines(self) -> list[str]:
+        """What its user was told, oldest first."""
+        events = self.world.store.list_events(0, 10_000)
+        return [
+            str(event.data["line"])
+            for event in events
+            if event.data.get("session_key") == self.key and "line" in event.data
+        ]
