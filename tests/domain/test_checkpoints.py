@@ -203,6 +203,12 @@ def test_a_call_whose_end_was_heard_of_first_has_ended() -> None:
     assert called(checkpoints.read(written(ended(), began()))) == [("make", True)]
 
 
+def test_calls_that_were_made_together_come_as_they_were_last_heard_of() -> None:
+    entries = [began("a", about="a"), began("b", about="b"), ended("a", about="a")]
+
+    assert called(checkpoints.read(written(*entries))) == [("b", None), ("a", True)]
+
+
 calls: Final = st.lists(
     st.tuples(
         SHORT,

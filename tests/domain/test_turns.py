@@ -127,6 +127,7 @@ FOR_THE_USER = {
     "credit": "Your credit balance is too low to access the API",
     "quota": "429 insufficient_quota",
     "billing": "A billing problem: payment is due",
+    "402": "402 Payment Required: add more credits",
 }
 FOR_NOBODY = {
     "400": "HTTP 400: messages: roles must alternate",
@@ -143,7 +144,8 @@ PASSING = {
     "529": "529 overloaded_error: Overloaded",
     "timeout": "The request timed out after 60000 ms",
     "reset": "read ECONNRESET",
-    "part-of-a-number": "request id 84011 failed after 14000 ms",
+    "408": "408 request timeout",
+    "part-of-a-number": "request 18401 of 4010 failed after 14000 ms",
     "empty": "",
 }
 
