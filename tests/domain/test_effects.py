@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import effects
@@ -89,6 +89,7 @@ def test_the_newest_twelve_are_named(number: int, cut: bool) -> None:
 
 
 @given(st.text(max_size=2000), st.none() | st.integers(0, 255))
+@example("é\n" * 900, 255)
 def test_a_line_is_one_line_and_short_whatever_the_call_was_about(
     about: str, code: int | None
 ) -> None:
@@ -167,6 +168,7 @@ def test_the_newest_twelve_that_were_dropped_are_named(steps: int, waits: int) -
 
 
 @given(st.text(min_size=1, max_size=2000))
+@example("é\n" * 900)
 def test_what_was_dropped_is_one_short_line_each(text: str) -> None:
     off = a_wait(target=text, wake_when=text, status=WaitStatus.CANCELLED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import events, notices
@@ -91,6 +91,7 @@ NASTY = st.text(max_size=3000) | st.text(
 
 
 @given(name=NASTY, said=NASTY)
+@example(name="é" * 900, said="é" * 900)
 def test_whatever_is_said_it_is_one_short_line_that_steers_nothing(
     name: str, said: str
 ) -> None:

@@ -401,17 +401,29 @@ def test_the_past_is_cut_before_the_plan_loses_its_ends() -> None:
     assert sizes(fitted) == [8, 8, 8]
 
 
-def test_of_the_past_the_newest_is_kept_and_never_less_than_two_of_each() -> None:
-    huge = "\U0001f4a5" * 5000
-    task = a_task(name=huge, plan=(huge,) * 200, done=range(0, 200, 2))
+def test_the_past_is_shortened_before_the_plan_is() -> None:
+    plan = tuple(f"Step {number} " + "z" * 290 for number in range(3))
+    built = past(task=a_task(plan=plan))
 
-    fitted = packet.fit(past(*[a_message(content=huge)] * 5, task=task))
+    fitted = packet.fit(built, len(json.dumps(body(packet.encode(built)))) - 1000)
 
-    assert packet.fits(fitted)
-    assert min(sizes(fitted)) >= 2
-    for kept in (fitted.do_not_redo, fitted.unknown_outcome, fitted.do_not_revive):
-        assert kept[-1].startswith("exec: 11 ")
-        assert kept[-2].startswith("exec: 10 ")
+    assert fitted.plan == plan
+    assert sizes(fitted) == [12, 12, 12]
+    assert max(len(line) for line in fitted.do_not_redo) <= 100
+
+
+def test_of_the_past_the_newest_two_of_each_stay_in_the_smallest_packet() -> None:
+    built = packet.build(
+        facts(done_calls=PAST, cut_calls=PAST, dropped=("a", "b\n b", "c\tc"))
+    )
+
+    fitted = packet.fit(built, 0)
+
+    assert sizes(fitted) == [2, 2, 2]
+    for kept in (fitted.do_not_redo, fitted.unknown_outcome):
+        assert [line[:8] for line in kept] == ["exec: 10", "exec: 11"]
+        assert max(len(line.encode()) for line in kept) <= 48
+    assert fitted.do_not_revive == ("b b", "c c")
 
 
 def test_a_past_that_is_not_known_stays_so_however_small_the_packet_gets() -> None:

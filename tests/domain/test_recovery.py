@@ -236,6 +236,11 @@ def test_a_run_that_was_tried_too_often_fails_though_it_is_old_and_changed() -> 
     assert judged(run, sight, DAWN + timedelta(days=3)).course is Course.FAIL
 
 
+def test_a_run_without_a_session_is_never_told_to_go_on() -> None:
+    assert judged(of_a_worker(), HERE).course is Course.QUEUE
+    assert judged(of_a_worker(tries=9), HERE).course is Course.QUEUE
+
+
 def test_where_nobody_is_carried_on_a_run_waits_to_be_taken_up() -> None:
     verdict = judged(held(), HERE, policy=RunPolicy(carry_on=False))
 
