@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openclaw_taskmem.domain import runs
+from openclaw_taskmem.domain import recovery, runs
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.runs import RunPolicy, Why
 from taskmem_hookspecs import Event, News, Owner, Run, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
@@ -399,6 +400,7 @@ class AnyLife(RuleBasedStateMachine):
         self.run = runs.begin(a_task(), run_id="run_1", now=DAWN).run
         self.tokens = [0]
         self.logged = [RunState.QUEUED]
+        self.window = DAWN
 
     def _becomes(self, run: Run, events: tuple[Event, ...] = ()) -> None:
         assert not self.run.state.terminal or run.state is self.run.state
@@ -457,8 +459,19 @@ class AnyLife(RuleBasedStateMachine):
         self._becomes(runs.next_round(self.run, self.now))
 
     @rule()
+    def its_gateway_began_anew(self) -> None:
+        left = recovery.began_anew(self.run, "boot-9", self.now)
+        if left is not None:
+            self.window = self.now + SETTLES
+            self._becomes(left)
+
+    @rule()
     def lapsed(self) -> None:
-        if self.run.lease_until is not None and self.run.lease_until <= self.now:
+        if self.run.lease_until is None or self.run.lease_until > self.now:
+            return
+        if self.run.state is RunState.QUEUED:
+            self._becomes(runs.rest(self.run))
+        else:
             moved = runs.move(self.run, RunState.QUEUED, self.now, Why.LEASE_EXPIRED)
             self._becomes(moved.run, moved.events)
 
@@ -473,7 +486,12 @@ class AnyLife(RuleBasedStateMachine):
 
     @invariant()
     def a_lease_is_only_there_while_it_runs(self) -> None:
-        assert self.run.lease_until is None or self.run.state is RunState.RUNNING
+        """Or where what is queued is left to its gateway's own recovery."""
+        if self.run.state is RunState.QUEUED:
+            assert self.run.lease_until in (None, self.window)
+        else:
+            running = self.run.state is RunState.RUNNING
+            assert self.run.lease_until is None or running
 
     @invariant()
     def nobody_holds_what_is_queued(self) -> None:

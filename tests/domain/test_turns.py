@@ -153,6 +153,7 @@ PASSING = {
 @pytest.mark.parametrize("name", FOR_THE_USER)
 def test_a_key_or_a_bill_is_for_the_user_to_mend(name: str) -> None:
     assert turns.credentials(FOR_THE_USER[name])
+    assert turns.final(FOR_THE_USER[name])
 
 
 @pytest.mark.parametrize("name", FOR_NOBODY)
