@@ -433,6 +433,8 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(state=st.sampled_from(RunState))
     def moved(self, state: RunState) -> None:
+        if state is RunState.RUNNING and self.run.owner is None:
+            return  # Only a claim makes it run for somebody.
         try:
             moved = runs.move(self.run, state, self.now)
         except RunNotReady:
