@@ -19,18 +19,24 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's own
 
 @pytest.fixture
 def begin() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Begin processes that sleep, and end them after the test."""
+    """Begin processes that wait for words, and end them after the test."""
     begun: list[subprocess.Popen[bytes]] = []
 
-    def one(program: str | Path = "sleep") -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([program, "60"])
+    def one(program: str | Path = "cat") -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([program], stdin=pipe, stdout=pipe, bufsize=0)
         begun.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Whoever answers is that program by now, and bears its name.
+        process.stdin.write(b"\n")
+        assert process.stdout.read(1) == b"\n"
         return process
 
     yield one
     for process in begun:
-        process.kill()
-        process.wait()
+        with process:
+            process.kill()
 
 
 def named(process: subprocess.Popen[bytes]) -> str:
@@ -104,7 +110,7 @@ def test_a_name_that_looks_like_the_rest_misleads_nobody(
     begin: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, name: str
 ) -> None:
     program = tmp_path / name
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    shutil.copy(shutil.which("cat") or "/bin/cat", program)
     plain, odd = begin(), begin(program)
     assert Path(f"/proc/{odd.pid}/comm").read_text() == f"{name}\n"
 
