@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -11,23 +12,38 @@ _PROC: Final = Path("/proc")
 _STARTED: Final = 19
 """The place of the start among what follows the name in `/proc/<pid>/stat`."""
 _PS_SECONDS: Final = 5.0
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
 
 def identity(pid: int) -> str | None:
     """Return `<pid>:<start time>` of a process; None: there is none, or no telling."""
-    started = _started(pid)
+    try:
+        started = _started(pid)
+    except _NO_TELLING:
+        return None
     return None if started is None else f"{pid}:{started}"
 
 
 def lives(process: str) -> bool | None:
-    """Whether the process of an identity lives; None: it was written by nobody here."""
+    """Whether the process of an identity lives.
+
+    None: the identity was written by nobody here, or there is no telling.
+    """
     number, _, started = process.partition(":")
-    if not number.isdigit() or not started:
+    if not _NUMBER.fullmatch(number) or not started:
         return None
-    return _started(int(number)) == started
+    try:
+        return _started(int(number)) == started
+    except _NO_TELLING:
+        return None
 
 
 def _started(pid: int) -> str | None:
+    """Return when a process has started; None: there is none that lives.
+
+    Whoever could not look has not seen that it ended, and raises what went wrong.
+    """
     if _PROC.joinpath("self", "stat").exists():
         return _started_linux(pid)
     return _started_ps(pid)
@@ -36,7 +52,7 @@ def _started(pid: int) -> str | None:
 def _started_linux(pid: int) -> str | None:
     try:
         text = _PROC.joinpath(str(pid), "stat").read_text(errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     # The name before it is in brackets, and may hold any of its own.
     fields = text.rpartition(")")[2].split()
@@ -46,15 +62,12 @@ def _started_linux(pid: int) -> str | None:
 
 
 def _started_ps(pid: int) -> str | None:
-    try:
-        said = subprocess.run(  # noqa: S603 - a number, and no shell
-            ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=_PS_SECONDS,
-            env={**os.environ, "LC_ALL": "C"},
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    said = subprocess.run(  # noqa: S603 - a number, and no shell
+        ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=_PS_SECONDS,
+        env={**os.environ, "LC_ALL": "C"},
+    ).stdout
     return "-".join(said.split()) or None

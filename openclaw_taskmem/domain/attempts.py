@@ -98,7 +98,8 @@ def followed(
     change = (facts.task.status, task.status)
     moved = _moved(run, change, caller, now, policy)
     after = moved.run
-    if not after.state.terminal and after.owner and after.owner.same(caller.owner):
+    holder = after.owner if after.state is RunState.RUNNING else None
+    if holder is not None and holder.same(caller.owner):
         after = runs.seen(after, now, policy)
     if marked:
         after = runs.came_to_an_end(after).model_copy(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
 from openclaw_taskmem.domain.scrub import scrub_json
 from openclaw_taskmem.domain.texts import clip
@@ -168,7 +168,7 @@ def _entry(checkpoint: Checkpoint) -> Began | Ended | None:
         return None
     try:
         return _Body.model_validate({"entry": json.loads(checkpoint.body)}).entry
-    except (ValueError, ValidationError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -147,7 +147,7 @@ def lapsed(
         case Course.RESUME:
             return _resumed(facts, run, wake_id, text, now)
         case Course.ASK:
-            return _asked(facts.task, run, verdict.why, now)
+            return _asked(facts, run, verdict.why, now)
         case Course.FAIL:
             times = plural(run.tries, "time")
             said = f"it was interrupted again after it was resumed {times}."
@@ -180,7 +180,8 @@ def _resumed(
     )
 
 
-def _asked(task: Task, run: Run, why: Why | None, now: datetime) -> Change:
+def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change:
+    task = facts.task
     moved = runs.move(run, RunState.BLOCKED, now, why)
     age = duration((now - run.seen_at).total_seconds())
     because = {
@@ -190,7 +191,15 @@ def _asked(task: Task, run: Run, why: Why | None, now: datetime) -> Change:
     }.get(why or Why.STALE, "waits for you")
     line = f"The task {plain(task.name)} {because}. Say continue or /resume."
     told = notices.notice(why or Why.STALE, task, moved.run, line, now)
-    return Change(runs=(moved.run,), events=(*moved.events, told))
+    # Nobody is told to go on with what the user is asked about.
+    gone = carrying.dropped(facts)
+    free = task.model_copy(update={"held_until": None})
+    return Change(
+        tasks=(free,) if free != task else (),
+        runs=(moved.run,),
+        wakes=gone,
+        events=(*moved.events, told, *outbox.settled_events(gone, now)),
+    )
 
 
 def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:

@@ -194,9 +194,13 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
 
 
 def follow(run: Run, status: TaskStatus, now: datetime, why: str | None) -> Moved:
-    """Return the open run of a task whose status has changed: it goes the same way."""
+    """Return the open run of a task whose status has changed: it goes the same way.
+
+    One that is in review waits for the user already, and is not blocked besides.
+    """
     wanted = _FOLLOWS.get(status)
-    if wanted is None or wanted is run.state:
+    waits = wanted is RunState.BLOCKED and run.state is RunState.REVIEW
+    if wanted is None or wanted is run.state or waits:
         return Moved(run=run, events=())
     return move(run, wanted, now, why)
 

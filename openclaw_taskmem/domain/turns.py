@@ -40,15 +40,14 @@ class Turn(Value):
     """Tool calls in it."""
 
 
-_TRAILING: Final = " \t\r\n*_`~\"'”’»)]}>"
 _ASKS: Final = ("?", "？", "؟", "՞", "፧")
 _REFUSED: Final = re.compile(
-    r"(?i)\b(?:40[0134]|bad request|unauthori[sz]ed|forbidden|invalid (?:api )?key"
+    r"(?i)\b(?:40[0-4]|bad request|unauthori[sz]ed|forbidden|invalid (?:api )?key"
     r"|incorrect api key|invalid_request|model_not_found|no api key"
     r"|temporarily disabled|billing|insufficient_quota|credit balance)\b"
 )
 _CREDENTIALS: Final = re.compile(
-    r"(?i)\b(?:401|403|unauthori[sz]ed|forbidden|api key|billing|insufficient_quota"
+    r"(?i)\b(?:40[123]|unauthori[sz]ed|forbidden|api key|billing|insufficient_quota"
     r"|credit balance)\b"
 )
 _SPACES: Final = re.compile(r"[\W\d_]+")

@@ -315,3 +315,175 @@ def test_what_steers_a_terminal_or_the_reading_order_is_escaped() -> None:
     assert "\x9b" not in text
     assert "\u202e" not in text
     assert body(text)["recent_messages"][0]["content"] == "\x9b2J\u202e"
+
+
+# --- what is known of the past --------------------------------------------------
+
+
+def test_a_past_that_nobody_knows_is_not_mentioned() -> None:
+    fields = body(packet.encode(packet.build(facts())))
+
+    assert not {"do_not_redo", "unknown_outcome", "do_not_revive"} & set(fields)
+
+
+def test_the_past_is_told_in_three_lists() -> None:
+    built = packet.build(
+        facts(
+            done_calls=("exec: npm ci (exit 0)",),
+            cut_calls=("exec: deploy",),
+            dropped=("step: Fax it", "wait: pty:x until y"),
+        )
+    )
+
+    text = packet.encode(built)
+
+    fields = body(text)
+    assert fields["do_not_redo"] == ["exec: npm ci (exit 0)"]
+    assert fields["unknown_outcome"] == ["exec: deploy"]
+    assert fields["do_not_revive"] == ["step: Fax it", "wait: pty:x until y"]
+    assert packet.decode(text) == built
+
+
+@pytest.mark.parametrize("done", [(), (0, 1, 2)], ids=["open", "all-done"])
+def test_a_call_that_was_cut_is_looked_at_before_anything_else(
+    done: tuple[int, ...],
+) -> None:
+    lost = a_wait(status=WaitStatus.ERROR, ended_at=NOW)
+
+    built = packet.build(
+        facts(a_task(done=done), waits=(lost,), cut_calls=("exec: a", "exec: deploy"))
+    )
+
+    assert built.suggested_next_action.startswith(
+        "Look first what became of exec: deploy: it was cut, and may or may not"
+    )
+
+
+def test_what_was_only_done_changes_no_suggestion() -> None:
+    known = packet.build(facts(done_calls=("exec: a",), dropped=("step: b",)))
+
+    assert known.suggested_next_action == packet.build(facts()).suggested_next_action
+
+
+PAST = tuple(f"exec: {number} " + "x" * 150 for number in range(12))
+
+
+def past(*messages: Message, task: Task | None = None) -> Any:
+    return packet.build(
+        facts(task, *messages, done_calls=PAST, cut_calls=PAST, dropped=PAST)
+    )
+
+
+def sizes(fitted: Any) -> list[int]:
+    return [
+        len(found or ())
+        for found in (fitted.do_not_redo, fitted.unknown_outcome, fitted.do_not_revive)
+    ]
+
+
+def test_long_messages_are_cut_before_the_past_is() -> None:
+    told = [a_message(content=f"{number} " + "y" * 600) for number in range(2)]
+    built = packet.build(facts(None, *told, done_calls=PAST, dropped=PAST[:2]))
+
+    fitted = packet.fit(built, len(json.dumps(body(packet.encode(built)))) - 500)
+
+    assert (fitted.do_not_redo, fitted.do_not_revive) == (PAST, PAST[:2])
+    assert all(len(message.content) <= 320 for message in fitted.recent_messages)
+
+
+def test_the_past_is_cut_before_the_plan_loses_its_ends() -> None:
+    plan = tuple(f"Step {number} " + "z" * 40 for number in range(20))
+
+    fitted = packet.fit(past(task=a_task(plan=plan)))
+
+    assert packet.fits(fitted)
+    assert fitted.plan == plan
+    assert sizes(fitted) == [8, 8, 8]
+
+
+def test_the_past_is_shortened_before_the_plan_is() -> None:
+    plan = tuple(f"Step {number} " + "z" * 290 for number in range(3))
+    built = past(task=a_task(plan=plan))
+
+    fitted = packet.fit(built, len(json.dumps(body(packet.encode(built)))) - 1000)
+
+    assert fitted.plan == plan
+    assert sizes(fitted) == [12, 12, 12]
+    assert max(len(line) for line in fitted.do_not_redo) <= 100
+
+
+def test_of_the_past_the_newest_two_of_each_stay_in_the_smallest_packet() -> None:
+    built = packet.build(
+        facts(done_calls=PAST, cut_calls=PAST, dropped=("a", "b\n b", "c\tc"))
+    )
+
+    fitted = packet.fit(built, 0)
+
+    assert sizes(fitted) == [2, 2, 2]
+    for kept in (fitted.do_not_redo, fitted.unknown_outcome):
+        assert [line[:8] for line in kept] == ["exec: 10", "exec: 11"]
+        assert max(len(line.encode()) for line in kept) <= 48
+    assert fitted.do_not_revive == ("b b", "c c")
+
+
+def test_a_past_that_is_not_known_stays_so_however_small_the_packet_gets() -> None:
+    plan = tuple("\U0001f4a5" * 500 for _ in range(200))
+
+    fitted = packet.fit(packet.build(facts(a_task(plan=plan), dropped=PAST)))
+
+    assert fitted.do_not_redo is None
+    assert fitted.unknown_outcome is None
+    assert fitted.do_not_revive
+
+
+LINES = st.lists(ANY_TEXT, max_size=14)
+
+
+@settings(max_examples=100)
+@given(
+    done=LINES,
+    cut=LINES,
+    dropped=LINES,
+    told=st.lists(ANY_TEXT, max_size=5),
+    plan=st.lists(ANY_TEXT.filter(bool), min_size=1, max_size=60),
+)
+def test_whatever_the_past_holds_the_envelope_is_one_line_that_fits(
+    done: list[str], cut: list[str], dropped: list[str], told: list[str], plan: Any
+) -> None:
+    built = packet.build(
+        facts(
+            a_task(plan=plan),
+            *(a_message(content=text) for text in told),
+            done_calls=tuple(done),
+            cut_calls=tuple(cut),
+            dropped=tuple(dropped),
+        )
+    )
+
+    text = packet.encode(packet.fit(built))
+
+    assert len(text.splitlines()) == 1
+    assert text.count("[task_stuck_resume]") == 1
+    assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
+    assert packet.decode(text) is not None
+
+
+def test_the_worst_past_beside_the_worst_of_everything_still_fits() -> None:
+    nasty = "[system]\u2028\U0001f4a5" * 60
+    calls = (nasty,) * 12
+    task = a_task(
+        name=nasty[:200],
+        plan=[nasty[:500]] * 200,
+        done=range(0, 200, 2),
+        linkage=Linkage(active_wait_ids=("wait_" + "9" * 30,) * 60),
+    )
+    told = [a_message(content=nasty * 50)] * 3
+    built = packet.build(
+        facts(task, *told, done_calls=calls, cut_calls=calls, dropped=calls)
+    )
+    others = [packet.encode(packet.fit(packet.build(facts(task)))) for _ in range(14)]
+
+    text = packet.with_others(packet.encode(packet.fit(built)), others)
+
+    assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
+    assert len(body(text)["also_stuck"]) == packet.NAMED

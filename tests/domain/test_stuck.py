@@ -175,3 +175,61 @@ def test_an_alert_closes_the_one_before_that_nobody_answered() -> None:
     change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
 
     assert [wake.state for wake in change.wakes] == ["due", "unanswered"]
+
+
+# --- while the agent is told to go on -------------------------------------------
+
+
+def told(state: WakeState, **changes: object) -> TaskFacts:
+    """A silent task whose run was told to go on by a wake in that state."""
+    wake = a_wake(**({"cause": WakeCause.RUN, "state": state} | changes))
+    return TaskFacts(task=a_task(), wakes=(wake,))
+
+
+@pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
+def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(
+    state: WakeState,
+) -> None:
+    rests = stuck.held(told(state), LATER)
+
+    assert rests == a_task(held_until=LATER + stuck.HELD)
+
+
+@pytest.mark.parametrize(
+    "state", [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
+)
+def test_a_word_that_went_its_way_holds_no_alert_back(state: WakeState) -> None:
+    assert stuck.held(told(state), LATER) is None
+
+
+@pytest.mark.parametrize("cause", [WakeCause.STUCK, WakeCause.WAIT])
+def test_only_the_word_to_go_on_holds_an_alert_back(cause: WakeCause) -> None:
+    assert stuck.held(told(WakeState.DUE, cause=cause), LATER) is None
+    assert stuck.held(facts(), LATER) is None
+
+
+def test_no_alert_is_due_before_what_holds_it_back_is_over() -> None:
+    held = LATER + timedelta(seconds=60)
+
+    assert stuck.due_at(a_task(held_until=held), POLICY) == held
+
+
+def test_what_held_an_alert_back_hastens_none() -> None:
+    long_ago = DAWN - timedelta(days=1)
+    quiet = a_task(held_until=LATER, last_stuck_alert_at=LATER)
+
+    assert stuck.due_at(a_task(held_until=long_ago), POLICY) == LATER
+    assert stuck.due_at(quiet, POLICY) == LATER + timedelta(seconds=900)
+
+
+def test_what_holds_an_alert_back_makes_no_task_less_silent() -> None:
+    held = LATER + timedelta(days=1)
+
+    assert stuck.judge(facts(held_until=held), LATER, POLICY) == stuck.judge(
+        facts(), LATER, POLICY
+    )
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s != "active"])
+def test_what_holds_an_alert_back_makes_none_due(status: TaskStatus) -> None:
+    assert stuck.due_at(a_task(status=status, held_until=LATER), POLICY) is None

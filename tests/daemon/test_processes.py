@@ -1,0 +1,213 @@
+"""Which process is which, though numbers are given away and names say anything."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.daemon import processes
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's own")
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Begin processes that wait for words, and end them after the test."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def one(program: str | Path = "cat") -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([program], stdin=pipe, stdout=pipe, bufsize=0)
+        begun.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Whoever answers is that program by now, and bears its name.
+        process.stdin.write(b"\n")
+        assert process.stdout.read(1) == b"\n"
+        return process
+
+    yield one
+    for process in begun:
+        with process:
+            process.kill()
+
+
+def named(process: subprocess.Popen[bytes]) -> str:
+    identity = processes.identity(process.pid)
+    assert identity is not None
+    return identity
+
+
+def test_a_process_that_lives_has_an_identity_that_stays() -> None:
+    mine = processes.identity(os.getpid())
+
+    assert mine is not None
+    assert mine.partition(":")[0] == str(os.getpid())
+    assert mine.partition(":")[2]
+    assert processes.identity(os.getpid()) == mine
+    assert processes.lives(mine) is True
+
+
+def test_another_process_has_another_identity(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    child = named(begin())
+
+    assert child != processes.identity(os.getpid())
+    assert processes.lives(child) is True
+
+
+def test_a_process_that_has_ended_lives_no_more(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = begin()
+    identity = named(process)
+    process.kill()
+    process.wait()
+
+    assert processes.lives(identity) is False
+    assert processes.identity(process.pid) is None
+
+
+@LINUX
+def test_a_process_that_nobody_has_buried_lives_no_more(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = begin()
+    identity = named(process)
+    process.kill()
+    # Waits for the end, and leaves the process as it is.
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    stat = Path(f"/proc/{process.pid}/stat").read_text()
+    assert stat.rpartition(")")[2].split()[0] == "Z"
+
+    assert processes.lives(identity) is False
+    assert processes.identity(process.pid) is None
+
+
+def test_a_number_that_was_given_to_another_is_not_the_same_process() -> None:
+    mine = processes.identity(os.getpid())
+    assert mine is not None
+
+    assert processes.lives(f"{mine}1") is False
+    assert processes.lives(f"{os.getpid()}:1") is False
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "name",
+    ["a) S 1 2 3", ")", "((a b)) R", "x) Z 0 0"],
+    ids=["fields", "bracket", "brackets", "a-dead-one"],
+)
+def test_a_name_that_looks_like_the_rest_misleads_nobody(
+    begin: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, name: str
+) -> None:
+    program = tmp_path / name
+    shutil.copy(shutil.which("cat") or "/bin/cat", program)
+    plain, odd = begin(), begin(program)
+    assert Path(f"/proc/{odd.pid}/comm").read_text() == f"{name}\n"
+
+    started = int(named(odd).partition(":")[2])
+    before = int(named(plain).partition(":")[2])
+
+    # Counted in ticks of a hundredth since the machine started.
+    assert 0 <= started - before < 6000
+    assert processes.lives(named(odd)) is True
+
+
+NONSENSE = {
+    "empty": "",
+    "no-start": f"{os.getpid()}:",
+    "no-colon": str(os.getpid()),
+    "no-number": ":123",
+    "a-word": "me:123",
+    "negative": "-1:123",
+    "a-fraction": "1.5:123",
+    "a-space": " 1:123",
+    "a-path": "../self:123",
+    "a-raised-digit": "²:123",
+    "a-circled-digit": "①:123",
+    "nul": "1\0:123",
+    "huge": "9" * 5000 + ":123",
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_what_nobody_here_has_written_tells_nothing(name: str) -> None:
+    assert processes.lives(NONSENSE[name]) is None
+
+
+@pytest.mark.parametrize("number", ["99999999", "0"])
+def test_a_number_that_no_process_has_is_of_none_that_lives(number: str) -> None:
+    assert processes.lives(f"{number}:123") is False
+
+
+def test_a_number_that_is_no_process_has_no_identity() -> None:
+    assert processes.identity(99_999_999) is None
+
+
+# --- where there is no /proc ----------------------------------------------------
+
+
+@pytest.fixture
+def no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+
+
+needs_ps = pytest.mark.skipif(not Path("/bin/ps").exists(), reason="there is no ps")
+
+
+@needs_ps
+@pytest.mark.usefixtures("no_proc")
+def test_where_there_is_no_proc_ps_is_asked(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = begin()
+    identity = named(process)
+
+    assert " " not in identity
+    assert processes.lives(identity) is True
+    process.kill()
+    process.wait()
+    assert processes.lives(identity) is False
+
+
+@pytest.mark.usefixtures("no_proc")
+@pytest.mark.parametrize(
+    "error",
+    [FileNotFoundError(), subprocess.TimeoutExpired("ps", 5)],
+    ids=["no-ps", "too-slow"],
+)
+def test_where_nobody_can_be_asked_there_is_no_telling(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(processes.subprocess, "run", fails)
+
+    assert processes.identity(os.getpid()) is None
+    assert processes.lives(f"{os.getpid()}:1") is None
+
+
+@LINUX
+def test_who_cannot_look_has_not_seen_that_a_process_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = processes.identity(os.getpid())
+    assert mine is not None
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_text", fails)
+
+    assert processes.lives(mine) is None
+    assert processes.identity(os.getpid()) is None

@@ -1,0 +1,363 @@
+"""What a change of a task means for its run, and what makes a run of a task."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import attempts
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from taskmem_hookspecs import (
+    Change,
+    News,
+    Owner,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY: Final = RunPolicy()
+NOW: Final = DAWN + timedelta(minutes=10)
+LEASE: Final = timedelta(seconds=POLICY.lease_seconds)
+MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
+AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2"})
+WORKER: Final = Owner(role="builder", process="7:9")
+THE_OWNER: Final = Caller(owner=MAIN, session_key=MAIN.session_key)
+THE_OTHER: Final = Caller(owner=Owner(role="main", session_key="agent:main:x"))
+A_PERSON: Final = Caller(person=True)
+OPEN: Final = [state for state in RunState if not state.terminal]
+
+
+def held(**changes: object) -> Run:
+    """A run that the main agent holds."""
+    fields: dict[str, object] = {
+        "state": RunState.RUNNING,
+        "role": "main",
+        "owner": MAIN,
+        "session_key": "agent:main:main",
+        "token": 4,
+        "lease_until": NOW,
+        "version": 3,
+    }
+    return a_run(**(fields | changes))
+
+
+def resting(state: RunState = RunState.BLOCKED, **changes: object) -> Run:
+    """A run of the main agent's session of which nobody is expected to be seen."""
+    owner = None if state is RunState.QUEUED else MAIN
+    fields = {"state": state, "owner": owner, "lease_until": None}
+    return held(**(fields | changes))
+
+
+def told(**changes: object) -> Wake:
+    """A wake that tells the run to go on, and was not delivered yet."""
+    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
+    return a_wake(**(fields | changes))
+
+
+def after(
+    run: Run | None,
+    caller: Caller = THE_OWNER,
+    *wakes: Wake,
+    was: TaskStatus = TaskStatus.ACTIVE,
+    status: TaskStatus = TaskStatus.ACTIVE,
+    marked: bool = False,
+) -> Change:
+    """Return what a call means that changes, or leaves, a task's status."""
+    return attempts.followed(
+        TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
+        a_task(status=status),
+        caller,
+        marked=marked,
+        now=NOW,
+        policy=POLICY,
+    )
+
+
+def kinds(found: Change | Moved) -> list[str]:
+    return [event.kind for event in found.events]
+
+
+# --- begun ----------------------------------------------------------------------
+
+
+def begun(caller: Caller, **more: Any) -> Moved | None:
+    task = a_task(metadata=more.pop("metadata", {}))
+    return attempts.begun(
+        task, caller, run_id="run_7", now=NOW, policy=POLICY, home="/home", **more
+    )
+
+
+def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
+    caller = Caller(owner=MAIN, folder="/work")
+
+    moved = begun(caller, segmented=True, metadata={"attached_task_ids": ["task_2"]})
+
+    assert moved is not None
+    assert moved.run == a_run(
+        run_id="run_7",
+        state=RunState.RUNNING,
+        role="main",
+        owner=MAIN,
+        session_key="agent:main:main",
+        token=1,
+        lease_until=NOW + LEASE,
+        home="/home",
+        attached=("task_2",),
+        segmented=True,
+        folder="/work",
+        created_at=NOW,
+        changed_at=NOW,
+        seen_at=NOW,
+        started_at=NOW,
+    )
+    assert kinds(moved) == ["run_changed", "run_changed", "milestone"]
+    assert [event.data.get("to") for event in moved.events] == [
+        "queued",
+        "running",
+        None,
+    ]
+    assert moved.events[2].data["name"] == "accepted"
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        pytest.param(Caller(), id="unknown"),
+        pytest.param(A_PERSON, id="a-person"),
+        pytest.param(Caller(owner=WORKER), id="a-worker"),
+    ],
+)
+def test_everybody_else_claims(caller: Caller) -> None:
+    assert begun(caller) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (["task_2", "task_3"], ("task_2", "task_3")),
+        (["task_2", 3, None, ["x"]], ("task_2",)),
+        ("task_2", ()),
+        ({"task_2": 1}, ()),
+        (None, ()),
+        ([], ()),
+    ],
+    ids=["two", "mixed", "a-text", "an-object", "null", "none"],
+)
+def test_only_a_list_of_ids_attaches_tasks(value: Any, named: tuple[str, ...]) -> None:
+    assert attempts.attached({"attached_task_ids": value}) == named
+    assert attempts.attached({"other": ["task_2"]}) == ()
+
+
+# --- a status that changed ------------------------------------------------------
+
+
+def test_a_task_without_a_run_means_nothing_to_any() -> None:
+    assert after(None, status=TaskStatus.COMPLETED, marked=True).empty
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "why"),
+    [
+        (TaskStatus.PAUSED, "blocked", "paused"),
+        (TaskStatus.COMPLETED, "completed", None),
+        (TaskStatus.FAILED, "failed", None),
+        (TaskStatus.CANCELLED, "cancelled", None),
+    ],
+    ids=["paused", "completed", "failed", "cancelled"],
+)
+@pytest.mark.parametrize(
+    "caller",
+    [THE_OWNER, THE_OTHER, A_PERSON],
+    ids=["its-owner", "another", "a-person"],
+)
+def test_the_run_goes_the_way_of_its_task_and_nothing_is_owed_to_it(
+    caller: Caller, status: TaskStatus, state: str, why: str | None
+) -> None:
+    change = after(held(), caller, told(), a_wake(wake_id="wake_2"), status=status)
+
+    (run,) = change.runs
+    assert (run.state, run.why, run.lease_until) == (state, why, None)
+    assert [(wake.wake_id, wake.state) for wake in change.wakes] == [
+        ("wake_1", WakeState.SUPERSEDED)
+    ]
+    assert kinds(change).count("run_changed") == 1
+    assert kinds(change).count("wake_superseded") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "told_of"),
+    [
+        (TaskStatus.COMPLETED, ["completed"]),
+        (TaskStatus.FAILED, ["failed"]),
+        (TaskStatus.CANCELLED, []),
+        (TaskStatus.PAUSED, []),
+    ],
+    ids=["completed", "failed", "cancelled", "paused"],
+)
+def test_the_user_is_told_of_what_is_done_or_failed_and_of_no_more(
+    status: TaskStatus, told_of: list[str]
+) -> None:
+    change = after(held(), status=status)
+
+    said = [event for event in change.events if event.kind == "milestone"]
+    assert [event.data["name"] for event in said] == told_of
+
+
+@pytest.mark.parametrize("state", OPEN)
+@pytest.mark.parametrize("was", TaskStatus)
+@pytest.mark.parametrize("status", TaskStatus)
+@pytest.mark.parametrize(
+    "caller",
+    [THE_OWNER, THE_OTHER, A_PERSON, Caller(owner=AGAIN)],
+    ids=["its-owner", "another", "a-person", "its-owner-anew"],
+)
+def test_no_call_leaves_a_lease_on_what_does_not_run(
+    caller: Caller, was: TaskStatus, status: TaskStatus, state: RunState
+) -> None:
+    run = held() if state is RunState.RUNNING else resting(state)
+
+    change = after(run, caller, was=was, status=status)
+
+    (left,) = change.runs or (run,)
+    assert left.lease_until is None or left.state is RunState.RUNNING
+    assert left.token >= run.token
+    assert left.state.terminal <= status.terminal
+
+
+# --- an agent that works --------------------------------------------------------
+
+
+def test_a_call_by_its_owner_is_a_sign_of_it() -> None:
+    (run,) = after(held()).runs
+
+    assert (run.seen_at, run.lease_until) == (NOW, NOW + LEASE)
+    assert run.token == 4
+
+
+@pytest.mark.parametrize("caller", [THE_OTHER, A_PERSON], ids=["another", "a-person"])
+def test_a_call_by_anybody_else_is_no_sign_of_its_owner(caller: Caller) -> None:
+    assert after(held(), caller).empty
+
+
+def test_a_run_that_rested_goes_on_with_its_owners_first_call() -> None:
+    change = after(resting(why=Why.QUESTION), THE_OWNER, told())
+
+    (run,) = change.runs
+    assert (run.state, run.why) == (RunState.RUNNING, None)
+    assert (run.owner, run.token) == (MAIN, 4)
+    assert run.lease_until == NOW + LEASE
+    assert change.wakes == ()
+    assert kinds(change) == ["run_changed"]
+
+
+@pytest.mark.parametrize("state", [RunState.QUEUED, RunState.BLOCKED])
+def test_an_owner_that_began_anew_takes_its_run_up_with_a_new_token(
+    state: RunState,
+) -> None:
+    (run,) = after(resting(state), Caller(owner=AGAIN)).runs
+
+    assert (run.state, run.owner, run.token) == (RunState.RUNNING, AGAIN, 5)
+
+
+@pytest.mark.parametrize("state", [RunState.QUEUED, RunState.BLOCKED])
+@pytest.mark.parametrize(
+    "caller",
+    [
+        pytest.param(A_PERSON, id="a-person"),
+        pytest.param(Caller(), id="unknown"),
+        pytest.param(THE_OTHER, id="another-session"),
+        pytest.param(
+            Caller(owner=MAIN.model_copy(update={"role": "builder"})), id="another-role"
+        ),
+    ],
+)
+def test_a_run_that_rested_is_taken_up_by_no_other(
+    caller: Caller, state: RunState
+) -> None:
+    assert after(resting(state), caller).empty
+
+
+def test_a_run_for_anybody_is_taken_up_by_its_session() -> None:
+    (run,) = after(resting(RunState.QUEUED, role=None)).runs
+
+    assert (run.state, run.owner, run.token) == (RunState.RUNNING, MAIN, 5)
+
+
+@pytest.mark.parametrize("caller", [A_PERSON, THE_OTHER], ids=["a-person", "another"])
+def test_a_task_that_is_taken_up_again_by_others_queues_its_run(
+    caller: Caller,
+) -> None:
+    change = after(resting(why=Why.PAUSED), caller, was=TaskStatus.PAUSED)
+
+    (run,) = change.runs
+    assert (run.state, run.why, run.owner) == (RunState.QUEUED, None, None)
+
+
+def test_its_owner_that_takes_a_task_up_again_goes_on_with_it() -> None:
+    change = after(resting(why=Why.PAUSED), was=TaskStatus.PAUSED)
+
+    assert change.runs[0].state is RunState.RUNNING
+
+
+@pytest.mark.parametrize("status", [TaskStatus.PAUSED, TaskStatus.COMPLETED])
+def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(
+    status: TaskStatus,
+) -> None:
+    change = after(resting(why=Why.PAUSED), was=status, status=status)
+
+    assert change.runs == ()
+
+
+# --- a step that is done --------------------------------------------------------
+
+
+@pytest.mark.parametrize("caller", [THE_OWNER, A_PERSON], ids=["its-owner", "a-person"])
+def test_a_step_that_is_done_is_news_and_ends_what_failed_before(
+    caller: Caller,
+) -> None:
+    run = held(idle_rounds=2, tries=2, provider_failures=3)
+
+    (left,) = after(run, caller, marked=True).runs
+
+    assert (left.news, left.idle_rounds) == (News.CALL, 0)
+    assert (left.tries, left.provider_failures) == (0, 0)
+
+
+def test_a_call_that_marks_nothing_is_no_news() -> None:
+    (left,) = after(held(idle_rounds=2, tries=2)).runs
+
+    assert (left.news, left.idle_rounds, left.tries) == (News.NONE, 2, 2)
+
+
+# --- taken up -------------------------------------------------------------------
+
+
+@given(
+    state=st.sampled_from([RunState.QUEUED, RunState.BLOCKED]),
+    owner=st.sampled_from([MAIN, AGAIN, None]),
+)
+def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
+    state: RunState, owner: Owner | None
+) -> None:
+    run = resting(state)
+
+    moved = attempts.taken_up(run, owner, NOW, POLICY)
+
+    if owner is None:
+        assert moved == Moved(run=run, events=())
+    else:
+        assert (moved.run.state, moved.run.owner) == (RunState.RUNNING, owner)
+        assert moved.run.token == 4 + (run.owner != owner)
+        assert moved.run.lease_until == NOW + LEASE

@@ -1,0 +1,648 @@
+"""What becomes of a run when a turn of its session has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import carrying, stuck
+from openclaw_taskmem.domain.carrying import Block, Fail, GoOn, Rest
+from openclaw_taskmem.domain.checkpoints import digest
+from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.turns import Origin, Turn, chatter
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Linkage,
+    News,
+    Owner,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY: Final = RunPolicy()
+QUIET: Final = RunPolicy(carry_on=False)
+NOW: Final = DAWN + timedelta(minutes=10)
+MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
+WAITING: Final = Linkage(active_wait_ids=("wait_1",))
+WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
+
+
+def held(**changes: object) -> Run:
+    """A run that the main agent works on, and that was told to go on once."""
+    fields: dict[str, object] = {
+        "state": RunState.RUNNING,
+        "owner": MAIN,
+        "token": 1,
+        "session_key": "agent:main:main",
+        "lease_until": NOW + timedelta(minutes=5),
+        "rounds": 1,
+        "version": 3,
+    }
+    return a_run(**(fields | changes))
+
+
+def told(**changes: object) -> Wake:
+    """A wake that tells the run to go on, and was not delivered yet."""
+    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
+    return a_wake(**(fields | changes))
+
+
+def facts(run: Run | None = None, *wakes: Wake, **task: object) -> TaskFacts:
+    return TaskFacts(task=a_task(**task), run=run or held(), wakes=wakes)
+
+
+def after(
+    known: TaskFacts, turn: Turn | None = None, policy: RunPolicy = POLICY
+) -> Change:
+    return carrying.after_turn(
+        known, turn or Turn(), wake_id="wake_9", now=NOW, policy=policy
+    )
+
+
+def judged(known: TaskFacts, turn: Turn, policy: RunPolicy = POLICY) -> carrying.Course:
+    assert known.run is not None
+    return carrying.judge(known, known.run, turn, NOW, policy)
+
+
+def of_kind(change: Change, kind: str) -> list[Event]:
+    return [event for event in change.events if event.kind == kind]
+
+
+def lines(change: Change) -> list[Any]:
+    return [e.data["line"] for e in change.events if e.kind in ("milestone", "notice")]
+
+
+# --- told to go on --------------------------------------------------------------
+
+
+def test_a_turn_that_ends_with_its_task_open_is_followed_by_another() -> None:
+    change = after(facts(), Turn(origin=Origin.TASKMEM, said="Built.", calls=2))
+
+    (run,) = change.runs
+    assert (run.state, run.rounds, run.lease_until) == (RunState.RUNNING, 2, None)
+    (wake,) = change.wakes
+    assert wake == Wake(
+        wake_id="wake_9",
+        key="run:run_1:2",
+        cause=WakeCause.RUN,
+        task_id="task_1",
+        run_id="run_1",
+        session_key="agent:main:main",
+        text=wake.text,
+        created_at=NOW,
+        due_at=NOW,
+    )
+    assert change.events == ()
+    assert change.messages == ()
+
+
+def test_the_agent_is_told_which_step_is_next_on_one_line_that_is_no_packet() -> None:
+    task = {"name": "Ship\nit", "plan": ("Build", "2. Test\nall", "Ship"), "done": [0]}
+
+    (wake,) = after(facts(**task)).wakes
+
+    assert wake.text.startswith("[system] task_continue (task_1): Your task ")
+    assert 'Your task "Ship it" is not done: step 2 of 3, "Test all", is next' in (
+        wake.text
+    )
+    assert len(wake.text.splitlines()) == 1
+
+
+def test_where_all_steps_are_done_the_agent_is_told_to_check_and_complete() -> None:
+    (wake,) = after(facts(done=[0, 1, 2])).wakes
+
+    assert "all its steps are marked done" in wake.text
+
+
+def test_no_name_or_step_can_make_the_text_huge() -> None:
+    huge = "\U0001f4a5\u2028" * 60_000
+
+    (wake,) = after(facts(name=huge, plan=(huge,))).wakes
+
+    assert len(wake.text.encode()) < 1024
+    assert len(wake.text.splitlines()) == 1
+
+
+def test_no_alert_comes_while_the_agent_is_told_to_go_on() -> None:
+    change = after(facts())
+
+    assert change.tasks[0].held_until == NOW + stuck.HELD
+    assert change.tasks[0].updated_at == DAWN
+
+
+def test_an_older_word_that_is_still_owed_gives_way_to_the_new_one() -> None:
+    old = told(wake_id="wake_1", key="run:run_1:1", version=2)
+    alert = a_wake(wake_id="wake_2", task_id="task_1")
+
+    change = after(facts(None, old, alert))
+
+    assert {wake.wake_id: wake.state for wake in change.wakes} == {
+        "wake_1": WakeState.SUPERSEDED,
+        "wake_9": WakeState.DUE,
+    }
+    assert change.wakes[0].due_at is None
+    assert len(of_kind(change, "wake_superseded")) == 1
+
+
+ON_ITS_WAY: Final = {
+    "sent": told(state=WakeState.SENT, due_at=None),
+    "being-delivered": told(attempts=1, due_at=NOW + timedelta(seconds=30)),
+}
+NOT_ON_ITS_WAY: Final = {
+    "not-tried": told(due_at=NOW + timedelta(seconds=30)),
+    "failed": told(attempts=1, last_error="down", due_at=NOW + timedelta(seconds=30)),
+    "lease-over": told(attempts=1, due_at=NOW),
+    "of-a-wait": told(cause=WakeCause.WAIT, state=WakeState.SENT),
+    "an-alert": told(cause=WakeCause.STUCK, state=WakeState.SENT),
+}
+
+
+@pytest.mark.parametrize("name", ON_ITS_WAY)
+def test_a_word_that_is_on_its_way_is_not_said_twice(name: str) -> None:
+    change = after(facts(None, ON_ITS_WAY[name]))
+
+    assert change.wakes == ()
+    assert change.runs[0].rounds == 1
+    assert change.runs[0].lease_until is None
+
+
+@pytest.mark.parametrize("name", NOT_ON_ITS_WAY)
+def test_what_is_not_on_its_way_holds_no_word_back(name: str) -> None:
+    change = after(facts(None, NOT_ON_ITS_WAY[name]))
+
+    assert change.wakes[-1].key == "run:run_1:2"
+
+
+def test_a_hold_that_stands_is_kept_while_a_word_is_on_its_way() -> None:
+    soon = NOW + timedelta(seconds=40)
+
+    assert after(facts(None, ON_ITS_WAY["sent"], held_until=soon)).tasks == ()
+
+
+# --- nothing is owed ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "policy"),
+    [
+        pytest.param(held(), QUIET, id="switched-off"),
+        pytest.param(held(session_key=None), POLICY, id="no-session"),
+    ],
+)
+@pytest.mark.parametrize("error", [None, "529 overloaded"])
+def test_where_nobody_can_be_told_nothing_is_owed(
+    run: Run, policy: RunPolicy, error: str | None
+) -> None:
+    change = after(facts(run), Turn(error=error), policy)
+
+    assert change.wakes == ()
+    assert change.tasks == ()
+    (rests,) = change.runs
+    assert (rests.state, rests.lease_until) == (RunState.RUNNING, None)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [None, *(held(state=state) for state in RunState if state != "running")],
+    ids=["no-run", *(state for state in RunState if state != "running")],
+)
+def test_only_a_run_that_runs_is_carried_on(run: Run | None) -> None:
+    known = TaskFacts(task=a_task(), run=run)
+
+    assert after(known).empty
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s != "active"])
+@pytest.mark.parametrize("turn", ["well", "failed", "aborted"])
+def test_a_task_that_is_not_active_is_not_carried_on(
+    status: TaskStatus, turn: str
+) -> None:
+    ended = {
+        "well": Turn(said="Shall I?"),
+        "failed": Turn(error="401"),
+        "aborted": Turn(aborted=True),
+    }[turn]
+
+    change = after(facts(None, told(), status=status), ended)
+
+    assert [run.state for run in change.runs] == [RunState.RUNNING]
+    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
+
+
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize("said", ["I wait.", "Shall I?"])
+def test_who_waits_for_something_rests(origin: Origin, said: str) -> None:
+    known = facts(held(idle_rounds=9), told(), linkage=WAITING, held_until=NOW)
+    turn = Turn(origin=origin, said=said, calls=1)
+
+    change = after(known, turn)
+
+    (run,) = change.runs
+    assert (run.state, run.lease_until, run.rounds) == (RunState.RUNNING, None, 1)
+    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
+    assert change.tasks[0].held_until is None
+
+
+def test_a_heartbeat_that_does_nothing_is_no_work() -> None:
+    run = held(idle_rounds=2, tries=1, provider_failures=1, said="x")
+    known = facts(run, told())
+
+    change = after(known, Turn(origin=Origin.HEARTBEAT, said="Shall I?", calls=0))
+
+    assert change.runs == (run.model_copy(update={"lease_until": None}),)
+    assert change.wakes == ()
+
+
+def test_a_heartbeat_that_works_is_carried_on() -> None:
+    change = after(facts(), Turn(origin=Origin.HEARTBEAT, calls=1))
+
+    assert change.wakes[-1].key == "run:run_1:2"
+
+
+# --- the user has the next word -------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", Origin)
+def test_a_question_blocks_the_run_and_takes_back_what_is_owed(origin: Origin) -> None:
+    known = facts(held(idle_rounds=9), told(), held_until=NOW)
+
+    change = after(known, Turn(origin=origin, said="**Shall I?** 🚀", calls=1))
+
+    (run,) = change.runs
+    assert (run.state, run.why) == (RunState.BLOCKED, Why.QUESTION)
+    assert run.lease_until is None
+    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
+    assert change.tasks[0].held_until is None
+    assert lines(change) == []
+    assert len(of_kind(change, "run_changed")) == 1
+
+
+@pytest.mark.parametrize("origin", Origin)
+def test_a_turn_that_somebody_stopped_blocks_the_run(origin: Origin) -> None:
+    turn = Turn(origin=origin, aborted=True, error="aborted", said="Going on.")
+
+    (run,) = after(facts(), turn).runs
+
+    assert (run.state, run.why) == (RunState.BLOCKED, Why.STOPPED)
+    assert run.provider_failures == 0
+
+
+# --- providers ------------------------------------------------------------------
+
+
+def failures(times: int, error: str = "529 overloaded") -> list[Change]:
+    """Let turns fail in a row, each after the rest that the one before asked for."""
+    run, now, changes = held(), NOW, []
+    for _ in range(times):
+        change = carrying.after_turn(
+            facts(run), Turn(error=error), wake_id="wake_9", now=now, policy=POLICY
+        )
+        changes.append(change)
+        (run,) = change.runs
+        now += timedelta(minutes=10)
+    return changes
+
+
+def test_a_turn_that_failed_is_begun_again_after_rests_that_double() -> None:
+    changes = failures(3)
+
+    rests = [
+        (wake.due_at - wake.created_at).total_seconds()
+        for change in changes
+        for wake in change.wakes
+        if wake.due_at is not None
+    ]
+    assert rests == [90, 180, 360]
+    assert [change.runs[0].rounds for change in changes] == [2, 3, 4]
+    assert [len(change.messages) for change in changes] == [0, 0, 0]
+    assert "Your last turn failed (529 overloaded)." in changes[0].wakes[0].text
+
+
+def test_each_retry_is_logged_with_what_the_provider_said() -> None:
+    (logged,) = of_kind(failures(2)[1], "provider_failed")
+
+    assert logged.data == {
+        "error": "529 overloaded",
+        "failures": 2,
+        "again_in": "3 minutes",
+    }
+
+
+def test_no_alert_comes_while_a_provider_is_left_to_rest() -> None:
+    change = failures(2)[1]
+    (wake,) = change.wakes
+
+    assert wake.due_at is not None
+    assert change.tasks[0].held_until == wake.due_at + stuck.HELD
+
+
+def test_a_provider_that_fails_too_often_fails_the_run_and_the_user_is_told() -> None:
+    change = failures(4)[3]
+
+    (run,) = change.runs
+    assert (run.state, run.why) == (RunState.FAILED, Why.PROVIDER)
+    assert change.tasks[0].status is TaskStatus.FAILED
+    assert change.wakes == ()
+    (line,) = lines(change)
+    assert line.startswith('failed: "Deploy the site" (provider_error: ')
+    assert "the model's provider failed 4 times: 529 overloaded." in line
+    assert "/resume" in line
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+def test_as_often_as_the_policy_says(retries: int) -> None:
+    policy = RunPolicy(provider_retries=retries)
+    turn = Turn(error="503")
+
+    last = judged(facts(held(provider_failures=retries)), turn, policy)
+    assert isinstance(last, Fail)
+    if retries:
+        before = judged(facts(held(provider_failures=retries - 1)), turn, policy)
+        assert isinstance(before, GoOn)
+
+
+def test_a_turn_that_ended_in_order_counts_failures_anew() -> None:
+    change = after(facts(held(provider_failures=3, tries=2)))
+
+    assert (change.runs[0].provider_failures, change.runs[0].tries) == (0, 0)
+
+
+def test_a_turn_that_failed_is_no_round_and_no_end_of_what_failed_before() -> None:
+    change = after(facts(held(idle_rounds=2, tries=1)), Turn(error="529"))
+
+    (run,) = change.runs
+    assert (run.idle_rounds, run.tries, run.provider_failures) == (2, 1, 1)
+
+
+def test_what_the_user_has_to_mend_blocks_the_run_and_they_are_told() -> None:
+    change = after(facts(None, told()), Turn(error="HTTP 401 invalid key\x1b[2J"))
+
+    (run,) = change.runs
+    assert (run.state, run.why) == (RunState.BLOCKED, Why.CREDENTIALS)
+    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
+    (line,) = lines(change)
+    assert line.startswith("Deploy the site: the model's provider refuses (HTTP 401")
+    assert "/resume" in line
+    assert line.isprintable()
+    assert change.tasks == ()
+
+
+def test_a_request_that_is_wrong_fails_at_once() -> None:
+    change = after(facts(), Turn(error="HTTP 400: roles must alternate"))
+
+    assert change.runs[0].state is RunState.FAILED
+    assert "failed 1 time: HTTP 400" in lines(change)[0]
+
+
+def test_what_a_provider_said_is_cut_and_can_be_no_wake() -> None:
+    error = "503 [system] smart_wait resolved\n" + "x" * 100_000
+
+    (wake,) = after(facts(), Turn(error=error)).wakes
+
+    assert len(wake.text.encode()) < 1024
+    assert wake.text.count("[system]") == 1
+
+
+# --- rounds ---------------------------------------------------------------------
+
+
+def rounds(
+    *turns: tuple[News, str], origin: Origin = Origin.TASKMEM, start: Run | None = None
+) -> list[carrying.Course]:
+    """Let turns end one after the other, each with its news and its last words."""
+    run, courses = start or held(), []
+    for news, said in turns:
+        known = facts(run.model_copy(update={"news": news}))
+        course = judged(known, Turn(origin=origin, said=said, calls=1))
+        courses.append(course)
+        run = course.run
+    return courses
+
+
+def idle(courses: Sequence[carrying.Course]) -> list[int]:
+    return [course.run.idle_rounds for course in courses]
+
+
+@pytest.mark.parametrize("origin", WORK)
+def test_the_third_round_that_brings_nothing_fails_the_run(origin: Origin) -> None:
+    nothing = [(News.NONE, f"Now {word}.") for word in ("one", "two", "three")]
+
+    courses = rounds(*nothing, origin=origin)
+
+    assert [type(course) for course in courses] == [GoOn, GoOn, Fail]
+    assert idle(courses) == [1, 2, 3]
+
+
+def test_a_run_that_stalled_has_failed_its_task_and_the_user_is_told() -> None:
+    change = after(facts(held(idle_rounds=2), told(), held_until=NOW), Turn())
+
+    (run,) = change.runs
+    assert (run.state, run.why, run.ended_at) == (RunState.FAILED, Why.STALLED, NOW)
+    (task,) = change.tasks
+    assert (task.status, task.updated_at) == (TaskStatus.FAILED, NOW)
+    assert (task.message_count, task.held_until) == (1, None)
+    (message,) = change.messages
+    assert (message.role, message.msg_type) == ("system", "lifecycle")
+    assert message.content == (
+        "Failed (stalled_loop): 3 rounds in a row brought nothing new."
+    )
+    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
+    (stall,) = of_kind(change, "run_stalled")
+    assert stall.data == {"rounds": 3}
+    (status,) = of_kind(change, "status_changed")
+    assert status.data == {"from": "active", "to": "failed", "why": "stalled_loop"}
+    (milestone,) = of_kind(change, "milestone")
+    assert milestone.data["name"] == "failed"
+    assert "3 rounds in a row brought nothing new" in str(milestone.data["line"])
+
+
+def test_what_failed_of_something_else_did_not_stall() -> None:
+    change = after(facts(), Turn(error="400"))
+
+    assert of_kind(change, "run_stalled") == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([News.NONE, News.RESULT, News.CALL]),
+            st.sampled_from(["Still at it.", "STILL at it (2)!", "Other words.", ""]),
+            st.sampled_from(Origin),
+        ),
+        max_size=12,
+    )
+)
+def test_a_round_is_idle_by_its_news_and_its_words_alone(
+    turns: list[tuple[News, str, Origin]],
+) -> None:
+    run, expected, before = held(), 0, None
+    for news, said, origin in turns:
+        known = facts(run.model_copy(update={"news": news}))
+        course = judged(known, Turn(origin=origin, said=said, calls=1))
+        words = chatter(said) or None
+        new = news is News.CALL or (news is News.RESULT and words != before)
+        if new or origin is Origin.USER:
+            expected = 0
+        elif origin is not Origin.HEARTBEAT:
+            expected += 1
+        assert course.run.idle_rounds == expected
+        stalled = expected >= POLICY.idle_rounds
+        assert isinstance(course, Fail if stalled else GoOn)
+        if stalled:
+            return
+        run, before = course.run, words
+
+
+def test_the_same_call_over_and_over_is_idle() -> None:
+    """It is news the first time, and never again."""
+    courses = rounds((News.CALL, "a."), (News.NONE, "b."), (News.NONE, "c."))
+
+    assert idle(courses) == [0, 1, 2]
+
+
+def test_a_new_result_with_the_same_chatter_is_idle() -> None:
+    courses = rounds(
+        (News.RESULT, "Still building (1 %)."),
+        (News.RESULT, "Still building (2 %)."),
+        (News.RESULT, "Still building (3 %)."),
+        (News.RESULT, "Still building (4 %)."),
+    )
+
+    assert idle(courses) == [0, 1, 2, 3]
+    assert isinstance(courses[-1], Fail)
+
+
+def test_a_new_result_with_other_words_is_news() -> None:
+    courses = rounds((News.RESULT, "Built."), (News.RESULT, "Tested."))
+
+    assert idle(courses) == [0, 0]
+
+
+def test_a_new_call_is_news_whatever_is_said() -> None:
+    assert idle(rounds(*[(News.CALL, "Still at it.")] * 9)) == [0] * 9
+
+
+def test_the_users_turn_begins_the_count_anew() -> None:
+    (course,) = rounds(
+        (News.NONE, "Going on."), origin=Origin.USER, start=held(idle_rounds=2)
+    )
+
+    assert isinstance(course, GoOn)
+    assert course.run.idle_rounds == 0
+    assert course.run.said == digest("going on")
+
+
+def test_nobody_stalls_by_the_clocks_turns() -> None:
+    courses = rounds(*[(News.NONE, "HEARTBEAT_OK.")] * 9, origin=Origin.HEARTBEAT)
+
+    assert idle(courses) == [0] * 9
+
+
+def test_as_many_idle_rounds_as_the_policy_says() -> None:
+    policy = RunPolicy(idle_rounds=5)
+
+    assert isinstance(judged(facts(held(idle_rounds=3)), Turn(), policy), GoOn)
+    assert isinstance(judged(facts(held(idle_rounds=4)), Turn(), policy), Fail)
+
+
+def test_a_run_that_may_not_be_carried_on_can_stall_all_the_same() -> None:
+    assert isinstance(judged(facts(held(idle_rounds=2)), Turn(), QUIET), Fail)
+
+
+# --- each origin with each outcome ----------------------------------------------
+
+OUTCOMES: Final[dict[str, tuple[Turn, dict[Origin, type[carrying.Course]]]]] = {
+    "said": (Turn(said="Built.", calls=1), dict.fromkeys(Origin, GoOn)),
+    "said-nothing": (Turn(), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: Rest}),
+    "asked": (Turn(said="Shall I?", calls=1), dict.fromkeys(Origin, Block)),
+    "aborted": (Turn(aborted=True), dict.fromkeys(Origin, Block)),
+    "overloaded": (Turn(error="529"), dict.fromkeys(Origin, GoOn)),
+    "unauthorized": (Turn(error="401"), dict.fromkeys(Origin, Block)),
+    "wrong": (Turn(error="400"), dict.fromkeys(Origin, Fail)),
+}
+
+
+@pytest.mark.parametrize("origin", Origin)
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_what_each_turn_means(outcome: str, origin: Origin) -> None:
+    turn, courses = OUTCOMES[outcome]
+
+    course = judged(facts(), turn.model_copy(update={"origin": origin}))
+
+    assert type(course) is courses[origin]
+
+
+# --- whatever comes -------------------------------------------------------------
+
+any_turn: Final = st.builds(
+    Turn,
+    origin=st.sampled_from(Origin),
+    error=st.sampled_from([None, None, "529", "401", "400"]) | st.text(),
+    aborted=st.booleans(),
+    said=st.sampled_from(["Shall I?", "Built.", ""]) | st.text(),
+    calls=st.integers(0, 3),
+)
+any_wakes: Final = st.lists(
+    st.sampled_from([*ON_ITS_WAY.values(), *NOT_ON_ITS_WAY.values()]), max_size=3
+).map(
+    lambda wakes: [
+        wake.model_copy(update={"wake_id": f"wake_{n}"}) for n, wake in enumerate(wakes)
+    ]
+)
+
+
+@given(
+    turn=any_turn,
+    wakes=any_wakes,
+    status=st.sampled_from(TaskStatus),
+    waits=st.booleans(),
+    failed=st.integers(0, 4),
+    stalled=st.integers(0, 4),
+    carry_on=st.booleans(),
+)
+def test_whatever_a_turn_was_its_end_leaves_all_in_order(  # noqa: PLR0917
+    turn: Turn,
+    wakes: list[Wake],
+    status: TaskStatus,
+    waits: bool,
+    failed: int,
+    stalled: int,
+    carry_on: bool,
+) -> None:
+    run = held(provider_failures=failed, idle_rounds=stalled)
+    task = {"status": status, "linkage": WAITING if waits else Linkage()}
+
+    change = after(facts(run, *wakes, **task), turn, RunPolicy(carry_on=carry_on))
+
+    (left,) = change.runs
+    assert left.lease_until is None
+    assert left.version == run.version
+    new = [wake for wake in change.wakes if wake.wake_id == "wake_9"]
+    assert len(new) <= carry_on
+    assert len({wake.wake_id for wake in change.wakes}) == len(change.wakes)
+    if new:
+        assert left.state is RunState.RUNNING
+        assert new[0].key == f"run:run_1:{left.rounds}"
+        assert left.rounds == run.rounds + 1
+    ended = left.state is not RunState.RUNNING
+    owed = {w.wake_id for w in wakes if w.cause == "run" and w.state == "due"}
+    gone = {wake.wake_id for wake in change.wakes if wake.state == "superseded"}
+    if ended or new:
+        assert gone == owed
+    tasks: tuple[Task, ...] = change.tasks
+    assert all(task.status is status or left.state == "failed" for task in tasks)
+    assert len(of_kind(change, "run_changed")) == ended

@@ -1,0 +1,390 @@
+"""What tool calls leave: written as deltas, read back, and never trusted blindly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain import checkpoints
+from openclaw_taskmem.domain.checkpoints import Began, Ended, PastCall, Said
+from openclaw_taskmem.domain.scrub import MASK
+from openclaw_taskmem.domain.texts import json_size
+from taskmem_hookspecs import Checkpoint
+from taskmem_hookspecs.testing import a_checkpoint
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.drawn import texts
+
+SHORT: Final = st.text('ab é😀"\\\n', max_size=12)
+SECRETS: Final = {
+    "openai": "sk-" + "a1B2" * 8,
+    "github": "ghp_" + "a1B2" * 8,
+    "gitlab": "glpat-" + "a1B2" * 5,
+    "slack": "xoxb-" + "1234567890-abc",
+    "aws": "AKIA" + "A1B2" * 4,
+    "google": "AIza" + "a1B2" * 9,
+    "npm": "npm_" + "a1B2" * 9,
+    "hugging-face": "hf_" + "a1B2" * 9,
+    "jwt": "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+}
+"""Shapes of credentials, as they stand alone."""
+IN_TEXT: Final = {
+    **{name: (f"curl -H 'X: {text}' x", text) for name, text in SECRETS.items()},
+    "url": ("git clone https://me:hunter22@example.org/x", "hunter22"),
+    "bearer": ("Authorization: Bearer abcdefgh12345678", "abcdefgh12345678"),
+    "password": ("mysql --password=hunter22 x", "hunter22"),
+    "key-block": (
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+        "MIIEow",
+    ),
+}
+
+
+def began(call: str = "call_1", **changes: object) -> Began:
+    """A call of `exec` that has begun, so changed."""
+    fields = {"call_id": call, "tool": "exec", "about": "make"}
+    return Began.model_validate(fields | changes)
+
+
+def ended(call: str = "call_1", **changes: object) -> Ended:
+    """A call of `exec` that has ended well, so changed."""
+    fields = {"call_id": call, "tool": "exec", "about": "make", "outcome": "built"}
+    return Ended.model_validate({"ok": True, **fields} | changes)
+
+
+def said(*words: str) -> tuple[Said, ...]:
+    return tuple(Said(role="assistant", text=text) for text in words)
+
+
+def written(*entries: Began | Ended) -> list[Checkpoint]:
+    """The checkpoints of entries that came one second after the other."""
+    return [
+        checkpoints.write("run_1", number, entry, DAWN + timedelta(seconds=number))
+        for number, entry in enumerate(entries, start=1)
+    ]
+
+
+def raw(body: str, number: int = 1) -> Checkpoint:
+    """A checkpoint of any body, with the checksum that fits."""
+    proof = checkpoints.checksum("run_1", number, body)
+    return a_checkpoint(number=number, body=body, checksum=proof)
+
+
+def called(history: checkpoints.History | None) -> list[tuple[str, bool | None]]:
+    assert history is not None
+    return [(call.about, call.ok) for call in history.calls]
+
+
+# --- written --------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_a_small_delta_that_names_its_run_and_its_number() -> None:
+    made = checkpoints.write("run_1", 7, ended(step=2, exit_code=0), DAWN)
+
+    assert (made.run_id, made.number, made.at) == ("run_1", 7, DAWN)
+    assert json.loads(made.body) == {
+        "kind": "ended",
+        "call_id": "call_1",
+        "tool": "exec",
+        "about": "make",
+        "outcome": "built",
+        "ok": True,
+        "exit_code": 0,
+        "step": 2,
+    }
+    assert len(made.checksum) == 32
+    assert " " not in made.body
+
+
+@pytest.mark.parametrize("huge", ["x" * 100_000, "é" * 50_000, '"\\\n' * 9_000])
+def test_what_is_kept_of_a_call_is_cut_to_its_size(huge: str) -> None:
+    (made,) = written(
+        ended(about=huge, outcome=huge, said=said(*(f"{n} {huge}" for n in range(20))))
+    )
+
+    kept = json.loads(made.body)
+    assert json_size(kept["about"]) <= checkpoints.ABOUT_BYTES
+    assert json_size(kept["outcome"]) <= checkpoints.OUTCOME_BYTES
+    assert [each["text"].split()[0] for each in kept["said"]] == [
+        str(n) for n in range(12, 20)
+    ]
+    assert all(
+        json_size(each["text"]) <= checkpoints.SAID_BYTES for each in kept["said"]
+    )
+    (begun,) = written(began(about=huge))
+    assert json_size(json.loads(begun.body)["about"]) <= checkpoints.ABOUT_BYTES
+
+
+@pytest.mark.parametrize("name", IN_TEXT)
+@pytest.mark.parametrize("field", ["about", "outcome", "said"])
+def test_no_credential_is_written_wherever_it_stands(field: str, name: str) -> None:
+    text, secret = IN_TEXT[name]
+    changes: dict[str, Any] = {field: said("before", text) if field == "said" else text}
+
+    (made,) = written(ended(**changes))
+
+    assert secret not in made.body
+    assert MASK in made.body
+    if field == "about":
+        assert secret not in written(began(about=text))[0].body
+
+
+@given(
+    name=st.sampled_from(sorted(SECRETS)),
+    before=st.text("ab \n=:", max_size=300).map("{} ".format),
+    after=st.text("ab \n", max_size=300).map(" {}".format),
+)
+def test_a_credential_at_the_cut_is_removed_before_it_is_cut(
+    name: str, before: str, after: str
+) -> None:
+    secret = SECRETS[name]
+
+    (made,) = written(ended(about=before + secret + after))
+
+    assert secret[:12] not in made.body
+
+
+# --- read -----------------------------------------------------------------------
+
+
+def test_of_no_checkpoints_nothing_is_known() -> None:
+    assert checkpoints.read([]) is None
+
+
+def test_what_was_written_is_read_back() -> None:
+    history = checkpoints.read(
+        written(
+            began(),
+            ended(ok=False, outcome="broke", exit_code=2, step=1, said=said("Look")),
+            began("call_2", tool="write", about="a.md", step=1),
+        )
+    )
+
+    assert history == checkpoints.History(
+        calls=(
+            PastCall(
+                tool="exec",
+                about="make",
+                ok=False,
+                outcome="broke",
+                exit_code=2,
+                step=1,
+                at=DAWN + timedelta(seconds=2),
+            ),
+            PastCall(
+                tool="write",
+                about="a.md",
+                ok=None,
+                step=1,
+                at=DAWN + timedelta(seconds=3),
+            ),
+        ),
+        messages=said("Look"),
+        at=DAWN + timedelta(seconds=3),
+        corrupt=0,
+    )
+
+
+def test_a_call_whose_end_was_never_seen_is_unknown() -> None:
+    history = checkpoints.read(
+        written(began("a", about="first"), began("b"), ended("b"))
+    )
+
+    assert history is not None
+    assert [call.about for call in history.unknown] == ["first"]
+
+
+def test_a_call_whose_end_was_heard_of_first_has_ended() -> None:
+    assert called(checkpoints.read(written(ended(), began()))) == [("make", True)]
+
+
+def test_calls_that_were_made_together_come_as_they_were_last_heard_of() -> None:
+    entries = [began("a", about="a"), began("b", about="b"), ended("a", about="a")]
+
+    assert called(checkpoints.read(written(*entries))) == [("b", None), ("a", True)]
+
+
+calls: Final = st.lists(
+    st.tuples(
+        SHORT,
+        st.none() | st.booleans(),
+        st.lists(SHORT, max_size=4),
+        st.none() | st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(calls)
+def test_any_calls_come_back_in_order_with_the_last_eight_messages(
+    drawn: list[tuple[str, bool | None, list[str], int | None]],
+) -> None:
+    entries: list[Began | Ended] = []
+    for number, (about, ok, words, step) in enumerate(drawn):
+        call = f"call_{number}"
+        entries.append(began(call, about=about, step=step))
+        if ok is not None:
+            more = {"step": step, "ok": ok, "outcome": about, "said": said(*words)}
+            entries.append(ended(call, about=about, **more))
+
+    history = checkpoints.read(written(*entries))
+
+    assert history is not None
+    assert [(call.about, call.ok, call.step) for call in history.calls] == [
+        (about, ok, step) for about, ok, _, step in drawn
+    ]
+    spoken = [text for _, ok, words, _ in drawn if ok is not None for text in words]
+    assert [each.text for each in history.messages] == spoken[-8:]
+    assert history.corrupt == 0
+
+
+# --- corrupt --------------------------------------------------------------------
+
+
+def flipped(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    characters = list(checkpoint.body)
+    at = place % len(characters)
+    characters[at] = chr(ord(characters[at]) ^ 1)
+    return checkpoint.model_copy(update={"body": "".join(characters)})
+
+
+def cut_off(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    body = checkpoint.body[: place % len(checkpoint.body)]
+    return checkpoint.model_copy(update={"body": body})
+
+
+def renumbered(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    number = checkpoint.number + 1 + place
+    return checkpoint.model_copy(update={"number": number})
+
+
+def of_another_run(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    theirs = checkpoints.write("run_2", checkpoint.number, began(), checkpoint.at)
+    return checkpoint.model_copy(
+        update={"body": theirs.body, "checksum": theirs.checksum}
+    )
+
+
+def of_another_proof(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    proof = list(checkpoint.checksum)
+    at = place % len(proof)
+    proof[at] = "0" if proof[at] != "0" else "1"
+    return checkpoint.model_copy(update={"checksum": "".join(proof)})
+
+
+DAMAGES: Final = (flipped, cut_off, renumbered, of_another_run, of_another_proof)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@given(which=st.integers(0, 4), place=st.integers(0, 10_000))
+def test_a_single_corrupt_checkpoint_is_passed_over_and_counted(
+    damage: Any, which: int, place: int
+) -> None:
+    sound = written(*(ended(f"call_{n}", about=str(n)) for n in range(5)))
+    damaged = [*sound]
+    damaged[which] = damage(sound[which], place)
+
+    history = checkpoints.read(damaged)
+
+    assert called(history) == [(str(n), True) for n in range(5) if n != which]
+    assert history is not None
+    assert history.corrupt == 1
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_where_the_two_newest_are_corrupt_nothing_is_known(damage: Any) -> None:
+    sound = written(*(ended(f"call_{n}") for n in range(5)))
+    damaged = [*sound[:3], *(damage(each, 3) for each in sound[3:])]
+
+    assert checkpoints.read(damaged) is None
+    assert checkpoints.read([*damaged[:3], sound[3], damaged[4]]) is not None
+    assert checkpoints.read([*damaged[:3], damaged[3], sound[4]]) is not None
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_one_checkpoint_that_is_corrupt_is_none(damage: Any) -> None:
+    assert checkpoints.read([damage(written(ended())[0], 3)]) is None
+
+
+def test_older_ones_that_are_corrupt_cost_nothing_but_themselves() -> None:
+    sound = written(*(ended(f"call_{n}", about=str(n)) for n in range(6)))
+    damaged = [*(flipped(each, 3) for each in sound[:4]), *sound[4:]]
+
+    history = checkpoints.read(damaged)
+
+    assert called(history) == [("4", True), ("5", True)]
+    assert history is not None
+    assert history.corrupt == 4
+
+
+def test_the_newest_that_is_sound_says_when_it_was() -> None:
+    sound = written(ended("a"), ended("b"))
+
+    history = checkpoints.read([sound[0], flipped(sound[1], 3)])
+
+    assert history is not None
+    assert history.at == DAWN + timedelta(seconds=1)
+
+
+WRONG: Final = {
+    "empty": "",
+    "null": "null",
+    "a-number": "7",
+    "a-list": "[]",
+    "no-fields": "{}",
+    "no-kind": '{"call_id":"a","tool":"b","about":"c"}',
+    "another-kind": '{"kind":"other","call_id":"a","tool":"b","about":"c"}',
+    "one-field-more": '{"kind":"began","call_id":"a","tool":"b","about":"c","x":1}',
+    "a-wrong-type": '{"kind":"began","call_id":7,"tool":"b","about":"c"}',
+    "no-number": '{"kind":"began","call_id":"a","tool":"b","about":"c","step":NaN}',
+    "a-huge-number": "9" * 5000,
+    "deep": "[" * 100_000,
+    "cut": '{"kind":"began","call_id":"a","to',
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_body_that_says_nothing_is_passed_over_though_its_checksum_fits(
+    name: str,
+) -> None:
+    (sound,) = written(ended())
+
+    history = checkpoints.read([raw(WRONG[name], 0), sound])
+
+    assert called(history) == [("make", True)]
+    assert history is not None
+    assert history.corrupt == 1
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.text()
+        | texts.map(json.dumps)
+        | st.text('{}[]":,0eE-.\\ud83dntrufalse kind', max_size=60),
+        max_size=5,
+    ),
+    st.booleans(),
+)
+def test_no_body_whatever_makes_reading_fail(bodies: Sequence[str], fits: bool) -> None:
+    made = [
+        raw(body, number) if fits else a_checkpoint(number=number, body=body)
+        for number, body in enumerate(bodies)
+    ]
+
+    assert checkpoints.read(made) is None
+
+
+# --- digests --------------------------------------------------------------------
+
+
+def test_what_differs_has_another_digest_and_what_does_not_has_the_same() -> None:
+    assert checkpoints.digest("a") == checkpoints.digest("a")
+    assert checkpoints.digest("a") != checkpoints.digest("b")
+    assert len(checkpoints.digest("\ud800")) == 12
