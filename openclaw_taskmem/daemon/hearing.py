@@ -58,6 +58,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
     turn = Turn(
         origin=event.origin,
         error=event.failed,
+        reason=event.reason,
         aborted=event.aborted and event.refused is None,
         refused=event.refused,
         said=event.said,

@@ -46,6 +46,7 @@ TROUBLE: Final = timedelta(seconds=5)
 MOST_TROUBLE: Final = timedelta(seconds=20)
 AT_ONCE: Final = 4
 """Messages on their way at once: each may be a process that takes a core."""
+DAY_SECONDS: Final = 86_400.0
 SWEEP_SECONDS: Final = 120.0
 """Between two looks for leases that ran out, at most. Source: requirement D3."""
 KEPT_TRIES: Final = 7
@@ -92,7 +93,7 @@ class Loops:
         """The deliveries that the transport has not answered yet."""
         self._stopping = False
         self._seen = self._read_clocks()
-        self._held_until = float("-inf")
+        self._held_until = self._forget_at = float("-inf")
         self._jumped = self._went_back = False
         """What a jump asks of the store, and was not done yet."""
 
@@ -315,11 +316,19 @@ class Loops:
         held = self._held_until - self._shell.clock.monotonic()
         if held > 0:
             return self._shell.clock.now() + timedelta(seconds=held)
+        await self._forget()
         looked = await self._apart(recovery.sweep, self._shell, self._gateways())
         if looked == recovery.BATCH:
             return self._shell.clock.now()
         due = await self._apart(self._shell.store.next_lapse)
         return self._not_before(due, AGAIN if looked else timedelta())
+
+    async def _forget(self) -> None:
+        """Let go of old checkpoints, at the start and then once a day."""
+        now = self._shell.clock.monotonic()
+        if now >= self._forget_at:
+            await self._apart(recovery.forget, self._shell)
+            self._forget_at = now + DAY_SECONDS
 
     # --- the end ------------------------------------------------------------
 

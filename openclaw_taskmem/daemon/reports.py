@@ -17,6 +17,8 @@ from pydantic import (
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import InvalidArguments
 
+LABEL: Final = 200
+"""Characters of the name of a tool or of a call."""
 MOST: Final = 1000
 """Events in one report."""
 Key = Annotated[str, Field(max_length=10_000)]
@@ -30,7 +32,14 @@ def _legible(said: object) -> object:
     return said[:10_000].encode(errors="replace").decode()
 
 
+def _short(said: object) -> object:
+    """Keep the beginning of what is hardly ever long."""
+    legible = _legible(said)
+    return legible[:LABEL] if isinstance(legible, str) else legible
+
+
 Said = Annotated[str, BeforeValidator(_legible)]
+Label = Annotated[str, BeforeValidator(_short)]
 
 
 class _Event(BaseModel):
@@ -84,8 +93,8 @@ class ToolStarted(Worked):
     """A call of a tool has begun."""
 
     kind: Literal["tool_started"]
-    call_id: Key
-    tool: Key
+    call_id: Label
+    tool: Label
     about: Said = ""
 
 
@@ -100,8 +109,8 @@ class ToolCalled(Worked):
     """A call of a tool has ended."""
 
     kind: Literal["tool_called"]
-    call_id: Key = ""
-    tool: Key = ""
+    call_id: Label = ""
+    tool: Label = ""
     about: Said = ""
     outcome: Said = ""
     given: Key = ""
@@ -136,6 +145,8 @@ class TurnEnded(Worked):
     origin: Origin = Origin.OTHER
     failed: Said | None = None
     """Why the gateway gave the turn up, also where a model had answered before."""
+    reason: Said | None = None
+    """What the gateway calls that failure."""
     aborted: bool = False
     """Whether somebody stopped it."""
     cut: bool = False

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import clip, duration, plain, plural, step_name
-from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.domain.turns import Origin, Trouble, Turn
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -119,10 +119,10 @@ def judge(
         return Rest(run=run)
     if turn.aborted:
         return Block(run=run, why=Why.STOPPED)
-    if turn.error is not None:
-        return _after_failure(facts.task, run, turn.error, now, policy)
     if turn.origin is Origin.HEARTBEAT and not turn.calls:
         return Rest(run=run, keep=True)
+    if turn.error is not None:
+        return _after_failure(facts, run, turn, now, policy)
     return _after_round(
         facts, _counted(runs.came_to_an_end(run), turn), turn, now, policy
     )
@@ -156,15 +156,22 @@ def _held_back(task: Task, run: Run, why: str, now: datetime) -> GoOn:
 
 
 def _after_failure(
-    task: Task, run: Run, error: str, now: datetime, policy: RunPolicy
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    said = clip(plain(error), SAID_BYTES)
+    trouble = turns.trouble(turn.error or "", turn.reason)
+    if facts.task.linkage.active_wait_ids:
+        return Rest(run=run)
+    if turn.origin is Origin.USER and trouble is Trouble.REFUSED:
+        # What the user has sent was refused, and the user sees that.
+        return Rest(run=run, keep=True)
+    task = facts.task
+    said = clip(plain(turn.error or ""), SAID_BYTES)
     failures = run.provider_failures + 1
     run = run.model_copy(update={"provider_failures": failures})
-    if turns.credentials(error):
+    if trouble is Trouble.CREDENTIALS:
         line = f"the model's provider refuses ({said}). Mend that, then say /resume."
         return Block(run=run, why=Why.CREDENTIALS, line=line)
-    if turns.final(error) or failures > policy.provider_retries:
+    if trouble is Trouble.REFUSED or failures > policy.provider_retries:
         times = plural(failures, "time")
         words = f"the model's provider failed {times}: {said}."
         return Fail(run=run, why=Why.PROVIDER, said=words)

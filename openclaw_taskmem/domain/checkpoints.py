@@ -140,17 +140,27 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
         return None
     known = [(each.at, entry) for each, entry in entries if entry is not None]
-    calls: dict[str, PastCall] = {}
+    calls: list[PastCall] = []
+    # Ids come again where a provider counts anew: an end is that of the last beginning.
+    open_: dict[str, int] = {}
+    ended: dict[str, PastCall] = {}
     messages: list[Said] = []
     for at, entry in known:
-        before = calls.pop(entry.call_id, None)
-        if isinstance(entry, Ended):
-            messages += entry.said
-            calls[entry.call_id] = _ended(entry, at)
-        else:
-            calls[entry.call_id] = before or _began(entry, at)
+        if isinstance(entry, Began):
+            if entry.call_id not in open_:
+                open_[entry.call_id] = len(calls)
+                calls.append(_began(entry, at))
+            continue
+        call = _ended(entry, at)
+        place = open_.pop(entry.call_id, None)
+        if place is not None:
+            calls[place] = call
+        elif ended.get(entry.call_id) != call:
+            calls.append(call)
+        ended[entry.call_id] = call
+        messages += entry.said
     return History(
-        calls=tuple(calls.values()),
+        calls=tuple(calls),
         messages=tuple(messages[-MESSAGES:]),
         at=known[-1][0],
         corrupt=len(entries) - len(known),

@@ -210,6 +210,9 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     """
     if run.session_key is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
         return None
+    if run.started_at is None:
+        # It was never begun, so nothing of it was interrupted.
+        return None
     if run.owner is not None and run.owner.boot in (None, boot):
         return None
     due = started_at + SETTLES

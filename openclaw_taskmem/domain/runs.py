@@ -143,12 +143,18 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
 
     Raises:
         RunHeld: Another holds it; the sentence says who.
-        RunNotReady: It has ended, or waits for the user's review.
+        RunNotReady: It has ended.
     """
     if run.state is RunState.RUNNING and not owner.same(run.owner):
         raise RunHeld(
             f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
+        )
+    waits = run.state in (RunState.BLOCKED, RunState.REVIEW)
+    if waits and run.owner is not None and not owner.same(run.owner):
+        raise RunHeld(
+            f"{run.run_id} waits for the user ({run.why or run.state}), and only "
+            f"{_name(run.owner)} goes on with it; claim another."
         )
     if run.role not in (None, owner.role):
         raise RunHeld(
@@ -170,9 +176,7 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
 
 
 def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Moved:
-    """Return a run in another state.
-
-    Whoever held it holds it no more, unless it runs or waits for the user.
+    """Return a run in another state; one that is queued is held by nobody.
 
     Raises:
         RunNotReady: That state does not follow the one it is in.
@@ -182,6 +186,8 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
             f"{run.run_id} is {run.state}, and cannot become {state}; "
             f"{_instead(run.state)}."
         )
+    if state is RunState.RUNNING and run.owner is None:
+        raise RunNotReady(f"{run.run_id} is held by nobody; claim it with task_claim.")
     update: dict[str, object] = {"state": state, "why": why, "changed_at": now}
     if state is not RunState.RUNNING:
         update["lease_until"] = None
@@ -246,8 +252,8 @@ def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None
         return
     if token is not None and token != run.token:
         raise Fenced(
-            f"{run.run_id} was claimed by another since (its token is {run.token} now, "
-            f"yours is {token}), so {wish}; stop working on it, or claim it again."
+            f"The token of {run.run_id} is {run.token}, and yours is {token}: it was "
+            f"claimed since, so {wish}; stop working on it, or claim it again."
         )
     if run.owner is None or caller.person or token is not None:
         return

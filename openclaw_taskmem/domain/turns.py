@@ -24,12 +24,25 @@ class Origin(StrEnum):
     """Something else, such as a sub-agent's report."""
 
 
+class Trouble(StrEnum):
+    """What kind of failure a provider's is."""
+
+    PASSING = "passing"
+    """It may work the next time."""
+    REFUSED = "refused"
+    """It will be the same the next time."""
+    CREDENTIALS = "credentials"
+    """The user has to mend it: a key, or a bill."""
+
+
 class Turn(Value):
     """A turn that has ended."""
 
     origin: Origin = Origin.OTHER
     error: str | None = None
     """Why it failed once the gateway gave it up; None: it did not."""
+    reason: str | None = None
+    """What the gateway calls that failure; None: it does not say."""
     aborted: bool = False
     """Whether somebody stopped it."""
     refused: str | None = None
@@ -40,16 +53,29 @@ class Turn(Value):
     """Tool calls in it."""
 
 
-_ASKS: Final = ("?", "？", "؟", "՞", "፧")
-_REFUSED: Final = re.compile(
-    r"(?i)\b(?:40[0-4]|bad request|unauthori[sz]ed|forbidden|invalid (?:api )?key"
-    r"|incorrect api key|invalid_request|model_not_found|no api key"
-    r"|temporarily disabled|billing|insufficient_quota|credit balance)\b"
+_ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
+_AGAIN: Final = re.compile(
+    r"(?i)\b429\b|rate.?limit|too many requests|overloaded|try again|timed? ?out"
+    r"|temporar(?:y|ily)"
 )
 _CREDENTIALS: Final = re.compile(
-    r"(?i)\b(?:40[123]|unauthori[sz]ed|forbidden|api key|billing|insufficient_quota"
-    r"|credit balance)\b"
+    r"(?i)\b(?:HTTP|status|code|error)?[ :=]*(?:401|402|403)\b(?! ?(?:ms|s|seconds))"
+    r"|unauthori[sz]ed|forbidden|payment required|(?:invalid|incorrect|no) api key"
+    r"|insufficient.quota|credit balance|billing"
 )
+_REFUSED: Final = re.compile(
+    r"(?i)\b(?:HTTP|status|code|error)[ :=]*(?:400|404)\b|\A\W*(?:400|404)\b"
+    r"|bad request|invalid_request|rejected the request|model_not_found"
+)
+_BY_REASON: Final = {
+    **dict.fromkeys(("auth", "auth_permanent", "billing"), Trouble.CREDENTIALS),
+    **dict.fromkeys(("format", "model_not_found", "context_overflow"), Trouble.REFUSED),
+    **dict.fromkeys(
+        ("timeout", "rate_limit", "overloaded", "server_error", "empty_response"),
+        Trouble.PASSING,
+    ),
+}
+"""What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
 _SPACES: Final = re.compile(r"[\W\d_]+")
 
 
@@ -60,6 +86,8 @@ def asks(said: str) -> bool:
     """
     words = "".join(c for c in said if c.isprintable() or c.isspace())
     while words and not (words[-1].isalnum() or words[-1] in _ASKS):
+        if words[-1] == "!" and words[:-1].rstrip("!").endswith(_ASKS):
+            return True
         if words[-1] in ".!…。！;:,":
             return False
         words = words[:-1]
@@ -71,11 +99,13 @@ def chatter(said: str) -> str:
     return _SPACES.sub(" ", said.casefold()).strip()
 
 
-def final(error: str) -> bool:
-    """Whether a provider's refusal will be the same the next time."""
-    return _REFUSED.search(error) is not None
-
-
-def credentials(error: str) -> bool:
-    """Whether a provider's refusal is for the user to mend: a key, or a bill."""
-    return _CREDENTIALS.search(error) is not None
+def trouble(error: str, reason: str | None = None) -> Trouble:
+    """Return what kind of failure a provider's is, by its reason or else its words."""
+    known = _BY_REASON.get(reason or "")
+    if known is not None:
+        return known
+    if _AGAIN.search(error):
+        return Trouble.PASSING
+    if _CREDENTIALS.search(error):
+        return Trouble.CREDENTIALS
+    return Trouble.REFUSED if _REFUSED.search(error) else Trouble.PASSING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -81,6 +82,12 @@ def started(shell: Shell, presence: Presence) -> None:
             shell.commit(recovery.announced(facts.task, run, shell.clock.now()))
         else:
             shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+
+
+def forget(shell: Shell) -> None:
+    """Let go of checkpoints that nobody will resume from. Source: requirement E2."""
+    days = timedelta(days=shell.runs.checkpoint_days)
+    shell.commit(Change(forget_before=shell.clock.now() - days))
 
 
 def _give_time(shell: Shell, run: Run, presence: Presence) -> None:

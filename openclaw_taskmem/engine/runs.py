@@ -6,6 +6,7 @@ the session works on, which is the one whose task was updated last.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -35,6 +36,8 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
+
+log = logging.getLogger(__name__)
 
 _WORKED: Final = (RunState.RUNNING, RunState.QUEUED)
 
@@ -201,7 +204,11 @@ def history(shell: Shell, run: Run | None) -> History | None:
     """Return what the checkpoints of a run say; None: nothing that can be trusted."""
     if run is None:
         return None
-    return checkpoints.read(shell.store.read_checkpoints(run.run_id, checkpoints.READ))
+    kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
+    found = checkpoints.read(kept)
+    if kept and (found is None or found.corrupt):
+        log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
+    return found
 
 
 def _promoted(shell: Shell, facts: TaskFacts, heard: Heard) -> TaskFacts:

@@ -79,7 +79,8 @@ def after(
         TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
         a_task(status=status),
         caller,
-        marked=marked,
+        marked=frozenset({0}) if marked else frozenset(),
+        said=None,
         now=NOW,
         policy=POLICY,
     )

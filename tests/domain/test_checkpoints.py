@@ -199,14 +199,24 @@ def test_a_call_whose_end_was_never_seen_is_unknown() -> None:
     assert [call.about for call in history.unknown] == ["first"]
 
 
-def test_a_call_whose_end_was_heard_of_first_has_ended() -> None:
-    assert called(checkpoints.read(written(ended(), began()))) == [("make", True)]
+def test_a_call_of_an_id_that_comes_again_is_another_call() -> None:
+    entries = [began(about="build"), ended(about="build"), began(about="deploy")]
+
+    found = checkpoints.read(written(*entries))
+
+    assert called(found) == [("build", True), ("deploy", None)]
 
 
-def test_calls_that_were_made_together_come_as_they_were_last_heard_of() -> None:
+def test_what_is_told_twice_is_one_call() -> None:
+    assert called(checkpoints.read(written(began(), began(), ended(), ended()))) == [
+        ("make", True)
+    ]
+
+
+def test_calls_that_were_made_together_come_as_they_began() -> None:
     entries = [began("a", about="a"), began("b", about="b"), ended("a", about="a")]
 
-    assert called(checkpoints.read(written(*entries))) == [("b", None), ("a", True)]
+    assert called(checkpoints.read(written(*entries))) == [("a", True), ("b", None)]
 
 
 calls: Final = st.lists(

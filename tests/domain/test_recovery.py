@@ -418,7 +418,7 @@ TIME: Final = STARTED + SETTLES
 def test_what_an_earlier_start_held_has_until_its_gateway_has_settled(
     lease: datetime | None, free: bool
 ) -> None:
-    run = (queued if free else held)(lease_until=lease)
+    run = (queued if free else held)(lease_until=lease, started_at=NOW)
 
     left = recovery.began_anew(run, "boot-2", STARTED)
 
@@ -428,6 +428,7 @@ def test_what_an_earlier_start_held_has_until_its_gateway_has_settled(
 @pytest.mark.parametrize(
     "run",
     [
+        pytest.param(queued(started_at=None), id="never-begun"),
         pytest.param(held(), id="lapses-anyway"),
         pytest.param(held(lease_until=TIME), id="lapses-just-then"),
         pytest.param(
@@ -465,7 +466,7 @@ def test_the_user_hears_again_of_what_waits_for_them() -> None:
 def adopted(*wakes: Wake) -> Change:
     known = TaskFacts(task=a_task(), run=queued(), wakes=wakes)
     moved = runs.claim(queued(), MAIN, NOW, POLICY)
-    return recovery.adopted(known, moved, NOW)[1]
+    return recovery.adopted(known, moved, NOW)
 
 
 def test_a_turn_that_takes_the_run_up_makes_what_is_owed_needless() -> None:

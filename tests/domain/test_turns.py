@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import turns
+from openclaw_taskmem.domain.turns import Trouble
 
 QUESTIONS = {
     "plain": "Shall I deploy it now?",
@@ -125,19 +126,22 @@ FOR_THE_USER = {
     "no-key": 'No API key found for provider "anthropic"',
     "incorrect-key": "Incorrect API key provided: sk-***",
     "credit": "Your credit balance is too low to access the API",
-    "quota": "429 insufficient_quota",
+    "quota": "insufficient_quota",
     "billing": "A billing problem: payment is due",
     "402": "402 Payment Required: add more credits",
 }
 FOR_NOBODY = {
     "400": "HTTP 400: messages: roles must alternate",
     "bad-request": "Bad Request",
+    "rejected": "LLM request failed: provider rejected the request schema.",
     "404": "404 no such model",
     "model": "model_not_found: gpt-9",
     "invalid-request": "invalid_request: max_tokens",
 }
 PASSING = {
     "429": "HTTP 429: rate limit reached",
+    "429-of-a-key": "429 rate limit for this api key; check your plan and billing",
+    "a-time": "it timed out after 400 seconds",
     "500": "500 internal server error",
     "502": "502 bad gateway",
     "503": "503 service unavailable",
@@ -152,17 +156,34 @@ PASSING = {
 
 @pytest.mark.parametrize("name", FOR_THE_USER)
 def test_a_key_or_a_bill_is_for_the_user_to_mend(name: str) -> None:
-    assert turns.credentials(FOR_THE_USER[name])
-    assert turns.final(FOR_THE_USER[name])
+    assert turns.trouble(FOR_THE_USER[name]) is Trouble.CREDENTIALS
 
 
 @pytest.mark.parametrize("name", FOR_NOBODY)
 def test_a_request_that_is_wrong_will_be_wrong_again(name: str) -> None:
-    assert turns.final(FOR_NOBODY[name])
-    assert not turns.credentials(FOR_NOBODY[name])
+    assert turns.trouble(FOR_NOBODY[name]) is Trouble.REFUSED
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_is_neither(name: str) -> None:
-    assert not turns.final(PASSING[name])
-    assert not turns.credentials(PASSING[name])
+    assert turns.trouble(PASSING[name]) is Trouble.PASSING
+
+
+@pytest.mark.parametrize(
+    ("reason", "trouble"),
+    [
+        ("auth", Trouble.CREDENTIALS),
+        ("auth_permanent", Trouble.CREDENTIALS),
+        ("billing", Trouble.CREDENTIALS),
+        ("format", Trouble.REFUSED),
+        ("context_overflow", Trouble.REFUSED),
+        ("rate_limit", Trouble.PASSING),
+        ("server_error", Trouble.PASSING),
+    ],
+)
+def test_what_the_gateway_calls_it_counts_before_the_words(
+    reason: str, trouble: Trouble
+) -> None:
+    assert turns.trouble("429 or 401 or 400", reason) is trouble
+    assert turns.trouble("HTTP 400: no", "something new") is Trouble.REFUSED
+

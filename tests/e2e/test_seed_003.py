@@ -405,7 +405,7 @@ def test_p2_1_1_beyond_its_budget_a_step_is_stopped_with_a_way_on(
     story.say("Please do the part.")
     story.ends()
     # The fourth call, and the third of the bonus, were not made.
-    assert log.read_text().split() == ["0", "1", "2", "4", "5"]
+    assert log.read_text().split() == ["0", "1", "2", "4", "5"], script.answers
     stopped = [answer for answer in script.answers if "has used its" in answer]
     assert "3 tool calls" in stopped[0]
     assert "more_tools" in stopped[0]

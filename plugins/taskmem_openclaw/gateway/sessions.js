@@ -89,7 +89,7 @@ export class Sessions {
     if (deliveries.length > 0) this.tell({ kind: "answered", session_key: run.session, deliveries });
   }
 
-  #ended(runId, { phase, error, aborted }) {
+  #ended(runId, { phase, error, aborted, errorObservation }) {
     const run = this.#runs.get(runId);
     if (!run) return;
     this.#runs.delete(runId);
