@@ -8,10 +8,18 @@ const said_by_user = (content) => [{ message: { role: "user", content } }, { ses
 const turn = (runId = "r1", sessionKey = MAIN) => [{}, { sessionKey, runId }];
 
 /** A gateway with the plug-in registered, and started against a stand-in for a daemon. */
-async function at_home(test, { started = true, packet = "the packet" } = {}) {
+async function at_home(test, { started = true, packet = "the packet", says = {} } = {}) {
   const state = folder(test);
   const there = await daemon(test, state);
-  there.answer = ({ method }) => ({ result: method === "packet" ? { text: packet, task_id: "task_1" } : { done: true } });
+  const answers = {
+    report: {},
+    packet: { text: packet, task_id: "task_1" },
+    call: { done: true },
+    budget: { budget: null },
+    finalize: { task_id: null, refused: null },
+    ...says,
+  };
+  there.answer = ({ method }) => ({ result: answers[method] });
   const house = gateway({ home: state });
   plugin.register(house.api);
   if (started) {
@@ -19,7 +27,7 @@ async function at_home(test, { started = true, packet = "the packet" } = {}) {
     test.after(() => house.service.stop());
     await there.until((d) => d.events().length > 0);
   }
-  const asked = () => there.received.filter(({ method }) => method === "packet");
+  const asked = (of = "packet") => there.received.filter(({ method }) => method === of);
   return { ...house, there, asked, state };
 }
 
@@ -132,24 +140,40 @@ test("a refusal is an answer that the model can read", async (t) => {
   assert.equal(details.ok, false);
 });
 
-test("before it has started, tools and /resume say so", async (t) => {
+test("before it has started, tools and commands say so", async (t) => {
   const house = await at_home(t, { started: false });
   const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
   assert.match(content[0].text, /just starting; call again/);
-  assert.match((await house.commands.resume.handler({ sessionKey: MAIN })).text, /just starting/);
+  for (const { handler } of Object.values(house.commands)) assert.match((await handler({ sessionKey: MAIN })).text, /just starting/);
 });
 
-test("/resume puts the packet before the turn that it continues, and not twice", async (t) => {
-  const house = await at_home(t);
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: " task_1 " }), { continueAgent: true });
+test("/resume takes the task up again, and its packet is put before the turn that it continues, once", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, agentId: "main", args: " task_1 " }), { continueAgent: true });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  assert.equal(house.asked()[0].params.task_id, "task_1");
+  const asked = { tool: "task_resume", arguments: { task_id: "task_1" }, session_key: MAIN, agent_id: "main" };
+  assert.deepEqual(house.asked("call").map(({ params }) => params), [asked]);
   assert.equal((await prompted(house, "/resume")).given, undefined);
 });
 
-test("/resume without an open task says so", async (t) => {
-  const house = await at_home(t, { packet: null });
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN }), { text: "No task of this session is open." });
+test("/resume without a task's name takes up the session's own", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  for (const args of [undefined, " "]) await house.commands.resume.handler({ sessionKey: MAIN, args });
+  assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), [{}, {}]);
+});
+
+test("a task that may not be taken up is not, and its user reads why", async (t) => {
+  const house = await at_home(t);
+  house.there.answer = () => ({ error: { error: "run_held", message: "task_1 belongs to another session." } });
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: "task_1" }), { text: "task_1 belongs to another session." });
+  assert.deepEqual(house.begin("r1"), []);
+});
+
+test("/cancel calls a task off in the user's name, and says what became of it", async (t) => {
+  const house = await at_home(t, { says: { call: { message: "Cancelled." } } });
+  assert.deepEqual(await house.commands.cancel.handler({ sessionKey: MAIN, args: " task_1 " }), { text: "Cancelled." });
+  const [{ params }] = house.asked("call");
+  assert.deepEqual([params.tool, params.arguments.task_id, params.session_key, params.by], ["task_cancel", "task_1", MAIN, "user"]);
 });
 
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
