@@ -77,7 +77,8 @@ class Instance {
   start({ stateDir }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
-    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard: (said) => this.work.stop(said?.stop), logger });
+    const heard = (said) => attempt(() => this.work.stop(said?.stop));
+    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
   }

@@ -254,6 +254,43 @@ test("one that is closed while it opens leaves no connection behind", async (t) 
   assert.equal(here.told_known.length, 0);
 });
 
+test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {
+  const heard = [];
+  const { here, there } = await both(t, { heard: (said) => heard.push(said) });
+  there.answer = ({ method }) => ({ result: { to: method } });
+  here.tell({ kind: "turn_started" });
+  await here.kept(LONG);
+  await here.call("call", {}, LONG);
+  assert.deepEqual(heard, [{ to: "report" }]);
+});
+
+test("what went before is kept once the daemon has said so, and not before", async (t) => {
+  const { here, there } = await both(t);
+  let said;
+  there.answer = (asked) => (holds(asked, "told") ? void (said = () => there.sockets[0].write(`{"id":${asked.id},"result":{}}\n`)) : { result: {} });
+  await here.kept(LONG);
+  here.tell({ kind: "told" });
+  let kept = false;
+  const waiting = here.kept(LONG).then(() => (kept = true));
+  await there.until((d) => d.received.some((asked) => holds(asked, "told")));
+  await here.call("status", {}, LONG);
+  assert.equal(kept, false);
+  said();
+  await waiting;
+});
+
+test("nobody waits longer for what is not kept than was said", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  there.answer = (asked) => (holds(asked, "told") ? undefined : { result: {} });
+  here.tell({ kind: "told" });
+  await there.until((d) => d.received.length === 2);
+  const waiting = here.kept(150);
+  mock.timers.tick(150);
+  assert.equal(await waiting, undefined);
+});
+
 test("what comes in time is not late", async () => {
   assert.equal(await within(Promise.resolve(7), LONG, "late"), 7);
   await assert.rejects(within(Promise.reject(new Error("no")), LONG, "late"), /no/);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { daemon, folder, gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
+import { daemon, folder, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { default: plugin } = await load("index.js");
 const STARTED = Symbol.for("openclaw-taskmem");
@@ -213,4 +213,23 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   const there = globalThis[STARTED];
   await house.service.stop();
   assert.equal(globalThis[STARTED], there);
+});
+
+test("a turn that must not go on is stopped when its beginning was told", async (t) => {
+  const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
+  const stopped = new Promise((done) => (sdk.abortAgentHarnessRun = done));
+  house.begin("r1");
+  assert.equal(await stopped, `id of ${MAIN}`);
+});
+
+test("a turn that cannot be stopped troubles nobody", async (t) => {
+  const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
+  const tried = new Promise((done) => {
+    sdk.resolveActiveEmbeddedRunSessionId = () => (done(), assert.fail("there is none"));
+  });
+  house.begin("r1");
+  await tried;
+  house.hooks.session_start({}, { sessionKey: MAIN });
+  await house.there.until((d) => d.events().at(-1).kind === "session_started");
 });
