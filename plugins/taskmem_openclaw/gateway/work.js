@@ -126,7 +126,7 @@ export class Work {
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
     if (!SAFE.has(toolName)) this.#turn(session).touched = true;
-    this.tell({ kind: "tool_started", ...this.#who(session, ctx.agentId), call_id: toolCallId, tool: toolName, about: about(params) });
+    this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 
   /** A tool has answered. */
@@ -139,7 +139,7 @@ export class Work {
     const outcome = error ? String(error) : texts(result?.content);
     const call = { call_id: toolCallId, tool: toolName, about: about(params), given: digest([toolName, params]), result: digest(outcome) };
     const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
-    this.tell({ kind: "tool_called", ...this.#who(session, ctx.agentId), ...call, ...end });
+    this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
   }
 
   /** End the turns that the daemon says must not go on. */
@@ -173,7 +173,9 @@ export class Work {
     return this.#turns.get(session);
   }
 
-  #who(session, agentId = session.split(":")[1]) {
+  /** Whose work it is: the root session's agent's, also where a sub-agent does it. */
+  #who(session) {
+    const [, agentId] = session.split(":");
     return { session_key: session, agent_id: agentId, folder: this.#folder(agentId), fingerprint: this.#fingerprint(agentId) };
   }
 

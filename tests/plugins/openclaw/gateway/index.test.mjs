@@ -132,6 +132,16 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("a sub-agent's call of a tool is made in the name of the session and the agent that spawned it", async (t) => {
+  const house = await at_home(t);
+  const child = "agent:coder:subagent:1";
+  house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
+  await house.tools.task_update({ sessionKey: child, agentId: "coder", workspaceDir: "/of/coder" }).execute("call_1", {});
+  await house.tools.task_list({ sessionKey: "global", agentId: "coder" }).execute("call_2", {});
+  const by = house.asked("call").map(({ params }) => [params.session_key, params.agent_id, params.folder]);
+  assert.deepEqual(by, [[MAIN, "main", "/of/coder"], ["global", "coder", undefined]]);
+});
+
 test("a refusal is an answer that the model can read", async (t) => {
   const house = await at_home(t);
   house.there.answer = () => ({ error: { error: "task_not_found", message: "No task has that id." } });

@@ -172,6 +172,15 @@ test("the work of a sub-agent counts for the session that spawned it, also of it
   assert.equal(calls(), 1);
 });
 
+test("the work of another agent's sub-agent is that of the agent that spawned it", () => {
+  const coder = "agent:coder:subagent:1";
+  work.spawned({ childSessionKey: coder, requesterSessionKey: MAIN });
+  work.calls({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  work.called({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  const { agent_id, folder, fingerprint } = work.began(MAIN);
+  for (const each of told) assert.deepEqual([each.agent_id, each.folder, each.fingerprint], [agent_id, folder, fingerprint]);
+});
+
 test("a session that a task has to itself is nobody's sub-agent", () => {
   work.spawned({ childSessionKey: TASK, requesterSessionKey: MAIN });
   work.spawned({ childSessionKey: CHILD });
