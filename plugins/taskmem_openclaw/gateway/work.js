@@ -20,7 +20,7 @@ const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
 const beginning = (text) => text.slice(0, LONGEST);
-const texts = (content) => (typeof content === "string" ? content : (content ?? []).map((part) => part?.text ?? "").join("\n")).trim();
+const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
 /** What began the turn that a user's row belongs to. */
 function origin({ provenance, idempotencyKey }) {
@@ -32,16 +32,16 @@ function origin({ provenance, idempotencyKey }) {
 }
 
 /** What a call is about: the command, the path, or whatever it was given. */
-function about(params = {}) {
-  const { command, path, url, query } = params;
-  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params)));
+function about(params) {
+  const { command, path, url, query } = params ?? {};
+  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params ?? {})));
 }
 
 export class Work {
   #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
-  #files = new Map(); // path → { mark, sum }
+  #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
   #stopping = false;
 
   #budgets = new Kept(MOST_SESSIONS); // session → what its step may still call; null: all
@@ -179,9 +179,14 @@ export class Work {
     return { session_key: session, agent_id: agentId, folder: this.#folder(agentId), fingerprint: this.#fingerprint(agentId) };
   }
 
+  /** The folder that an agent works in; undefined: the gateway cannot say. */
   #folder(agentId) {
     const { agent, config } = this.api.runtime;
-    return agent.resolveAgentWorkspaceDir?.(config.current(), agentId);
+    try {
+      return agent.resolveAgentWorkspaceDir(config.current(), agentId);
+    } catch {
+      return undefined;
+    }
   }
 
   #fingerprint(agentId) {

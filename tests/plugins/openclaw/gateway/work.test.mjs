@@ -319,6 +319,21 @@ test("a turn that ends while the gateway stops was cut", () => {
   assert.equal(work.ended(MAIN).cut, true);
 });
 
+test("work is told also where the gateway cannot say in which folder", () => {
+  house.api.runtime.agent.resolveAgentWorkspaceDir = () => assert.fail("no such agent");
+  calling("exec");
+  assert.deepEqual([told[0].session_key, told[0].folder], [MAIN, undefined]);
+  assert.equal(work.ended(MAIN).calls, 1);
+});
+
+test("whatever shape a message, a call or an outcome has, it is told", () => {
+  for (const content of [undefined, null, 7, { text: "one" }, [null, "two"]]) wrote("assistant", content);
+  calling("exec", null);
+  called("exec", { params: null, result: { content: { text: "three" } } });
+  assert.deepEqual(told.map(({ about, outcome }) => [about, outcome]), [["{}", undefined], ["{}", "three"]]);
+  assert.deepEqual(told[1].said.map(({ text }) => text), ["one"]);
+});
+
 /** An agent's workspace with prompt files. */
 function workspace(test, agents = { entries: { main: { model: "m" }, coder: {} }, defaults: { model: "d" } }) {
   const path = folder(test);
