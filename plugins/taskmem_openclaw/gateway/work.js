@@ -44,7 +44,7 @@ export class Work {
   #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
   #stopping = false;
 
-  #budgets = new Kept(MOST_SESSIONS); // session → what its step may still call; null: all
+  #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
   #settling = new Map(); // session → who waits for the end of its turn
 
   constructor({ api, version, own, tell, ask }) {
@@ -95,13 +95,7 @@ export class Work {
   /** Why a tool may not be called now; undefined: it may. */
   async blocked({ toolName }, ctx) {
     if (WRAPPERS.has(toolName) || this.own.has(toolName)) return undefined;
-    const session = this.root(ctx.sessionKey);
-    if (!this.#budgets.has(session)) {
-      const asked = await within(this.ask("budget", { session_key: session }, BUDGET_MS), BUDGET_MS, "").catch(() => undefined);
-      if (!asked) return undefined;
-      this.#budgets.set(session, asked.budget);
-    }
-    const budget = this.#budgets.get(session);
+    const budget = await this.#budget(this.root(ctx.sessionKey));
     if (!budget) return undefined;
     return budget.left-- > 0 ? undefined : budget.reason;
   }
@@ -166,6 +160,19 @@ export class Work {
     const { agents } = this.api.runtime.config.current();
     const ids = Object.keys(agents?.entries ?? {});
     return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
+  }
+
+  /** What a session's step may still call; undefined: all, or the daemon cannot say. */
+  async #budget(session) {
+    // Calls that are made at once spend one budget.
+    const asked = this.#budgets.get(session) ?? this.ask("budget", { session_key: session }, BUDGET_MS);
+    this.#budgets.set(session, asked);
+    try {
+      return (await asked).budget;
+    } catch {
+      if (this.#budgets.get(session) === asked) this.#budgets.delete(session);
+      return undefined;
+    }
   }
 
   #turn(session) {

@@ -225,6 +225,48 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   assert.equal(globalThis[STARTED], there);
 });
 
+/** A tool is about to be called. */
+const calling = (house, toolName = "exec", toolCallId = "c1") => house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
+const told = (house, kind) => house.there.until((d) => d.events().some((event) => event.kind === kind));
+
+test("a call of a tool is told, and made", async (t) => {
+  const house = await at_home(t);
+  assert.equal(await calling(house), undefined);
+  await told(house, "tool_started");
+});
+
+test("a call beyond its step's budget is not made, reads why, and is not told; ours are made", async (t) => {
+  const house = await at_home(t, { says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } } });
+  assert.deepEqual(await calling(house), { block: true, blockReason: "Call task_step_done." });
+  assert.equal(await calling(house, "task_step_done"), undefined);
+  await told(house, "tool_started");
+  assert.deepEqual(house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])), ["task_step_done"]);
+});
+
+test("a call waits until what went before it is kept, and for its budget, and for neither long", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const house = await at_home(t);
+  house.there.answer = () => undefined;
+  house.hooks.session_start({}, { sessionKey: MAIN });
+  await told(house, "session_started");
+  const call = calling(house);
+  mock.timers.tick(149);
+  globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+  await house.there.until(() => house.asked("status").length === 1);
+  assert.equal(house.asked("budget").length, 0);
+  mock.timers.tick(1);
+  await house.there.until(() => house.asked("budget").length === 1);
+  mock.timers.tick(200);
+  assert.equal(await call, undefined);
+});
+
+test("where no daemon runs, a call is made", async (t) => {
+  const house = await at_home(t);
+  await house.there.close();
+  assert.equal(await calling(house), undefined);
+});
+
 test("a turn that must not go on is stopped when its beginning was told", async (t) => {
   const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;

@@ -202,6 +202,29 @@ test("a step may make as many calls as its budget has left; then each reads why 
   assert.deepEqual(asked.map(([method, params]) => [method, params]), [["budget", { session_key: MAIN }]]);
 });
 
+test("calls that are made at once spend one budget", async () => {
+  answer = () => ({ budget: { left: 1, reason: "no more" } });
+  assert.deepEqual(await Promise.all([blocked(), blocked(), blocked("exec", OTHER)]), [undefined, "no more", undefined]);
+});
+
+test("a budget that was asked for before one of our own tools answered is not kept", async () => {
+  let say;
+  answer = () => new Promise((done, failed) => (say = { done, failed }));
+  for (const end of ["done", "failed"]) {
+    const first = blocked();
+    called("task_update");
+    const { [end]: over } = say;
+    const second = blocked();
+    over({ budget: { left: 0, reason: "old" } });
+    await first;
+    say.done({ budget: { left: 1, reason: "new" } });
+    assert.equal(await second, undefined);
+    assert.equal(await blocked(), "new");
+    called("task_update");
+  }
+  assert.equal(asked.length, 4);
+});
+
 test("a session without a budget is asked for once a turn", async () => {
   for (let n = 0; n < 3; n++) assert.equal(await blocked(), undefined);
   assert.equal(asked.length, 1);
