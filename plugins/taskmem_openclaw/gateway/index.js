@@ -100,7 +100,7 @@ class Instance {
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
     say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
-    stop: ({ session_key }) => this.work.stop([session_key]),
+    stop: async ({ session_key }) => ({ stopped: await this.work.stop([session_key]) }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };

@@ -107,10 +107,12 @@ export class Work {
 
   /** Stop a turn whose last words are not so, before anybody hears them. */
   async holdBack(session, why) {
-    this.#turn(session).refused = why;
+    const turn = this.#turn(session);
+    turn.refused = why;
     const settled = new Promise((done) => this.#settling.set(session, done));
-    await this.stop([session]);
-    await within(settled, SETTLES_MS, "").catch(() => undefined);
+    const stopped = await this.stop([session]).catch(() => false);
+    if (stopped) await within(settled, SETTLES_MS, "").catch(() => undefined);
+    else delete turn.refused; // its words go out
     this.#settling.delete(session);
   }
 
@@ -136,11 +138,11 @@ export class Work {
     this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
   }
 
-  /** End the turns that the daemon says must not go on. */
+  /** End turns that must not go on; false: there was none, or it cannot be. */
   async stop(sessions = []) {
-    if (sessions.length === 0) return;
+    if (sessions.length === 0) return false;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
-    for (const session of sessions) abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session));
+    return sessions.map((session) => abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session))).includes(true);
   }
 
   /** Show the user of a session a line that no model reads. */

@@ -285,3 +285,17 @@ test("a turn that cannot be stopped troubles nobody", async (t) => {
   house.hooks.session_start({}, { sessionKey: MAIN });
   await house.there.until((d) => d.events().at(-1).kind === "session_started");
 });
+
+test("at the daemon's word a line is shown and a turn is stopped, in the session that it names or the main one", async (t) => {
+  const house = await at_home(t);
+  const { handlers } = globalThis[STARTED];
+  const done = [];
+  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push([sessionKey, message]);
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  sdk.abortAgentHarnessRun = (id) => done.push(id) < 4;
+  assert.deepEqual(await handlers.say({ session_key: OTHER, line: "Step 1 done." }), {});
+  assert.deepEqual(await handlers.say({ session_key: null, line: "Step 2 done." }), {});
+  assert.deepEqual([await handlers.stop({ session_key: OTHER }), await handlers.stop({ session_key: OTHER })], [{ stopped: true }, { stopped: false }]);
+  assert.deepEqual(done, [[OTHER, "Step 1 done."], [MAIN, "Step 2 done."], OTHER, OTHER]);
+  assert.deepEqual(house.warned, []);
+});

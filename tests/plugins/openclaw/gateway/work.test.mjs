@@ -289,7 +289,7 @@ test("the tools of ours that only look are those the manifest lets the gateway r
 test("an answer is held back until its turn has been stopped and is over, and its end says why", async () => {
   let over = false;
   let end;
-  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => (end = work.ended(MAIN))));
+  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => (end = work.ended(MAIN))), true);
   await work.holdBack(MAIN, "It is not so.").then(() => (over = true));
   assert.ok(over);
   assert.deepEqual(stopped, [`id of ${MAIN}`]);
@@ -300,7 +300,7 @@ test("an answer is held back until its turn has been stopped and is over, and it
 test("a turn that does not end keeps its answer back for a second", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   let done = false;
-  const aborted = new Promise((went) => (sdk.abortAgentHarnessRun = () => setImmediate(went)));
+  const aborted = new Promise((went) => (sdk.abortAgentHarnessRun = () => (setImmediate(went), true)));
   const holding = work.holdBack(MAIN, "It is not so.").then(() => (done = true));
   await aborted;
   mock.timers.tick(999);
@@ -311,15 +311,21 @@ test("a turn that does not end keeps its answer back for a second", async () => 
   mock.timers.reset();
 });
 
+for (const [why, abort] of [["cannot be stopped", () => assert.fail("it cannot be")], ["is over already", () => false]])
+  test(`the answer of a turn that ${why} goes out, at once, and is not called held back`, async () => {
+    sdk.abortAgentHarnessRun = abort;
+    await work.holdBack(MAIN, "It is not so.");
+    assert.equal(work.ended(MAIN).refused, null);
+  });
+
 test("turns are stopped by what the gateway calls their sessions", async () => {
-  await work.stop([MAIN, OTHER]);
+  assert.equal(await work.stop([MAIN, OTHER]), true);
   assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
 });
 
 test("where none is to be stopped, nothing is imported for it", async () => {
   sdk.abortAgentHarnessRun = sdk.resolveActiveEmbeddedRunSessionId = () => assert.fail("none was to be stopped");
-  await work.stop();
-  await work.stop([]);
+  for (const none of [undefined, []]) assert.equal(await work.stop(none), false);
 });
 
 test("a line is shown to a session's user, in our name", async () => {
