@@ -100,7 +100,7 @@ export class Work {
     return budget.left-- > 0 ? undefined : budget.reason;
   }
 
-  /** Whether an answer may still be revised: nothing was done that cannot be undone. */
+  /** Whether an answer may still be revised: its turn has done nothing that cannot be undone. */
   revisable(session) {
     return !this.#turn(session).touched;
   }
@@ -121,7 +121,7 @@ export class Work {
     if (WRAPPERS.has(toolName)) return;
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
-    if (!SAFE.has(toolName)) this.#turn(session).touched = true;
+    if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
     this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 

@@ -277,6 +277,13 @@ test("an answer may be revised after tools that only look, and after no other", 
   assert.ok(work.revisable(MAIN));
 });
 
+test("what sub-agents do, also while no turn of theirs runs, is not what a turn has done", () => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  calling("exec", {}, CHILD);
+  assert.ok(work.revisable(MAIN));
+  assert.equal(work.revisable(CHILD), false);
+});
+
 test("the tools of ours that only look are those the manifest lets the gateway repeat", () => {
   const { toolMetadata } = JSON.parse(readFileSync(new URL("openclaw.plugin.json", SOURCE), "utf8"));
   for (const [tool, { replaySafe = false }] of Object.entries(toolMetadata)) {
