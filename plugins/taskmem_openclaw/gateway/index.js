@@ -16,7 +16,7 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
-const KEPT_MS = 150; // how long a tool waits at most until what went before it is kept
+const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
 const MOST_PASSES = 3; // answers of one turn that are looked at; the gateway shows no more
@@ -144,8 +144,8 @@ class Instance {
 }
 
 /** Hold back an answer that claims what is not so: ask for another, or stop the turn. */
-async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage }, { sessionKey }) {
-  const said = typeof lastAssistantMessage === "string" ? lastAssistantMessage : JSON.stringify(lastAssistantMessage ?? "");
+async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage: said }, { sessionKey }) {
+  await daemon.kept(KEPT_MS);
   const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: said.slice(-8_000) }, FINALIZE_MS);
   if (!refused) return undefined;
   const pass = (passes.get(runId) ?? 0) + 1;
