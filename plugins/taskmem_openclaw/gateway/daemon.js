@@ -36,7 +36,7 @@ export class Daemon {
   #closed = false;
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
-   * is called when it does, `heard()` with what it answers to reports. */
+   * is called when it does, `heard()` with what it answers to events that were reported. */
   constructor({ command, home, hello, known, heard = () => undefined, logger }) {
     Object.assign(this, { command, home, hello, known, heard, logger });
   }
@@ -110,7 +110,7 @@ export class Daemon {
       while (this.#reports.length > 0) {
         const socket = await this.#reach();
         const events = this.#reports.splice(0, size);
-        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said), (refusal) => refusal);
+        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said, events), (refusal) => refusal);
         if (!error) this.#refusals = 0;
         else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
           this.#refusals = 0;

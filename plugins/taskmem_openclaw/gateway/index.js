@@ -77,7 +77,7 @@ class Instance {
   start({ stateDir }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
-    const heard = (said) => attempt(() => this.work.stop(said?.stop));
+    const heard = (said, events) => attempt(() => this.heard(said, events));
     this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
@@ -87,6 +87,12 @@ class Instance {
   hello() {
     const { main, running } = this.sessions;
     return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints() };
+  }
+
+  /** End the turns that must not go on and still do: their beginning may have been told late. */
+  heard({ stop = [] }, events) {
+    const begun = (session) => events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)?.run_id;
+    return this.work.stop(stop.filter((session) => begun(session) === this.sessions.current(session)));
   }
 
   /** Open the door, where the daemon is found. */

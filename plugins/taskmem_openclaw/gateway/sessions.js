@@ -76,7 +76,7 @@ export class Sessions {
       this.fired("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
       this.#runs.set(runId, { session: sessionKey, began: now() });
-      this.tell({ kind: "turn_started", ...this.work.began(sessionKey), running: this.running });
+      this.tell({ kind: "turn_started", run_id: runId, ...this.work.began(sessionKey), running: this.running });
     } else if (data.executionSettled) this.#ended(runId, data);
   }
 

@@ -256,12 +256,12 @@ test("one that is closed while it opens leaves no connection behind", async (t) 
 
 test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {
   const heard = [];
-  const { here, there } = await both(t, { heard: (said) => heard.push(said) });
+  const { here, there } = await both(t, { heard: (...said) => heard.push(said) });
   there.answer = ({ method }) => ({ result: { to: method } });
   here.tell({ kind: "turn_started" });
   await here.kept(LONG);
   await here.call("call", {}, LONG);
-  assert.deepEqual(heard, [{ to: "report" }]);
+  assert.deepEqual(heard, [[{ to: "report" }, [{ kind: "turn_started" }]]]);
 });
 
 test("what went before is kept once the daemon has said so, and not before", async (t) => {

@@ -347,6 +347,22 @@ test("a turn that must not go on is stopped when its beginning was told", async 
   assert.equal(await stopped, `id of ${MAIN}`);
 });
 
+test("a turn is not stopped for an earlier one of its session whose beginning was told late", async (t) => {
+  const house = await at_home(t);
+  house.there.answer = () => undefined;
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  const stopped = [];
+  sdk.abortAgentHarnessRun = (id) => stopped.push(id);
+  house.begin("r1");
+  house.begin("r2", OTHER);
+  house.end("r1");
+  house.begin("r3");
+  house.there.answer = ({ params }) => ({ result: params.events.some(({ kind }) => kind === "turn_started") ? { stop: [MAIN, OTHER] } : {} });
+  house.there.sockets[0].destroy();
+  await house.there.until(() => stopped.length > 0);
+  assert.deepEqual(stopped, [OTHER]);
+});
+
 test("a turn that cannot be stopped troubles nobody", async (t) => {
   const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
   const tried = new Promise((done) => {

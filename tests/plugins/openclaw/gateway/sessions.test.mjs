@@ -314,7 +314,7 @@ test("what a turn says goes where the session's user is, unless that is forbidde
 test("a turn's beginning and end are told with what was seen of its work", () => {
   house.begin("r1");
   house.end("r1");
-  assert.deepEqual(told.map(({ session_key, calls }) => [session_key, calls]), [[MAIN, undefined], [MAIN, 2]]);
+  assert.deepEqual(told.map(({ session_key, run_id, calls }) => [session_key, run_id, calls]), [[MAIN, "r1", undefined], [MAIN, undefined, 2]]);
 });
 
 for (const [how, data, aborted, failed] of [
