@@ -42,10 +42,10 @@ export class Work {
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
-  #stopping = false;
-
   #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
+  #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
   #settling = new Map(); // session → who waits for the end of its turn
+  #stopping = false;
 
   constructor({ api, version, own, tell, ask }) {
     Object.assign(this, { api, version, own, tell, ask });
@@ -93,11 +93,12 @@ export class Work {
   }
 
   /** Why a tool may not be called now; undefined: it may. */
-  async blocked({ toolName }, ctx) {
+  async blocked({ toolName, toolCallId }, ctx) {
     if (WRAPPERS.has(toolName) || this.own.has(toolName)) return undefined;
     const budget = await this.#budget(this.root(ctx.sessionKey));
-    if (!budget) return undefined;
-    return budget.left-- > 0 ? undefined : budget.reason;
+    if (!budget || budget.left-- > 0) return undefined;
+    this.#blocked.set(toolCallId, true);
+    return budget.reason;
   }
 
   /** Whether an answer may still be revised: its turn has done nothing that cannot be undone. */
@@ -127,7 +128,7 @@ export class Work {
 
   /** A tool has answered. */
   called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
-    if (WRAPPERS.has(toolName) || result?.details?.deniedReason) return;
+    if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
     if (this.own.has(toolName)) this.#budgets.delete(session);
     const said = this.#lines.get(session) ?? [];

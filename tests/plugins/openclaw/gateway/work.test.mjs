@@ -33,7 +33,7 @@ const wrote = (role, content, session = MAIN, more = {}) => work.written({ messa
 const ctx = (sessionKey = MAIN) => ({ sessionKey, agentId: "main" });
 const calling = (toolName, params = {}, sessionKey = MAIN) => work.calls({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
 const called = (toolName, more = {}, sessionKey = MAIN) => work.called({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
-const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "c1") => work.blocked({ toolName, toolCallId }, ctx(sessionKey));
+const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") => work.blocked({ toolName, toolCallId }, ctx(sessionKey));
 const calls = (session = MAIN) => work.ended(session).calls;
 
 for (const [by, row, expected] of [
@@ -200,6 +200,16 @@ test("a step may make as many calls as its budget has left; then each reads why 
   for (let n = 0; n < 4; n++) said.push(await blocked());
   assert.deepEqual(said, [undefined, undefined, "Call task_step_done.", "Call task_step_done."]);
   assert.deepEqual(asked.map(([method, params]) => [method, params]), [["budget", { session_key: MAIN }]]);
+});
+
+test("a call that was not let through has not ended; one that somebody else did not let through has", async () => {
+  answer = () => ({ budget: { left: 0, reason: "no more" } });
+  const denied = { error: "no more", result: { details: { deniedReason: "plugin-before-tool-call" } } };
+  await blocked();
+  called("exec", { ...denied, toolCallId: "b1" });
+  assert.deepEqual(told, []);
+  for (const toolCallId of ["b2", "b1"]) called("exec", { ...denied, toolCallId });
+  assert.deepEqual(told.map(({ call_id, failed }) => [call_id, failed]), [["b2", true], ["b1", true]]);
 });
 
 test("calls that are made at once spend one budget", async () => {
