@@ -11,6 +11,7 @@ const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
 const MOST_REPORTS = 500;
 const BATCH = 50;
 const REFUSALS = 10; // after which a report is given up
+const CALLS = ["tool_started", "tool_called"];
 const ABSENT = ["ENOENT", "ECONNREFUSED"];
 
 export class DaemonError extends Error {
@@ -60,8 +61,8 @@ export class Daemon {
   tell(event) {
     this.#reports.push(event);
     if (this.#reports.length > MOST_REPORTS) {
-      // Calls of tools are only counted: they go first.
-      const least = this.#reports.findIndex(({ kind }) => kind === "tool_called");
+      // Of calls of tools there are many, and no decision hangs on one: they go first.
+      const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));
       this.#reports.splice(Math.max(0, least), 1);
     }
     this.#flush();
