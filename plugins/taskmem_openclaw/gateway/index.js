@@ -262,7 +262,9 @@ async function cancel({ sessionKey, args }) {
   try {
     const here = started();
     if (!here) return { text: "The plug-in is just starting; try again." };
-    const asked = { tool: "task_cancel", arguments: { task_id: args?.trim() ?? "", reason: "The user said so." }, session_key: sessionKey, by: "user" };
+    const task_id = args?.trim();
+    if (!task_id) return { text: "Say which task: /cancel TASK, by its id." };
+    const asked = { tool: "task_cancel", arguments: { task_id, reason: "The user said so." }, session_key: sessionKey, by: "user" };
     return { text: (await here.daemon.call("call", asked, COMMAND_MS)).message };
   } catch (error) {
     return { text: error.message };

@@ -150,6 +150,12 @@ test("a refusal is an answer that the model can read", async (t) => {
   assert.equal(details.ok, false);
 });
 
+test("/cancel without a task asks which, and calls none off", async (t) => {
+  const house = await at_home(t);
+  for (const args of [undefined, " "]) assert.match((await house.commands.cancel.handler({ sessionKey: MAIN, args })).text, /which task/);
+  assert.deepEqual(house.asked("call"), []);
+});
+
 test("before it has started, tools and commands say so", async (t) => {
   const house = await at_home(t, { started: false });
   const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
