@@ -317,6 +317,13 @@ test("a turn's beginning and end are told with what was seen of its work", () =>
   assert.deepEqual(told.map(({ session_key, run_id, calls }) => [session_key, run_id, calls]), [[MAIN, "r1", undefined], [MAIN, undefined, 2]]);
 });
 
+test("a turn that failed without a reason has failed all the same", () => {
+  house.begin("r1");
+  house.end("r1", { phase: "error" });
+  const [{ error, failed }] = told_of("turn_ended");
+  assert.deepEqual([error, failed], Array(2).fill("the gateway gave no reason"));
+});
+
 for (const [how, data, aborted, failed] of [
   ["well", { phase: "end" }, false, null],
   ["by somebody who stopped it", { phase: "end", aborted: true }, true, null],
