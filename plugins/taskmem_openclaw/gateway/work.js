@@ -160,8 +160,7 @@ export class Work {
 
   /** Of each agent, what shapes its prompt. */
   fingerprints() {
-    const { agents } = this.api.runtime.config.current();
-    const ids = Object.keys(agents?.entries ?? {});
+    const ids = [...this.#agents().keys()];
     return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
   }
 
@@ -176,6 +175,12 @@ export class Work {
       if (this.#budgets.get(session) === asked) this.#budgets.delete(session);
       return undefined;
     }
+  }
+
+  /** What is configured of each agent, by the name that it has in its sessions' keys. */
+  #agents() {
+    const { agents } = this.api.runtime.config.current();
+    return new Map(Object.entries(agents?.entries ?? {}).map(([id, agent]) => [id.toLowerCase(), agent]));
   }
 
   #turn(session) {
@@ -201,7 +206,7 @@ export class Work {
 
   #fingerprint(agentId) {
     const { agents } = this.api.runtime.config.current();
-    const model = agents?.entries?.[agentId]?.model ?? agents?.defaults?.model;
+    const model = this.#agents().get(agentId)?.model ?? agents?.defaults?.model;
     const folder = this.#folder(agentId);
     return digest([agentId, model, this.version, ...PROMPT_FILES.map((name) => folder && this.#sum(join(folder, name)))]);
   }

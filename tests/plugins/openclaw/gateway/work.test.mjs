@@ -399,6 +399,15 @@ test("each agent has a fingerprint; where none is configured, there is main", (t
   assert.equal(work.began(MAIN).fingerprint, print());
 });
 
+test("an agent is the same in its session's key, however its name is written in the configuration", () => {
+  const agents = { entries: { Coder: { model: "m" } } };
+  move_in({ agents });
+  const { coder } = work.fingerprints();
+  assert.equal(work.began("agent:coder:main").fingerprint, coder);
+  agents.entries.Coder.model = "n";
+  assert.notEqual(work.began("agent:coder:main").fingerprint, coder);
+});
+
 for (const [what, change] of [
   ["a prompt file that is new", ({ file }) => file("SOUL.md", "kind")],
   ["a prompt file that changed", ({ file }) => file("AGENTS.md", "other words")],
