@@ -94,7 +94,7 @@ export class Work {
 
   /** Why a tool may not be called now; undefined: it may. */
   async blocked({ toolName, toolCallId }, ctx) {
-    if (WRAPPERS.has(toolName) || this.own.has(toolName)) return undefined;
+    if (WRAPPERS.has(toolName) || this.#isOurs(toolName)) return undefined;
     const budget = await this.#budget(this.root(ctx.sessionKey));
     if (!budget || budget.left-- > 0) return undefined;
     this.#blocked.set(toolCallId, true);
@@ -130,7 +130,7 @@ export class Work {
   called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
     if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
-    if (this.own.has(toolName)) this.#budgets.delete(session);
+    if (this.#isOurs(toolName)) this.#budgets.delete(session);
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
@@ -162,6 +162,11 @@ export class Work {
   fingerprints() {
     const ids = [...this.#agents().keys()];
     return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
+  }
+
+  /** Whether a tool is one of ours, here or as a host of MCP calls it. */
+  #isOurs(tool) {
+    return this.own.has(tool.replace(/^taskmem__/, ""));
   }
 
   /** What a session's step may still call; undefined: all, or the daemon cannot say. */

@@ -243,18 +243,19 @@ test("a session without a budget is asked for once a turn", async () => {
   assert.equal(asked.length, 2);
 });
 
-test("our own tools need no budget, and after one it is asked for anew", async () => {
-  answer = () => ({ budget: { left: 0, reason: "no more" } });
-  assert.equal(await blocked("task_update"), undefined);
-  assert.equal(asked.length, 0);
-  assert.equal(await blocked(), "no more");
-  called("exec");
-  await blocked();
-  assert.equal(asked.length, 1);
-  answer = () => ({ budget: { left: 1, reason: "no more" } });
-  called("task_update");
-  assert.equal(await blocked(), undefined);
-});
+for (const ours of ["task_update", "taskmem__task_update"])
+  test(`${ours}, our own, needs no budget, and after it the budget is asked for anew`, async () => {
+    answer = () => ({ budget: { left: 0, reason: "no more" } });
+    assert.equal(await blocked(ours), undefined);
+    assert.equal(asked.length, 0);
+    assert.equal(await blocked(), "no more");
+    called("exec");
+    await blocked();
+    assert.equal(asked.length, 1);
+    answer = () => ({ budget: { left: 1, reason: "no more" } });
+    called(ours);
+    assert.equal(await blocked(), undefined);
+  });
 
 test("a sub-agent spends the budget of the session that spawned it", async () => {
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
