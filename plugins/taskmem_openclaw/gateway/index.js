@@ -249,8 +249,9 @@ async function resume(api, { sessionKey, agentId, args }) {
     if (!here) return { text: "The plug-in is just starting; try again." };
     const asked = { tool: "task_resume", arguments: args?.trim() ? { task_id: args.trim() } : {}, session_key: sessionKey, agent_id: agentId };
     const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
-    await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });
-    here.given.set(sessionKey, true);
+    const injection = { sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 };
+    const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);
+    if (enqueued) here.given.set(sessionKey, true);
     return { continueAgent: true };
   } catch (error) {
     return { text: error.message };

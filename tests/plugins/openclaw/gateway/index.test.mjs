@@ -172,6 +172,14 @@ test("/resume takes the task up again, and its packet is put before the turn tha
   assert.equal((await prompted(house, "/resume")).given, undefined);
 });
 
+test("a packet that could not be put there comes when the turn's prompt is built", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  await prompted(house, "hello");
+  house.api.session.workflow.enqueueNextTurnInjection = async () => ({ enqueued: false });
+  await house.commands.resume.handler({ sessionKey: MAIN });
+  assert.equal((await prompted(house, "/resume")).given, "the packet");
+});
+
 test("/resume without a task's name takes up the session's own", async (t) => {
   const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
   for (const args of [undefined, " "]) await house.commands.resume.handler({ sessionKey: MAIN, args });
