@@ -123,7 +123,7 @@ export class Work {
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
     if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
-    this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
+    if (toolCallId) this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 
   /** A tool has answered. */

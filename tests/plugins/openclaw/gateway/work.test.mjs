@@ -105,6 +105,12 @@ for (const [params, about] of [
     assert.equal(told[0].about, about);
   });
 
+test("the beginning of a call without an id is not told, for its end could not be: it counts", () => {
+  work.calls({ toolName: "exec" }, ctx());
+  assert.deepEqual(told, []);
+  assert.equal(calls(), 1);
+});
+
 test("how a call ended is told: its beginning, its exit code, its time", () => {
   const result = { content: [{ type: "text", text: "y".repeat(1_000) }], details: { exitCode: 2 } };
   called("exec", { params: { command: "make" }, result, durationMs: 7 });
