@@ -10,10 +10,11 @@ const MOST_LINES = 8;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
+// After these the gateway still lets an answer be revised; of a plug-in's tools it takes no word for it.
 const SAFE = new Set([
-  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "pdf", "web_fetch", "web_search", "x_search", "memory_get"],
-  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "get_goal", "task_list", "task_status", "memory_recall"],
-]); // after which the gateway still lets an answer be revised
+  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "web_fetch", "web_search", "x_search", "memory_get", "get_goal"],
+  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "conversations_list", "tool_search", "tool_describe"],
+]);
 const BUDGET_MS = 200; // after which a tool is let through unasked
 const SETTLES_MS = 1_000;
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
@@ -119,10 +120,10 @@ export class Work {
 
   /** A tool is about to be called. */
   calls({ toolName, params, toolCallId }, ctx) {
+    if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
     if (WRAPPERS.has(toolName)) return;
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
-    if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
     if (toolCallId) this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 

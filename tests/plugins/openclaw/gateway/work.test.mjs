@@ -283,16 +283,20 @@ test("a daemon that is asked for a budget has 200 ms", async () => {
   assert.equal(asked[0][2], 200);
 });
 
-test("an answer may be revised after tools that only look, and after no other", () => {
+test("an answer may be revised after tools that only look", () => {
   assert.ok(work.revisable(MAIN));
-  for (const tool of ["read", "web_search", "task_list", "tool_call"]) calling(tool);
-  assert.ok(work.revisable(MAIN));
-  calling("exec");
-  assert.equal(work.revisable(MAIN), false);
-  assert.ok(work.revisable(OTHER));
-  work.ended(MAIN);
+  for (const tool of ["read", "web_search", "conversations_list", "tool_search", "tool_describe"]) calling(tool);
   assert.ok(work.revisable(MAIN));
 });
+
+for (const tool of ["exec", "tool_call", "tool_search_code", "of_another_plugin"])
+  test(`after ${tool} the gateway lets no answer of its turn be revised`, () => {
+    calling(tool);
+    assert.equal(work.revisable(MAIN), false);
+    assert.ok(work.revisable(OTHER));
+    work.ended(MAIN);
+    assert.ok(work.revisable(MAIN));
+  });
 
 test("what sub-agents do, also while no turn of theirs runs, is not what a turn has done", () => {
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
@@ -301,12 +305,12 @@ test("what sub-agents do, also while no turn of theirs runs, is not what a turn 
   assert.equal(work.revisable(CHILD), false);
 });
 
-test("the tools of ours that only look are those the manifest lets the gateway repeat", () => {
-  const { toolMetadata } = JSON.parse(readFileSync(new URL("openclaw.plugin.json", SOURCE), "utf8"));
-  for (const [tool, { replaySafe = false }] of Object.entries(toolMetadata)) {
+test("nor after any of our own tools, also those that it may repeat", () => {
+  const { contracts } = JSON.parse(readFileSync(new URL("openclaw.plugin.json", SOURCE), "utf8"));
+  for (const tool of contracts.tools) {
     move_in();
     calling(tool);
-    assert.equal(work.revisable(MAIN), replaySafe, tool);
+    assert.equal(work.revisable(MAIN), false, tool);
   }
 });
 
