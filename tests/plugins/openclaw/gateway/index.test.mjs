@@ -40,6 +40,10 @@ async function prompted(house, content, runId = "r1") {
   return { given: given?.prependContext, asked: house.asked().slice(before) };
 }
 
+/** A tool is about to be called. */
+const calling = (house, toolName = "exec", toolCallId = "c1") => house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
+const told = (house, kind) => house.there.until((d) => d.events().some((event) => event.kind === kind));
+
 test("the packet comes on a session's first turn, once, with how long it may be forgotten", async (t) => {
   const house = await at_home(t);
   const first = await prompted(house, "hello");
@@ -210,6 +214,23 @@ test("what is seen of a turn is reported: calls, sessions, compactions", async (
   assert.deepEqual([ended.kind, ended.reason], ["session_ended", "idle"]);
 });
 
+test("what a turn did is told from its first row to its end, which the gateway's own cut", async (t) => {
+  const house = await at_home(t);
+  house.hooks.before_message_write(...said_by_user("make it"));
+  house.begin("r1");
+  await calling(house);
+  house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", params: {} }, { sessionKey: MAIN });
+  house.hooks.before_message_write({ message: { role: "assistant", content: "made" } }, { sessionKey: MAIN });
+  house.hooks.gateway_stop({}, {});
+  house.end("r1", { phase: "end", aborted: true });
+  await told(house, "turn_ended");
+  const [greeting, began, , call, ended] = house.there.events();
+  assert.deepEqual(greeting.fingerprints, { main: began.fingerprint });
+  assert.deepEqual([began.kind, began.session_key, began.agent_id, began.folder, began.origin], ["turn_started", MAIN, "main", "/nowhere/main", "user"]);
+  assert.deepEqual(call.said, [{ role: "user", text: "make it" }]);
+  assert.deepEqual([ended.origin, ended.said, ended.calls, ended.cut, ended.aborted], ["user", "made", 1, true, true]);
+});
+
 test("a module that a turn loads anew finds the one that was started", async (t) => {
   const house = await at_home(t);
   const again = gateway();
@@ -238,10 +259,6 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   await house.service.stop();
   assert.equal(globalThis[STARTED], there);
 });
-
-/** A tool is about to be called. */
-const calling = (house, toolName = "exec", toolCallId = "c1") => house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
-const told = (house, kind) => house.there.until((d) => d.events().some((event) => event.kind === kind));
 
 test("a call of a tool is told, and made", async (t) => {
   const house = await at_home(t);
@@ -359,6 +376,18 @@ test("a turn that must not go on is stopped when its beginning was told", async 
   const stopped = new Promise((done) => (sdk.abortAgentHarnessRun = done));
   house.begin("r1");
   assert.equal(await stopped, `id of ${MAIN}`);
+});
+
+test("of turns that were told to begin at once, the one that must not go on is stopped", async (t) => {
+  const house = await at_home(t);
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  const stopped = [];
+  sdk.abortAgentHarnessRun = (id) => stopped.push(id);
+  house.begin("r1");
+  house.begin("r2", OTHER);
+  await house.there.until((d) => d.events().filter(({ kind }) => kind === "turn_started").length === 2);
+  await globalThis[STARTED].heard({ stop: [OTHER] }, house.there.events());
+  assert.deepEqual(stopped, [OTHER]);
 });
 
 test("a turn is not stopped for an earlier one of its session whose beginning was told late", async (t) => {

@@ -12,13 +12,18 @@ export const load = (name) => import(new URL(name, SOURCE));
 
 /** What the gateway itself gives to import, for a test to say what it does. */
 export const sdk = {};
+export const imported = []; // of it, so far
 const GIVEN = {
   "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "resolveActiveEmbeddedRunSessionId"],
   "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
 };
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
 registerHooks({
-  resolve: (name, context, next) => (GIVEN[name] ? { url: `given:${name}`, shortCircuit: true } : next(name, context)),
+  resolve(name, context, next) {
+    if (!GIVEN[name]) return next(name, context);
+    imported.push(name);
+    return { url: `given:${name}`, shortCircuit: true };
+  },
   load(url, context, next) {
     const names = GIVEN[url.replace("given:", "")];
     if (!names) return next(url, context);
