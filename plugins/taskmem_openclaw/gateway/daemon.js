@@ -61,7 +61,7 @@ export class Daemon {
   tell(event) {
     this.#reports.push(event);
     if (this.#reports.length > MOST_REPORTS) {
-      // Of calls of tools there are many, and no decision hangs on one: they go first.
+      // Calls of tools are many, and least is lost with one: they go first.
       const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));
       this.#reports.splice(Math.max(0, least), 1);
     }
