@@ -11,6 +11,7 @@ const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
 const MOST_REPORTS = 500;
 const BATCH = 50;
 const REFUSALS = 10; // after which a report is given up
+const CALLS = ["tool_started", "tool_called"];
 const ABSENT = ["ENOENT", "ECONNREFUSED"];
 
 export class DaemonError extends Error {
@@ -36,7 +37,7 @@ export class Daemon {
   #closed = false;
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
-   * is called when it does, `heard()` with what it answers to reports. */
+   * is called when it does, `heard()` with what it answers to events that were reported. */
   constructor({ command, home, hello, known, heard = () => undefined, logger }) {
     Object.assign(this, { command, home, hello, known, heard, logger });
   }
@@ -60,8 +61,8 @@ export class Daemon {
   tell(event) {
     this.#reports.push(event);
     if (this.#reports.length > MOST_REPORTS) {
-      // Calls of tools are only counted: they go first.
-      const least = this.#reports.findIndex(({ kind }) => kind === "tool_called");
+      // Calls of tools are many, and least is lost with one: they go first.
+      const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));
       this.#reports.splice(Math.max(0, least), 1);
     }
     this.#flush();
@@ -110,7 +111,7 @@ export class Daemon {
       while (this.#reports.length > 0) {
         const socket = await this.#reach();
         const events = this.#reports.splice(0, size);
-        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said), (refusal) => refusal);
+        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said, events), (refusal) => refusal);
         if (!error) this.#refusals = 0;
         else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
           this.#refusals = 0;

@@ -16,7 +16,7 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
-const KEPT_MS = 150; // how long a tool waits at most until what went before it is kept
+const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
 const MOST_PASSES = 3; // answers of one turn that are looked at; the gateway shows no more
@@ -77,7 +77,8 @@ class Instance {
   start({ stateDir }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
-    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard: (said) => this.work.stop(said?.stop), logger });
+    const heard = (said, events) => attempt(() => this.heard(said, events));
+    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
   }
@@ -86,6 +87,12 @@ class Instance {
   hello() {
     const { main, running } = this.sessions;
     return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints() };
+  }
+
+  /** End the turns that must not go on and still do: their beginning may have been told late. */
+  heard({ stop = [] }, events) {
+    const begun = (session) => events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)?.run_id;
+    return this.work.stop(stop.filter((session) => begun(session) === this.sessions.current(session)));
   }
 
   /** Open the door, where the daemon is found. */
@@ -99,7 +106,7 @@ class Instance {
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
     say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
-    stop: ({ session_key }) => this.work.stop([session_key]),
+    stop: async ({ session_key }) => ({ stopped: await this.work.stop([session_key]) }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
@@ -143,8 +150,8 @@ class Instance {
 }
 
 /** Hold back an answer that claims what is not so: ask for another, or stop the turn. */
-async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage }, { sessionKey }) {
-  const said = typeof lastAssistantMessage === "string" ? lastAssistantMessage : JSON.stringify(lastAssistantMessage ?? "");
+async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage: said }, { sessionKey }) {
+  await daemon.kept(KEPT_MS);
   const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: said.slice(-8_000) }, FINALIZE_MS);
   if (!refused) return undefined;
   const pass = (passes.get(runId) ?? 0) + 1;
@@ -223,7 +230,8 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
       try {
         const here = started();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
-        const by = { session_key: here.work.root(sessionKey), agent_id: agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir };
+        const root = here.work.root(sessionKey);
+        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {
@@ -241,8 +249,9 @@ async function resume(api, { sessionKey, agentId, args }) {
     if (!here) return { text: "The plug-in is just starting; try again." };
     const asked = { tool: "task_resume", arguments: args?.trim() ? { task_id: args.trim() } : {}, session_key: sessionKey, agent_id: agentId };
     const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
-    await api.session.workflow.enqueueNextTurnInjection({ sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 });
-    here.given.set(sessionKey, true);
+    const injection = { sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 };
+    const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);
+    if (enqueued) here.given.set(sessionKey, true);
     return { continueAgent: true };
   } catch (error) {
     return { text: error.message };
@@ -254,7 +263,9 @@ async function cancel({ sessionKey, args }) {
   try {
     const here = started();
     if (!here) return { text: "The plug-in is just starting; try again." };
-    const asked = { tool: "task_cancel", arguments: { task_id: args?.trim() ?? "", reason: "The user said so." }, session_key: sessionKey, by: "user" };
+    const task_id = args?.trim();
+    if (!task_id) return { text: "Say which task: /cancel TASK, by its id." };
+    const asked = { tool: "task_cancel", arguments: { task_id, reason: "The user said so." }, session_key: sessionKey, by: "user" };
     return { text: (await here.daemon.call("call", asked, COMMAND_MS)).message };
   } catch (error) {
     return { text: error.message };

@@ -76,7 +76,7 @@ export class Sessions {
       this.fired("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
       this.#runs.set(runId, { session: sessionKey, began: now() });
-      this.tell({ kind: "turn_started", ...this.work.began(sessionKey), running: this.running });
+      this.tell({ kind: "turn_started", run_id: runId, ...this.work.began(sessionKey), running: this.running });
     } else if (data.executionSettled) this.#ended(runId, data);
   }
 
@@ -95,13 +95,13 @@ export class Sessions {
     this.#runs.delete(runId);
     this.#starting.delete(run.session);
     this.fired("turn_ended", run.session);
-    const why = error ? String(error) : aborted ? "it was aborted" : null;
-    const failed = run.answered ? null : why;
+    const fault = phase === "error" || error ? String(error ?? "the gateway gave no reason") : null;
+    const failed = run.answered ? null : (fault ?? (aborted ? "it was aborted" : null));
     let deliveries = [];
     try {
       deliveries = this.#taken(run, !failed);
     } finally {
-      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? String(error) : null };
+      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null };
       this.tell({ kind: "turn_ended", ...this.work.ended(run.session), ...verdict, running: this.running, error: failed, deliveries });
     }
   }

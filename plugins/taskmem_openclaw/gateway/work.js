@@ -10,17 +10,18 @@ const MOST_LINES = 8;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
+// After these the gateway still lets an answer be revised; of a plug-in's tools it takes no word for it.
 const SAFE = new Set([
-  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "pdf", "web_fetch", "web_search", "x_search", "memory_get"],
-  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "get_goal", "task_list", "task_status", "memory_recall"],
-]); // after which the gateway still lets an answer be revised
+  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "web_fetch", "web_search", "x_search", "memory_get", "get_goal"],
+  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "conversations_list", "tool_search", "tool_describe"],
+]);
 const BUDGET_MS = 200; // after which a tool is let through unasked
 const SETTLES_MS = 1_000;
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
 const beginning = (text) => text.slice(0, LONGEST);
-const texts = (content) => (typeof content === "string" ? content : (content ?? []).map((part) => part?.text ?? "").join("\n")).trim();
+const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
 /** What began the turn that a user's row belongs to. */
 function origin({ provenance, idempotencyKey }) {
@@ -32,20 +33,20 @@ function origin({ provenance, idempotencyKey }) {
 }
 
 /** What a call is about: the command, the path, or whatever it was given. */
-function about(params = {}) {
-  const { command, path, url, query } = params;
-  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params)));
+function about(params) {
+  const { command, path, url, query } = params ?? {};
+  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params ?? {})));
 }
 
 export class Work {
   #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
-  #files = new Map(); // path → { mark, sum }
-  #stopping = false;
-
-  #budgets = new Kept(MOST_SESSIONS); // session → what its step may still call; null: all
+  #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
+  #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
+  #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
   #settling = new Map(); // session → who waits for the end of its turn
+  #stopping = false;
 
   constructor({ api, version, own, tell, ask }) {
     Object.assign(this, { api, version, own, tell, ask });
@@ -93,60 +94,57 @@ export class Work {
   }
 
   /** Why a tool may not be called now; undefined: it may. */
-  async blocked({ toolName }, ctx) {
-    if (WRAPPERS.has(toolName) || this.own.has(toolName)) return undefined;
-    const session = this.root(ctx.sessionKey);
-    if (!this.#budgets.has(session)) {
-      const asked = await within(this.ask("budget", { session_key: session }, BUDGET_MS), BUDGET_MS, "").catch(() => undefined);
-      if (!asked) return undefined;
-      this.#budgets.set(session, asked.budget);
-    }
-    const budget = this.#budgets.get(session);
-    if (!budget) return undefined;
-    return budget.left-- > 0 ? undefined : budget.reason;
+  async blocked({ toolName, toolCallId }, ctx) {
+    if (WRAPPERS.has(toolName) || this.#isOurs(toolName)) return undefined;
+    const budget = await this.#budget(this.root(ctx.sessionKey));
+    if (!budget || budget.left-- > 0) return undefined;
+    this.#blocked.set(toolCallId, true);
+    return budget.reason;
   }
 
-  /** Whether an answer may still be revised: nothing was done that cannot be undone. */
+  /** Whether an answer may still be revised: its turn has done nothing that cannot be undone. */
   revisable(session) {
     return !this.#turn(session).touched;
   }
 
   /** Stop a turn whose last words are not so, before anybody hears them. */
   async holdBack(session, why) {
-    this.#turn(session).refused = why;
+    const turn = this.#turn(session);
+    turn.refused = why;
     const settled = new Promise((done) => this.#settling.set(session, done));
-    await this.stop([session]);
-    await within(settled, SETTLES_MS, "").catch(() => undefined);
+    const stopped = await this.stop([session]).catch(() => false);
+    if (stopped) await within(settled, SETTLES_MS, "").catch(() => undefined);
+    else delete turn.refused; // its words go out
     this.#settling.delete(session);
   }
 
   /** A tool is about to be called. */
   calls({ toolName, params, toolCallId }, ctx) {
+    if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
     if (WRAPPERS.has(toolName)) return;
     const session = this.root(ctx.sessionKey);
     this.#turn(session).calls++;
-    if (!SAFE.has(toolName)) this.#turn(session).touched = true;
-    this.tell({ kind: "tool_started", ...this.#who(session, ctx.agentId), call_id: toolCallId, tool: toolName, about: about(params) });
+    if (toolCallId) this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 
   /** A tool has answered. */
   called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
-    if (WRAPPERS.has(toolName) || result?.details?.deniedReason) return;
+    if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
-    if (this.own.has(toolName)) this.#budgets.delete(session);
+    if (this.#isOurs(toolName)) this.#budgets.delete(session);
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
     const call = { call_id: toolCallId, tool: toolName, about: about(params), given: digest([toolName, params]), result: digest(outcome) };
     const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
-    this.tell({ kind: "tool_called", ...this.#who(session, ctx.agentId), ...call, ...end });
+    this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
   }
 
-  /** End the turns that the daemon says must not go on. */
+  /** End turns that must not go on; false: there was none, or it cannot be. */
   async stop(sessions = []) {
-    if (sessions.length === 0) return;
+    if (sessions.length === 0) return false;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
-    for (const session of sessions) abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session));
+    return sessions.map((session) => abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session))).includes(true);
   }
 
   /** Show the user of a session a line that no model reads. */
@@ -163,9 +161,32 @@ export class Work {
 
   /** Of each agent, what shapes its prompt. */
   fingerprints() {
-    const { agents } = this.api.runtime.config.current();
-    const ids = Object.keys(agents?.entries ?? {});
+    const ids = [...this.#agents().keys()];
     return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
+  }
+
+  /** Whether a tool is one of ours, here or as a host of MCP calls it. */
+  #isOurs(tool) {
+    return this.own.has(tool.replace(/^taskmem__/, ""));
+  }
+
+  /** What a session's step may still call; undefined: all, or the daemon cannot say. */
+  async #budget(session) {
+    // Calls that are made at once spend one budget.
+    const asked = this.#budgets.get(session) ?? this.ask("budget", { session_key: session }, BUDGET_MS);
+    this.#budgets.set(session, asked);
+    try {
+      return (await asked).budget;
+    } catch {
+      if (this.#budgets.get(session) === asked) this.#budgets.delete(session);
+      return undefined;
+    }
+  }
+
+  /** What is configured of each agent, by the name that it has in its sessions' keys. */
+  #agents() {
+    const { agents } = this.api.runtime.config.current();
+    return new Map(Object.entries(agents?.entries ?? {}).map(([id, agent]) => [id.toLowerCase(), agent]));
   }
 
   #turn(session) {
@@ -173,18 +194,25 @@ export class Work {
     return this.#turns.get(session);
   }
 
-  #who(session, agentId = session.split(":")[1]) {
+  /** Whose work it is: the root session's agent's, also where a sub-agent does it. */
+  #who(session) {
+    const [, agentId] = session.split(":");
     return { session_key: session, agent_id: agentId, folder: this.#folder(agentId), fingerprint: this.#fingerprint(agentId) };
   }
 
+  /** The folder that an agent works in; undefined: the gateway cannot say. */
   #folder(agentId) {
     const { agent, config } = this.api.runtime;
-    return agent.resolveAgentWorkspaceDir?.(config.current(), agentId);
+    try {
+      return agent.resolveAgentWorkspaceDir(config.current(), agentId);
+    } catch {
+      return undefined;
+    }
   }
 
   #fingerprint(agentId) {
     const { agents } = this.api.runtime.config.current();
-    const model = agents?.entries?.[agentId]?.model ?? agents?.defaults?.model;
+    const model = this.#agents().get(agentId)?.model ?? agents?.defaults?.model;
     const folder = this.#folder(agentId);
     return digest([agentId, model, this.version, ...PROMPT_FILES.map((name) => folder && this.#sum(join(folder, name)))]);
   }

@@ -115,11 +115,12 @@ test("where too much is told, calls of tools go first", async (t) => {
   const home = folder(t);
   const here = line(t, home);
   here.tell({ kind: "turn_ended" });
-  for (let n = 0; n < 600; n++) here.tell({ kind: "tool_called" });
+  for (let n = 0; n < 600; n++) here.tell({ kind: n % 2 ? "tool_called" : "tool_started" });
+  for (let n = 0; n < 499; n++) here.tell({ kind: "session_ended" });
   const there = await daemon(t, home);
   here.keep();
   await there.until((d) => kinds(d.events()).length === 500);
-  assert.equal(kinds(there.events())[0], "turn_ended");
+  assert.deepEqual(kinds(there.events()).slice(0, 2), ["turn_ended", "session_ended"]);
 });
 
 for (const broken of ["hello", "known"])
@@ -252,6 +253,43 @@ test("one that is closed while it opens leaves no connection behind", async (t) 
   await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
   await assert.rejects(here.call("status", {}, LONG), /has stopped/);
   assert.equal(here.told_known.length, 0);
+});
+
+test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {
+  const heard = [];
+  const { here, there } = await both(t, { heard: (...said) => heard.push(said) });
+  there.answer = ({ method }) => ({ result: { to: method } });
+  here.tell({ kind: "turn_started" });
+  await here.kept(LONG);
+  await here.call("call", {}, LONG);
+  assert.deepEqual(heard, [[{ to: "report" }, [{ kind: "turn_started" }]]]);
+});
+
+test("what went before is kept once the daemon has said so, and not before", async (t) => {
+  const { here, there } = await both(t);
+  let said;
+  there.answer = (asked) => (holds(asked, "told") ? void (said = () => there.sockets[0].write(`{"id":${asked.id},"result":{}}\n`)) : { result: {} });
+  await here.kept(LONG);
+  here.tell({ kind: "told" });
+  let kept = false;
+  const waiting = here.kept(LONG).then(() => (kept = true));
+  await there.until((d) => d.received.some((asked) => holds(asked, "told")));
+  await here.call("status", {}, LONG);
+  assert.equal(kept, false);
+  said();
+  await waiting;
+});
+
+test("nobody waits longer for what is not kept than was said", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const { here, there } = await both(t);
+  there.answer = (asked) => (holds(asked, "told") ? undefined : { result: {} });
+  here.tell({ kind: "told" });
+  await there.until((d) => d.received.length === 2);
+  const waiting = here.kept(150);
+  mock.timers.tick(150);
+  assert.equal(await waiting, undefined);
 });
 
 test("what comes in time is not late", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
-import { daemon, folder, gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
+import { daemon, folder, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { default: plugin } = await load("index.js");
 const STARTED = Symbol.for("openclaw-taskmem");
@@ -8,10 +8,18 @@ const said_by_user = (content) => [{ message: { role: "user", content } }, { ses
 const turn = (runId = "r1", sessionKey = MAIN) => [{}, { sessionKey, runId }];
 
 /** A gateway with the plug-in registered, and started against a stand-in for a daemon. */
-async function at_home(test, { started = true, packet = "the packet" } = {}) {
+async function at_home(test, { started = true, packet = "the packet", says = {} } = {}) {
   const state = folder(test);
   const there = await daemon(test, state);
-  there.answer = ({ method }) => ({ result: method === "packet" ? { text: packet, task_id: "task_1" } : { done: true } });
+  const answers = {
+    report: {},
+    packet: { text: packet, task_id: "task_1" },
+    call: { done: true },
+    budget: { budget: null },
+    finalize: { task_id: null, refused: null },
+    ...says,
+  };
+  there.answer = ({ method }) => ({ result: answers[method] });
   const house = gateway({ home: state });
   plugin.register(house.api);
   if (started) {
@@ -19,7 +27,7 @@ async function at_home(test, { started = true, packet = "the packet" } = {}) {
     test.after(() => house.service.stop());
     await there.until((d) => d.events().length > 0);
   }
-  const asked = () => there.received.filter(({ method }) => method === "packet");
+  const asked = (of = "packet") => there.received.filter(({ method }) => method === of);
   return { ...house, there, asked, state };
 }
 
@@ -31,6 +39,10 @@ async function prompted(house, content, runId = "r1") {
   const given = await house.hooks.before_prompt_build(...turn(runId));
   return { given: given?.prependContext, asked: house.asked().slice(before) };
 }
+
+/** A tool is about to be called. */
+const calling = (house, toolName = "exec", toolCallId = "c1") => house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
+const told = (house, kind) => house.there.until((d) => d.events().some((event) => event.kind === kind));
 
 test("the packet comes on a session's first turn, once, with how long it may be forgotten", async (t) => {
   const house = await at_home(t);
@@ -124,6 +136,16 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("a sub-agent's call of a tool is made in the name of the session and the agent that spawned it", async (t) => {
+  const house = await at_home(t);
+  const child = "agent:coder:subagent:1";
+  house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
+  await house.tools.task_update({ sessionKey: child, agentId: "coder", workspaceDir: "/of/coder" }).execute("call_1", {});
+  await house.tools.task_list({ sessionKey: "global", agentId: "coder" }).execute("call_2", {});
+  const by = house.asked("call").map(({ params }) => [params.session_key, params.agent_id, params.folder]);
+  assert.deepEqual(by, [[MAIN, "main", "/of/coder"], ["global", "coder", undefined]]);
+});
+
 test("a refusal is an answer that the model can read", async (t) => {
   const house = await at_home(t);
   house.there.answer = () => ({ error: { error: "task_not_found", message: "No task has that id." } });
@@ -132,24 +154,54 @@ test("a refusal is an answer that the model can read", async (t) => {
   assert.equal(details.ok, false);
 });
 
-test("before it has started, tools and /resume say so", async (t) => {
+test("/cancel without a task asks which, and calls none off", async (t) => {
+  const house = await at_home(t);
+  for (const args of [undefined, " "]) assert.match((await house.commands.cancel.handler({ sessionKey: MAIN, args })).text, /which task/);
+  assert.deepEqual(house.asked("call"), []);
+});
+
+test("before it has started, tools and commands say so", async (t) => {
   const house = await at_home(t, { started: false });
   const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
   assert.match(content[0].text, /just starting; call again/);
-  assert.match((await house.commands.resume.handler({ sessionKey: MAIN })).text, /just starting/);
+  for (const { handler } of Object.values(house.commands)) assert.match((await handler({ sessionKey: MAIN })).text, /just starting/);
 });
 
-test("/resume puts the packet before the turn that it continues, and not twice", async (t) => {
-  const house = await at_home(t);
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: " task_1 " }), { continueAgent: true });
+test("/resume takes the task up again, and its packet is put before the turn that it continues, once", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, agentId: "main", args: " task_1 " }), { continueAgent: true });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  assert.equal(house.asked()[0].params.task_id, "task_1");
+  const asked = { tool: "task_resume", arguments: { task_id: "task_1" }, session_key: MAIN, agent_id: "main" };
+  assert.deepEqual(house.asked("call").map(({ params }) => params), [asked]);
   assert.equal((await prompted(house, "/resume")).given, undefined);
 });
 
-test("/resume without an open task says so", async (t) => {
-  const house = await at_home(t, { packet: null });
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN }), { text: "No task of this session is open." });
+test("a packet that could not be put there comes when the turn's prompt is built", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  await prompted(house, "hello");
+  house.api.session.workflow.enqueueNextTurnInjection = async () => ({ enqueued: false });
+  await house.commands.resume.handler({ sessionKey: MAIN });
+  assert.equal((await prompted(house, "/resume")).given, "the packet");
+});
+
+test("/resume without a task's name takes up the session's own", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  for (const args of [undefined, " "]) await house.commands.resume.handler({ sessionKey: MAIN, args });
+  assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), [{}, {}]);
+});
+
+test("a task that may not be taken up is not, and its user reads why", async (t) => {
+  const house = await at_home(t);
+  house.there.answer = () => ({ error: { error: "run_held", message: "task_1 belongs to another session." } });
+  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: "task_1" }), { text: "task_1 belongs to another session." });
+  assert.deepEqual(house.begin("r1"), []);
+});
+
+test("/cancel calls a task off in the user's name, and says what became of it", async (t) => {
+  const house = await at_home(t, { says: { call: { message: "Cancelled." } } });
+  assert.deepEqual(await house.commands.cancel.handler({ sessionKey: MAIN, args: " task_1 " }), { text: "Cancelled." });
+  const [{ params }] = house.asked("call");
+  assert.deepEqual([params.tool, params.arguments.task_id, params.session_key, params.by], ["task_cancel", "task_1", MAIN, "user"]);
 });
 
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
@@ -160,6 +212,23 @@ test("what is seen of a turn is reported: calls, sessions, compactions", async (
   const [, call, ended] = house.there.events();
   assert.deepEqual([call.kind, call.tool, call.failed], ["tool_called", "exec", true]);
   assert.deepEqual([ended.kind, ended.reason], ["session_ended", "idle"]);
+});
+
+test("what a turn did is told from its first row to its end, which the gateway's own cut", async (t) => {
+  const house = await at_home(t);
+  house.hooks.before_message_write(...said_by_user("make it"));
+  house.begin("r1");
+  await calling(house);
+  house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", params: {} }, { sessionKey: MAIN });
+  house.hooks.before_message_write({ message: { role: "assistant", content: "made" } }, { sessionKey: MAIN });
+  house.hooks.gateway_stop({}, {});
+  house.end("r1", { phase: "end", aborted: true });
+  await told(house, "turn_ended");
+  const [greeting, began, , call, ended] = house.there.events();
+  assert.deepEqual(greeting.fingerprints, { main: began.fingerprint });
+  assert.deepEqual([began.kind, began.session_key, began.agent_id, began.folder, began.origin], ["turn_started", MAIN, "main", "/nowhere/main", "user"]);
+  assert.deepEqual(call.said, [{ role: "user", text: "make it" }]);
+  assert.deepEqual([ended.origin, ended.said, ended.calls, ended.cut, ended.aborted], ["user", "made", 1, true, true]);
 });
 
 test("a module that a turn loads anew finds the one that was started", async (t) => {
@@ -189,4 +258,175 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   const there = globalThis[STARTED];
   await house.service.stop();
   assert.equal(globalThis[STARTED], there);
+});
+
+test("a call of a tool is told, and made", async (t) => {
+  const house = await at_home(t);
+  assert.equal(await calling(house), undefined);
+  await told(house, "tool_started");
+});
+
+test("a call beyond its step's budget is not made, reads why, and is not told; ours are made", async (t) => {
+  const house = await at_home(t, { says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } } });
+  assert.deepEqual(await calling(house), { block: true, blockReason: "Call task_step_done." });
+  assert.equal(await calling(house, "task_step_done"), undefined);
+  await told(house, "tool_started");
+  assert.deepEqual(house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])), ["task_step_done"]);
+});
+
+test("a call waits until what went before it is kept, and for its budget, and for neither long", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const house = await at_home(t);
+  house.there.answer = () => undefined;
+  house.hooks.session_start({}, { sessionKey: MAIN });
+  await told(house, "session_started");
+  const call = calling(house);
+  mock.timers.tick(149);
+  globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+  await house.there.until(() => house.asked("status").length === 1);
+  assert.equal(house.asked("budget").length, 0);
+  mock.timers.tick(1);
+  await house.there.until(() => house.asked("budget").length === 1);
+  mock.timers.tick(200);
+  assert.equal(await call, undefined);
+});
+
+test("where no daemon runs, a call is made", async (t) => {
+  const house = await at_home(t);
+  await house.there.close();
+  assert.equal(await calling(house), undefined);
+});
+
+/** A gateway whose daemon refuses answers, where turns can be stopped. */
+async function refusing(test, refused = "The file is not there.") {
+  const house = await at_home(test, { says: { finalize: { task_id: "task_1", refused } } });
+  const stopped = [];
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => house.end("r1", { aborted: true })), true);
+  house.begin("r1");
+  const answers = (said = "I saved a.md.", runId = "r1") => house.hooks.before_agent_finalize({ runId, lastAssistantMessage: said }, { sessionKey: MAIN });
+  return { ...house, stopped, answers };
+}
+const ended = (house) => told(house, "turn_ended").then(() => house.there.events().findLast(({ kind }) => kind === "turn_ended"));
+
+test("an answer that the daemon refuses is asked for again, with why and what was said", async (t) => {
+  const house = await refusing(t);
+  const { action, retry } = await house.answers();
+  assert.equal(action, "revise");
+  assert.equal(retry.instruction, "The file is not there. You said: I saved a.md.");
+  assert.equal(retry.maxAttempts, 3);
+  assert.deepEqual(house.asked("finalize").map(({ params }) => params), [{ session_key: MAIN, said: "I saved a.md." }]);
+});
+
+test("an answer is asked for again twice, by another name each time; then its turn is stopped", async (t) => {
+  const house = await refusing(t);
+  const said = [];
+  for (let n = 0; n < 2; n++) said.push((await house.answers()).retry.idempotencyKey);
+  assert.equal((await house.answers("I did.", "another run")).action, "revise");
+  assert.deepEqual([new Set(said).size, house.stopped], [2, []]);
+  assert.equal(await house.answers(), undefined);
+  assert.deepEqual(house.stopped, [MAIN]);
+  const { refused, aborted } = await ended(house);
+  assert.deepEqual([refused, aborted], ["The file is not there.", true]);
+});
+
+test("an answer is not asked for again where something was done: its turn is stopped at once", async (t) => {
+  const house = await refusing(t);
+  await calling(house);
+  assert.equal(await house.answers(), undefined);
+  assert.equal((await ended(house)).refused, "The file is not there.");
+});
+
+test("an answer that the daemon takes goes out, and one that it does not know of", async (t) => {
+  const house = await refusing(t, null);
+  assert.equal(await house.answers(), undefined);
+  await house.there.close();
+  assert.equal(await house.answers(), undefined);
+  assert.deepEqual(house.stopped, []);
+});
+
+test("of a long answer the daemon and the agent hear the end", async (t) => {
+  const house = await refusing(t);
+  const { retry } = await house.answers(`${"x".repeat(9_000)}y`);
+  assert.equal(house.asked("finalize")[0].params.said, `${"x".repeat(7_999)}y`);
+  assert.ok(retry.instruction.endsWith(`said: ${"x".repeat(499)}y`));
+});
+
+test("an answer waits until what went before it is kept, and for the daemon, and for neither long", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const house = await at_home(t);
+  house.there.answer = () => undefined;
+  house.begin("r1");
+  await told(house, "turn_started");
+  const answer = house.hooks.before_agent_finalize({ runId: "r1", lastAssistantMessage: "done" }, { sessionKey: MAIN });
+  globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+  await house.there.until(() => house.asked("status").length === 1);
+  assert.equal(house.asked("finalize").length, 0);
+  mock.timers.tick(150);
+  await house.there.until(() => house.asked("finalize").length === 1);
+  mock.timers.tick(2_000);
+  assert.equal(await answer, undefined);
+});
+
+test("a turn that must not go on is stopped when its beginning was told", async (t) => {
+  const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
+  const stopped = new Promise((done) => (sdk.abortAgentHarnessRun = done));
+  house.begin("r1");
+  assert.equal(await stopped, `id of ${MAIN}`);
+});
+
+test("of turns that were told to begin at once, the one that must not go on is stopped", async (t) => {
+  const house = await at_home(t);
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  const stopped = [];
+  sdk.abortAgentHarnessRun = (id) => stopped.push(id);
+  house.begin("r1");
+  house.begin("r2", OTHER);
+  await house.there.until((d) => d.events().filter(({ kind }) => kind === "turn_started").length === 2);
+  await globalThis[STARTED].heard({ stop: [OTHER] }, house.there.events());
+  assert.deepEqual(stopped, [OTHER]);
+});
+
+test("a turn is not stopped for an earlier one of its session whose beginning was told late", async (t) => {
+  const house = await at_home(t);
+  house.there.answer = () => undefined;
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  const stopped = [];
+  sdk.abortAgentHarnessRun = (id) => stopped.push(id);
+  house.begin("r1");
+  house.begin("r2", OTHER);
+  house.end("r1");
+  house.begin("r3");
+  house.there.answer = ({ params }) => ({ result: params.events.some(({ kind }) => kind === "turn_started") ? { stop: [MAIN, OTHER] } : {} });
+  house.there.sockets[0].destroy();
+  await house.there.until(() => stopped.length > 0);
+  assert.deepEqual(stopped, [OTHER]);
+});
+
+test("a turn that cannot be stopped troubles nobody", async (t) => {
+  const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
+  const tried = new Promise((done) => {
+    sdk.resolveActiveEmbeddedRunSessionId = () => (done(), assert.fail("there is none"));
+  });
+  house.begin("r1");
+  await tried;
+  house.hooks.session_start({}, { sessionKey: MAIN });
+  await house.there.until((d) => d.events().at(-1).kind === "session_started");
+});
+
+test("at the daemon's word a line is shown and a turn is stopped, in the session that it names or the main one", async (t) => {
+  const house = await at_home(t);
+  const { handlers } = globalThis[STARTED];
+  const done = [];
+  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push([sessionKey, message]);
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  sdk.abortAgentHarnessRun = (id) => done.push(id) < 4;
+  assert.deepEqual(await handlers.say({ session_key: OTHER, line: "Step 1 done." }), {});
+  assert.deepEqual(await handlers.say({ session_key: null, line: "Step 2 done." }), {});
+  assert.deepEqual([await handlers.stop({ session_key: OTHER }), await handlers.stop({ session_key: OTHER })], [{ stopped: true }, { stopped: false }]);
+  assert.deepEqual(done, [[OTHER, "Step 1 done."], [MAIN, "Step 2 done."], OTHER, OTHER]);
+  assert.deepEqual(house.warned, []);
 });

@@ -8,7 +8,8 @@ let house, told, sessions;
 function move_in(options, deliver = true) {
   house = gateway(options);
   told = [];
-  sessions = new Sessions({ api: house.api, id: "taskmem", deliver, tell: (event) => told.push(event) });
+  const work = { began: (session_key) => ({ session_key }), ended: (session_key) => ({ session_key, calls: 2 }) };
+  sessions = new Sessions({ api: house.api, id: "taskmem", deliver, work, tell: (event) => told.push(event) });
   house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.lifecycle(event) });
 }
 
@@ -309,6 +310,33 @@ test("what a turn says goes where the session's user is, unless that is forbidde
     assert.equal(house.turns[0].deliver, expected);
   }
 });
+
+test("a turn's beginning and end are told with what was seen of its work", () => {
+  house.begin("r1");
+  house.end("r1");
+  assert.deepEqual(told.map(({ session_key, run_id, calls }) => [session_key, run_id, calls]), [[MAIN, "r1", undefined], [MAIN, undefined, 2]]);
+});
+
+test("a turn that failed without a reason has failed all the same", () => {
+  house.begin("r1");
+  house.end("r1", { phase: "error" });
+  const [{ error, failed }] = told_of("turn_ended");
+  assert.deepEqual([error, failed], Array(2).fill("the gateway gave no reason"));
+});
+
+for (const [how, data, aborted, failed] of [
+  ["well", { phase: "end" }, false, null],
+  ["by somebody who stopped it", { phase: "end", aborted: true }, true, null],
+  ["by an error", { phase: "error", error: "500" }, false, "500"],
+  ["by an error of the stop itself", { phase: "error", error: "aborted", aborted: true }, true, null],
+])
+  test(`a turn that ended ${how} is told so, also where a model had answered`, () => {
+    house.begin("r1");
+    sessions.answered("r1");
+    house.end("r1", data);
+    const [ended] = told_of("turn_ended");
+    assert.deepEqual([ended.aborted, ended.failed, ended.error], [aborted, failed, null]);
+  });
 
 test("the sessions whose turns run are told with every beginning and end", () => {
   house.begin("r1");

@@ -1,5 +1,6 @@
 // Stand-ins for what the plug-in touches: the gateway's API, and a daemon's socket.
 import { mkdtempSync, rmSync } from "node:fs";
+import { registerHooks } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,8 +10,29 @@ export const OTHER = "agent:main:other";
 export const SOURCE = new URL("../../../../plugins/taskmem_openclaw/gateway/", import.meta.url);
 export const load = (name) => import(new URL(name, SOURCE));
 
+/** What the gateway itself gives to import, for a test to say what it does. */
+export const sdk = {};
+export const imported = []; // of it, so far
+const GIVEN = {
+  "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "resolveActiveEmbeddedRunSessionId"],
+  "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
+};
+const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
+registerHooks({
+  resolve(name, context, next) {
+    if (!GIVEN[name]) return next(name, context);
+    imported.push(name);
+    return { url: `given:${name}`, shortCircuit: true };
+  },
+  load(url, context, next) {
+    const names = GIVEN[url.replace("given:", "")];
+    if (!names) return next(url, context);
+    return { format: "module", source: [`import { sdk } from "${import.meta.url}";`, ...names.map(passed_on)].join("\n"), shortCircuit: true };
+  },
+});
+
 /** A gateway with sessions whose turns are run by `begin` and `end`. */
-export function gateway({ agents = { entries: { main: {} } }, allowed = true, home } = {}) {
+export function gateway({ agents = { entries: { main: {} } }, allowed = true, home, workspace = "/nowhere" } = {}) {
   const sessions = new Map([MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]));
   const waiting = (key) => sessions.get(key).pluginNextTurnInjections.taskmem;
   const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, warned: [] };
@@ -29,7 +51,10 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
     logger: { warn: (line) => made.warned.push(line) },
     runtime: {
       config: { current: () => ({ agents }) },
-      agent: { session: { getSessionEntry: ({ sessionKey }) => sessions.get(sessionKey) } },
+      agent: {
+        session: { getSessionEntry: ({ sessionKey }) => sessions.get(sessionKey) },
+        resolveAgentWorkspaceDir: (_, agentId) => `${workspace}/${agentId}`,
+      },
       subagent: { run: (run) => made.run(run), deleteSession: async () => {} },
       system: { runHeartbeatOnce: (beat) => (made.beats.push(beat), made.beat(beat)) },
     },

@@ -1,0 +1,476 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, mock, test } from "node:test";
+import { folder, gateway, imported, load, MAIN, OTHER, sdk, SOURCE } from "./stand_ins.mjs";
+
+const { Work } = await load("work.js");
+const CHILD = "agent:main:subagent:1";
+const TASK = "agent:main:taskmem:1";
+let house, told, asked, answer, stopped, work;
+
+function move_in(options) {
+  house = gateway(options);
+  told = [];
+  asked = [];
+  stopped = [];
+  answer = () => ({ budget: null });
+  work = new Work({
+    api: house.api,
+    version: "1",
+    own: new Set(["task_update"]),
+    ask: async (...call) => (asked.push(call), answer(...call)),
+    tell: (event) => told.push(event),
+  });
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
+  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), true);
+  return work;
+}
+
+beforeEach(() => move_in());
+
+const wrote = (role, content, session = MAIN, more = {}) => work.written({ message: { role, content, ...more } }, { sessionKey: session });
+const ctx = (sessionKey = MAIN) => ({ sessionKey, agentId: "main" });
+const calling = (toolName, params = {}, sessionKey = MAIN) => work.calls({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
+const called = (toolName, more = {}, sessionKey = MAIN) => work.called({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
+const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") => work.blocked({ toolName, toolCallId }, ctx(sessionKey));
+const calls = (session = MAIN) => work.ended(session).calls;
+
+// The first test, for what is imported stays so.
+test("nothing of the gateway's is imported before there is a turn to stop", async () => {
+  for (const none of [undefined, []]) assert.equal(await work.stop(none), false);
+  assert.deepEqual(imported, []);
+  await work.stop([MAIN]);
+  assert.deepEqual(imported, ["openclaw/plugin-sdk/agent-harness"]);
+});
+
+for (const [by, row, expected] of [
+  ["its user", {}, "user"],
+  ["its user, under a run's own name", { idempotencyKey: "run-1:user" }, "user"],
+  ["one of our wakes", { idempotencyKey: "taskmem:1:user" }, "taskmem"],
+  ["the gateway's recovery", { provenance: { sourceTool: "main_session_restart_recovery" } }, "recovery"],
+  ["a heartbeat", { provenance: { sourceTool: "heartbeat" } }, "heartbeat"],
+  ["a sub-agent's report", { provenance: { sourceTool: "subagent_announce" }, idempotencyKey: "taskmem:1" }, "other"],
+])
+  test(`a turn that ${by} began says so, at its beginning and at its end`, () => {
+    wrote("user", "go on", MAIN, row);
+    assert.deepEqual([work.began(MAIN).origin, work.ended(MAIN).origin], [expected, expected]);
+  });
+
+test("a turn that no row began is of another origin, also after one of the user's", () => {
+  wrote("user", "hello");
+  work.began(MAIN);
+  work.ended(MAIN);
+  assert.equal(work.began(MAIN).origin, "other");
+});
+
+test("what the agent said last is told at the end, its end only", () => {
+  wrote("assistant", "first");
+  wrote("assistant", [{ type: "text", text: `${"x".repeat(600)} done.` }]);
+  wrote("assistant", []);
+  wrote("user", "thanks");
+  const { said } = work.ended(MAIN);
+  assert.equal(said.length, 600);
+  assert.ok(said.endsWith("x done."));
+});
+
+test("what is neither the user's nor the agent's is no message", () => {
+  for (const role of ["toolResult", "system", undefined]) wrote(role, "secret");
+  called("exec");
+  assert.deepEqual(told[0].said, []);
+});
+
+test("turns of sessions that go on at once do not mix", async () => {
+  wrote("user", "one");
+  wrote("user", "two", OTHER, { provenance: {} });
+  work.began(MAIN);
+  work.began(OTHER);
+  calling("exec");
+  wrote("assistant", "of one");
+  wrote("assistant", "of two", OTHER);
+  calling("exec", {}, OTHER);
+  calling("exec", {}, OTHER);
+  const ends = [work.ended(MAIN), work.ended(OTHER)].map(({ origin, said, calls }) => [origin, said, calls]);
+  assert.deepEqual(ends, [["user", "of one", 1], ["other", "of two", 2]]);
+});
+
+test("a call is told before it is made, with what it is about and where", () => {
+  calling("exec", { command: "make" });
+  assert.deepEqual(told, [
+    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make" },
+  ]);
+});
+
+for (const [params, about] of [
+  [{ path: "a.md", content: "long" }, "a.md"],
+  [{ url: "https://a", query: "q" }, "https://a"],
+  [{ query: "q" }, "q"],
+  [{ other: 1 }, '{"other":1}'],
+  [{ command: "x".repeat(1_000) }, "x".repeat(600)],
+])
+  test(`a call of ${Object.keys(params)} is about ${about.slice(0, 12)}`, () => {
+    calling("exec", params);
+    assert.equal(told[0].about, about);
+  });
+
+test("the beginning of a call without an id is not told, for its end could not be: it counts", () => {
+  work.calls({ toolName: "exec" }, ctx());
+  assert.deepEqual(told, []);
+  assert.equal(calls(), 1);
+});
+
+test("how a call ended is told: its beginning, its exit code, its time", () => {
+  const result = { content: [{ type: "text", text: "y".repeat(1_000) }], details: { exitCode: 2 } };
+  called("exec", { params: { command: "make" }, result, durationMs: 7 });
+  const [{ kind, call_id, tool, about, outcome, exit_code, failed, ms }] = told;
+  assert.deepEqual([kind, call_id, tool, about, outcome, exit_code, failed, ms], ["tool_called", "c1", "exec", "make", "y".repeat(600), 2, false, 7]);
+});
+
+test("a call that failed says why", () => {
+  called("read", { error: "no such file" });
+  const [{ failed, outcome, exit_code, ms }] = told;
+  assert.deepEqual([failed, outcome, exit_code, ms], [true, "no such file", null, 0]);
+});
+
+test("the same call with the same outcome has the same digests, and any other has others", () => {
+  const whole = (text) => ({ content: [{ text }] });
+  const long = "z".repeat(700);
+  called("exec", { params: { command: long }, result: whole(long) });
+  called("exec", { params: { command: long }, result: whole(long) });
+  called("exec", { params: { command: `${long}!` }, result: whole(`${long}!`) });
+  called("read", { params: { command: long }, error: "no" });
+  const [first, again, longer, other] = told.map(({ given, result }) => ({ given, result }));
+  assert.deepEqual(again, first);
+  for (const each of [longer, other]) {
+    assert.notEqual(each.given, first.given);
+    assert.notEqual(each.result, first.result);
+  }
+});
+
+test("what was said since the last call goes along with the next, the last eight lines", () => {
+  for (let n = 0; n < 10; n++) wrote(n % 2 ? "assistant" : "user", `${n}${"x".repeat(700)}`);
+  wrote("assistant", "");
+  called("exec");
+  called("exec");
+  assert.deepEqual(told[0].said.map(({ role, text }) => [role, text[0]]), [2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n % 2 ? "assistant" : "user", `${n}`]));
+  assert.equal(told[0].said[0].text.length, 600);
+  assert.deepEqual(told[1].said, []);
+});
+
+test("a message that is written twice is one line", () => {
+  for (const text of ["go on", "go on", "stop", "go on"]) wrote("user", text);
+  called("exec");
+  assert.deepEqual(told[0].said.map(({ text }) => text), ["go on", "stop", "go on"]);
+});
+
+test("a wrapper around calls is none itself", async () => {
+  answer = () => ({ budget: { left: 0, reason: "no more" } });
+  for (const tool of ["tool_call", "tool_search", "tool_search_code", "tool_describe"]) {
+    assert.equal(await blocked(tool), undefined);
+    calling(tool);
+    called(tool);
+  }
+  assert.deepEqual(told, []);
+  assert.equal(calls(), 0);
+});
+
+test("the work of a sub-agent counts for the session that spawned it, also of its sub-agents", () => {
+  const [second, third] = ["agent:main:subagent:2", "agent:main:subagent:3"];
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
+  work.spawned({ childSessionKey: third, requesterSessionKey: second });
+  assert.deepEqual([CHILD, second, third, MAIN, OTHER].map((session) => work.root(session)), [MAIN, MAIN, MAIN, MAIN, OTHER]);
+  calling("exec", {}, third);
+  called("exec", {}, third);
+  assert.deepEqual(told.map(({ session_key }) => session_key), [MAIN, MAIN]);
+  assert.equal(calls(), 1);
+});
+
+test("the work of another agent's sub-agent is that of the agent that spawned it", () => {
+  const coder = "agent:coder:subagent:1";
+  work.spawned({ childSessionKey: coder, requesterSessionKey: MAIN });
+  work.calls({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  work.called({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  const { agent_id, folder, fingerprint } = work.began(MAIN);
+  for (const each of told) assert.deepEqual([each.agent_id, each.folder, each.fingerprint], [agent_id, folder, fingerprint]);
+});
+
+test("a session that a task has to itself is nobody's sub-agent", () => {
+  work.spawned({ childSessionKey: TASK, requesterSessionKey: MAIN });
+  work.spawned({ childSessionKey: CHILD });
+  work.spawned({});
+  assert.deepEqual([TASK, CHILD].map((session) => work.root(session)), [TASK, CHILD]);
+});
+
+test("sub-agents that spawned each other have a root all the same", () => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: `${CHILD}1` });
+  work.spawned({ childSessionKey: `${CHILD}1`, requesterSessionKey: CHILD });
+  assert.ok(work.root(CHILD).startsWith(CHILD));
+});
+
+test("a step may make as many calls as its budget has left; then each reads why not", async () => {
+  answer = () => ({ budget: { left: 2, reason: "Call task_step_done." } });
+  const said = [];
+  for (let n = 0; n < 4; n++) said.push(await blocked());
+  assert.deepEqual(said, [undefined, undefined, "Call task_step_done.", "Call task_step_done."]);
+  assert.deepEqual(asked.map(([method, params]) => [method, params]), [["budget", { session_key: MAIN }]]);
+});
+
+test("a call that was not let through has not ended; one that somebody else did not let through has", async () => {
+  answer = () => ({ budget: { left: 0, reason: "no more" } });
+  const denied = { error: "no more", result: { details: { deniedReason: "plugin-before-tool-call" } } };
+  await blocked();
+  called("exec", { ...denied, toolCallId: "b1" });
+  assert.deepEqual(told, []);
+  for (const toolCallId of ["b2", "b1"]) called("exec", { ...denied, toolCallId });
+  assert.deepEqual(told.map(({ call_id, failed }) => [call_id, failed]), [["b2", true], ["b1", true]]);
+});
+
+test("calls that are made at once spend one budget", async () => {
+  answer = () => ({ budget: { left: 1, reason: "no more" } });
+  assert.deepEqual(await Promise.all([blocked(), blocked(), blocked("exec", OTHER)]), [undefined, "no more", undefined]);
+});
+
+test("a budget that was asked for before one of our own tools answered is not kept", async () => {
+  let say;
+  answer = () => new Promise((done, failed) => (say = { done, failed }));
+  for (const end of ["done", "failed"]) {
+    const first = blocked();
+    called("task_update");
+    const { [end]: over } = say;
+    const second = blocked();
+    over({ budget: { left: 0, reason: "old" } });
+    await first;
+    say.done({ budget: { left: 1, reason: "new" } });
+    assert.equal(await second, undefined);
+    assert.equal(await blocked(), "new");
+    called("task_update");
+  }
+  assert.equal(asked.length, 4);
+});
+
+test("a session without a budget is asked for once a turn", async () => {
+  for (let n = 0; n < 3; n++) assert.equal(await blocked(), undefined);
+  assert.equal(asked.length, 1);
+  work.began(MAIN);
+  await blocked();
+  assert.equal(asked.length, 2);
+});
+
+for (const ours of ["task_update", "taskmem__task_update"])
+  test(`${ours}, our own, needs no budget, and after it the budget is asked for anew`, async () => {
+    answer = () => ({ budget: { left: 0, reason: "no more" } });
+    assert.equal(await blocked(ours), undefined);
+    assert.equal(asked.length, 0);
+    assert.equal(await blocked(), "no more");
+    called("exec");
+    await blocked();
+    assert.equal(asked.length, 1);
+    answer = () => ({ budget: { left: 1, reason: "no more" } });
+    called(ours);
+    assert.equal(await blocked(), undefined);
+  });
+
+test("a sub-agent spends the budget of the session that spawned it", async () => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  answer = () => ({ budget: { left: 1, reason: "no more" } });
+  assert.equal(await blocked("exec", CHILD), undefined);
+  assert.equal(await blocked("exec", MAIN), "no more");
+  assert.equal(asked[0][1].session_key, MAIN);
+});
+
+test("where the daemon cannot say what is left, the call is made, and it is asked again at the next", async () => {
+  answer = () => Promise.reject(new Error("away"));
+  assert.equal(await blocked(), undefined);
+  answer = () => ({ budget: { left: 0, reason: "no more" } });
+  assert.equal(await blocked(), "no more");
+});
+
+test("a daemon that is asked for a budget has 200 ms", async () => {
+  await blocked();
+  assert.equal(asked[0][2], 200);
+});
+
+test("an answer may be revised after tools that only look", () => {
+  assert.ok(work.revisable(MAIN));
+  for (const tool of ["read", "web_search", "conversations_list", "tool_search", "tool_describe"]) calling(tool);
+  assert.ok(work.revisable(MAIN));
+});
+
+for (const tool of ["exec", "tool_call", "tool_search_code", "of_another_plugin"])
+  test(`after ${tool} the gateway lets no answer of its turn be revised`, () => {
+    calling(tool);
+    assert.equal(work.revisable(MAIN), false);
+    assert.ok(work.revisable(OTHER));
+    work.ended(MAIN);
+    assert.ok(work.revisable(MAIN));
+  });
+
+test("what sub-agents do, also while no turn of theirs runs, is not what a turn has done", () => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  calling("exec", {}, CHILD);
+  assert.ok(work.revisable(MAIN));
+  assert.equal(work.revisable(CHILD), false);
+});
+
+test("nor after any of our own tools, also those that it may repeat", () => {
+  const { contracts } = JSON.parse(readFileSync(new URL("openclaw.plugin.json", SOURCE), "utf8"));
+  for (const tool of contracts.tools) {
+    move_in();
+    calling(tool);
+    assert.equal(work.revisable(MAIN), false, tool);
+  }
+});
+
+test("an answer is held back until its turn has been stopped and is over, and its end says why", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  let end;
+  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => (end = work.ended(MAIN))), true);
+  await work.holdBack(MAIN, "It is not so.");
+  mock.timers.reset();
+  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+  assert.equal(end.refused, "It is not so.");
+  assert.equal(work.ended(MAIN).refused, null);
+});
+
+test("a turn that does not end keeps its answer back for a second", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  let done = false;
+  const aborted = new Promise((went) => (sdk.abortAgentHarnessRun = () => (setImmediate(went), true)));
+  const holding = work.holdBack(MAIN, "It is not so.").then(() => (done = true));
+  await aborted;
+  mock.timers.tick(999);
+  await new Promise(setImmediate);
+  assert.equal(done, false);
+  mock.timers.tick(1);
+  await holding;
+  mock.timers.reset();
+});
+
+for (const [why, abort] of [["cannot be stopped", () => assert.fail("it cannot be")], ["is over already", () => false]])
+  test(`the answer of a turn that ${why} goes out, at once, and is not called held back`, async () => {
+    sdk.abortAgentHarnessRun = abort;
+    await work.holdBack(MAIN, "It is not so.");
+    assert.equal(work.ended(MAIN).refused, null);
+  });
+
+test("turns are stopped by what the gateway calls their sessions", async () => {
+  assert.equal(await work.stop([MAIN, OTHER]), true);
+  assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
+});
+
+test("a line is shown to a session's user, in our name", async () => {
+  let shown;
+  sdk.callGatewayTool = async (...call) => void (shown = call);
+  assert.deepEqual(await work.say(MAIN, "Step 1 of 2 done."), {});
+  assert.deepEqual(shown, ["chat.inject", {}, { sessionKey: MAIN, message: "Step 1 of 2 done.", label: "taskmem" }]);
+});
+
+test("a line for a session that is not there is refused, and any other trouble is one", async () => {
+  sdk.callGatewayTool = async () => Promise.reject(new Error("Session not found: x"));
+  assert.match((await work.say(OTHER, "done")).refused, /no session agent:main:other/);
+  sdk.callGatewayTool = async () => Promise.reject(new Error("missing scope"));
+  await assert.rejects(work.say(OTHER, "done"), /missing scope/);
+});
+
+test("a turn that ends while the gateway stops was cut", () => {
+  assert.equal(work.ended(MAIN).cut, false);
+  work.stops();
+  assert.equal(work.ended(MAIN).cut, true);
+});
+
+test("work is told also where the gateway cannot say in which folder", () => {
+  house.api.runtime.agent.resolveAgentWorkspaceDir = () => assert.fail("no such agent");
+  calling("exec");
+  assert.deepEqual([told[0].session_key, told[0].folder], [MAIN, undefined]);
+  assert.equal(work.ended(MAIN).calls, 1);
+});
+
+test("whatever shape a message, a call or an outcome has, it is told", () => {
+  for (const content of [undefined, null, 7, { text: "one" }, [null, "two"]]) wrote("assistant", content);
+  calling("exec", null);
+  called("exec", { params: null, result: { content: { text: "three" } } });
+  assert.deepEqual(told.map(({ about, outcome }) => [about, outcome]), [["{}", undefined], ["{}", "three"]]);
+  assert.deepEqual(told[1].said.map(({ text }) => text), ["one"]);
+});
+
+/** An agent's workspace with prompt files. */
+function workspace(test, agents = { entries: { main: { model: "m" }, coder: {} }, defaults: { model: "d" } }) {
+  const path = folder(test);
+  for (const id of Object.keys(agents.entries)) mkdirSync(join(path, id));
+  move_in({ agents, workspace: path });
+  const file = (name, text, agent = "main") => writeFileSync(join(path, agent, name), text);
+  return { path, agents, file };
+}
+const print = (agent = "main") => work.fingerprints()[agent];
+
+test("each agent has a fingerprint; where none is configured, there is main", (t) => {
+  workspace(t);
+  assert.deepEqual(Object.keys(work.fingerprints()), ["main", "coder"]);
+  assert.notEqual(print("main"), print("coder"));
+  move_in({ agents: { entries: { main: {}, coder: {} } } });
+  assert.notEqual(print("main"), print("coder"));
+  move_in({ agents: {} });
+  assert.deepEqual(Object.keys(work.fingerprints()), ["main"]);
+  assert.equal(work.began(MAIN).fingerprint, print());
+});
+
+test("an agent is the same in its session's key, however its name is written in the configuration", () => {
+  const agents = { entries: { Coder: { model: "m" } } };
+  move_in({ agents });
+  const { coder } = work.fingerprints();
+  assert.equal(work.began("agent:coder:main").fingerprint, coder);
+  agents.entries.Coder.model = "n";
+  assert.notEqual(work.began("agent:coder:main").fingerprint, coder);
+});
+
+for (const [what, change] of [
+  ["a prompt file that is new", ({ file }) => file("SOUL.md", "kind")],
+  ["a prompt file that changed", ({ file }) => file("AGENTS.md", "other words")],
+  ["another model", ({ agents }) => (agents.entries.main.model = "n")],
+  ["another version of ours", () => (work.version = "2")],
+])
+  test(`${what} changes the fingerprint`, (t) => {
+    const there = workspace(t);
+    there.file("AGENTS.md", "words");
+    const before = print();
+    change(there);
+    assert.notEqual(print(), before);
+  });
+
+for (const name of ["AGENTS.md", "SOUL.md", "TOOLS.md"])
+  test(`${name} shapes a prompt`, (t) => {
+    const { file } = workspace(t);
+    const before = print();
+    file(name, "words");
+    assert.notEqual(print(), before);
+  });
+
+test("a model that all agents have shapes the prompts of those without their own", (t) => {
+  const { agents } = workspace(t);
+  const before = work.fingerprints();
+  agents.defaults.model = "e";
+  assert.equal(print("main"), before.main);
+  assert.notEqual(print("coder"), before.coder);
+});
+
+test("other files and another agent's do not change the fingerprint", (t) => {
+  const { file } = workspace(t);
+  const before = print();
+  file("NOTES.md", "words");
+  file("AGENTS.md", "words", "coder");
+  assert.equal(print(), before);
+});
+
+test("a prompt file is read again only where it has changed", (t) => {
+  const { path, file } = workspace(t);
+  const name = join(path, "main", "AGENTS.md");
+  file("AGENTS.md", "words");
+  utimesSync(name, 1, 1);
+  const before = print();
+  file("AGENTS.md", "WORDS");
+  utimesSync(name, 1, 1);
+  assert.equal(print(), before);
+  utimesSync(name, 2, 2);
+  assert.notEqual(print(), before);
+});
