@@ -143,7 +143,7 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     calls: list[PastCall] = []
     # Ids come again where a provider counts anew: an end is that of the last beginning.
     open_: dict[str, int] = {}
-    ended: dict[str, PastCall] = {}
+    ended: dict[str, Ended] = {}
     messages: list[Said] = []
     for at, entry in known:
         if isinstance(entry, Began):
@@ -155,9 +155,11 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
         place = open_.pop(entry.call_id, None)
         if place is not None:
             calls[place] = call
-        elif ended.get(entry.call_id) != call:
+        elif ended.get(entry.call_id) == entry:
+            continue  # it was told twice
+        else:
             calls.append(call)
-        ended[entry.call_id] = call
+        ended[entry.call_id] = entry
         messages += entry.said
     return History(
         calls=tuple(calls),

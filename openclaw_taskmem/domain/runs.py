@@ -252,8 +252,8 @@ def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None
         return
     if token is not None and token != run.token:
         raise Fenced(
-            f"The token of {run.run_id} is {run.token}, and yours is {token}: it was "
-            f"claimed since, so {wish}; stop working on it, or claim it again."
+            f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
+            f"{wish}; another claimed it: stop working on it, or claim it again."
         )
     if run.owner is None or caller.person or token is not None:
         return

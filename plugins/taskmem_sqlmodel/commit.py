@@ -15,7 +15,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
-from taskmem_sqlmodel import rows, statements
+from taskmem_sqlmodel import rows, run_rows, statements
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.translation import moved, translated
 
@@ -143,17 +143,17 @@ class GroupCommit:
         for task in change.tasks:
             _put(connection, statements.TASKS, rows.task_params(task))
         for run in change.runs:
-            _put(connection, statements.RUNS, rows.run_params(run))
+            _put(connection, statements.RUNS, run_rows.run_params(run))
         for wait in change.waits:
             _put(connection, statements.WAITS, rows.wait_params(wait))
         for wake in change.wakes:
             _put(connection, statements.WAKES, rows.wake_params(wake))
         for artifact in change.artifacts:
-            _put(connection, statements.ARTIFACTS, rows.artifact_params(artifact))
+            _put(connection, statements.ARTIFACTS, run_rows.artifact_params(artifact))
         _add(
             connection,
             statements.CHECKPOINTS,
-            map(rows.checkpoint_params, change.checkpoints),
+            map(run_rows.checkpoint_params, change.checkpoints),
         )
         if change.forget_before is not None:
             connection.execute(statements.FORGET, {"before": change.forget_before})

@@ -18,21 +18,15 @@ from sqlmodel import Field, SQLModel
 
 from taskmem_hookspecs import (
     RESERVED_METADATA,
-    Artifact,
     Author,
-    Checkpoint,
     Event,
     Linkage,
     Message,
     MessageType,
-    News,
     PlanRevision,
     Role,
-    Run,
-    RunState,
     Task,
     TaskStatus,
-    Verdict,
     Wait,
     WaitStatus,
     Wake,
@@ -64,13 +58,13 @@ class Base(SQLModel, registry=registry()):
         return _HUMP.sub("_", cls.__name__).lower()
 
 
-def _one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
+def one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
     """Return a check that a column holds a member of an enum."""
     members = ", ".join(f"'{member.value}'" for member in enum)
     return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
 
 
-def _index_where(
+def index_where(
     condition: str, name: str, *columns: str, unique: bool = False
 ) -> sa.Index:
     """Return an index of the rows for which a condition holds."""
@@ -80,19 +74,15 @@ def _index_where(
     )
 
 
-OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
-"""What holds for a run that has not ended."""
-
-
 class Tasks(Base, table=True):
     """One task; its `metadata` holds the agent's keys and the task's own three."""
 
     __table_args__ = (
-        _one_of("status", TaskStatus),
+        one_of("status", TaskStatus),
         sa.Index("tasks_by_status", "status", "updated_at", "task_id"),
         sa.Index("tasks_by_update", "updated_at", "task_id"),
         sa.Index("tasks_by_id", "status", "task_id"),
-        _index_where(
+        index_where(
             "stuck_due_at IS NOT NULL",
             "tasks_stuck_due",
             "status",
@@ -179,8 +169,8 @@ class TaskMessages(Base, table=True):
     """One entry of a task's thread."""
 
     __table_args__ = (
-        _one_of("role", Role),
-        _one_of("msg_type", MessageType),
+        one_of("role", Role),
+        one_of("msg_type", MessageType),
         sa.Index("task_messages_by_task", "task_id", "id"),
     )
 
@@ -207,7 +197,7 @@ class TaskPlanRevisions(Base, table=True):
     """One replacement of a plan. Source: seed 000 §2."""
 
     __table_args__ = (
-        _one_of("author", Author),
+        one_of("author", Author),
         sa.Index("task_plan_revisions_by_task", "task_id", "id"),
     )
 
@@ -236,18 +226,18 @@ class Waits(Base, table=True):
     """One watched condition."""
 
     __table_args__ = (
-        _one_of("status", WaitStatus),
+        one_of("status", WaitStatus),
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
         sa.Index("waits_by_age", "created_at", "wait_id"),
-        _index_where("status = 'watching'", "waits_watching", "created_at", "wait_id"),
-        _index_where(
+        index_where("status = 'watching'", "waits_watching", "created_at", "wait_id"),
+        index_where(
             "status = 'watching'",
             "waits_watching_of_task",
             "task_id",
             "created_at",
             "wait_id",
         ),
-        _index_where(
+        index_where(
             "status <> 'watching'",
             "waits_ended_of_task",
             "task_id",
@@ -285,26 +275,26 @@ class Wakes(Base, table=True):
     """One message owed to an agent: the outbox."""
 
     __table_args__ = (
-        _one_of("cause", WakeCause),
-        _one_of("state", WakeState),
+        one_of("cause", WakeCause),
+        one_of("state", WakeState),
         sa.Index("wakes_by_age", "created_at", "wake_id"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
-        _index_where(
+        index_where(
             "state IN ('due', 'sent')",
             "wakes_open",
             "task_id",
             "created_at",
             "wake_id",
         ),
-        _index_where(
+        index_where(
             "state IN ('due', 'sent')",
             "wakes_open_of_wait",
             "wait_id",
             "created_at",
             "wake_id",
         ),
-        _index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
-        _index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
+        index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
+        index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
     )
 
     wake_id: str = Field(primary_key=True, sa_type=Text)
@@ -335,118 +325,12 @@ def wake_params(wake: Wake) -> Params:
     return {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
 
 
-class Runs(Base, table=True):
-    """One attempt at a task. Source: seeds 002 and 004."""
-
-    __table_args__ = (
-        _one_of("state", RunState),
-        _one_of("news", News),
-        _index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
-        _index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
-        _index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
-        _index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
-        sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
-        sa.Index("runs_by_age", "created_at", "run_id"),
-    )
-
-    run_id: str = Field(primary_key=True, sa_type=Text)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
-    state: str = Field(sa_type=Text)
-    why: str | None = Field(sa_type=Text)
-    role: str | None = Field(sa_type=Text)
-    session_key: str | None = Field(sa_type=Text)
-    owner: dict[str, Any] | None = Field(sa_type=JsonText)
-    token: int
-    lease_until: datetime | None = Field(sa_type=InstantText)
-    home: str | None = Field(sa_type=Text)
-    told_session: str | None = Field(sa_type=Text)
-    attached: list[str] = Field(sa_type=JsonText)
-    segmented: bool
-    step: int | None
-    step_calls: int
-    step_bonus: bool
-    failed_steps: list[int] = Field(sa_type=JsonText)
-    fingerprint: str | None = Field(sa_type=Text)
-    folder: str | None = Field(sa_type=Text)
-    checkpoints: int
-    calls: int
-    rounds: int
-    idle_rounds: int
-    news: str = Field(sa_type=Text)
-    recent: list[str] = Field(sa_type=JsonText)
-    said: str | None = Field(sa_type=Text)
-    provider_failures: int
-    tries: int
-    created_at: datetime = Field(sa_type=InstantText)
-    changed_at: datetime = Field(sa_type=InstantText)
-    seen_at: datetime = Field(sa_type=InstantText)
-    started_at: datetime | None = Field(sa_type=InstantText)
-    ended_at: datetime | None = Field(sa_type=InstantText)
-    version: int
-
-
-def run_params(run: Run) -> Params:
-    """Return the row of a run."""
-    owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
-    words = {"state": run.state.value, "news": run.news.value}
-    return {**dict(run), **words, "owner": owner}
-
-
-class Checkpoints(Base, table=True):
-    """What one event added to what is known of a run.
-
-    There are many and they are small, so the key is the table.
-    """
-
-    __table_args__ = (
-        sa.Index("checkpoints_by_age", "at"),
-        {"sqlite_with_rowid": False},
-    )
-
-    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=Text)
-    number: int = Field(primary_key=True, sa_type=sa.Integer)
-    at: datetime = Field(sa_type=InstantText)
-    body: str = Field(sa_type=Text)
-    checksum: str = Field(sa_type=Text)
-
-
-def checkpoint_params(checkpoint: Checkpoint) -> Params:
-    """Return the row of a checkpoint."""
-    return dict(checkpoint)
-
-
-class Artifacts(Base, table=True):
-    """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
-
-    __table_args__ = (
-        _one_of("verdict", Verdict),
-        sa.Index("artifacts_by_task", "task_id", "artifact_id"),
-    )
-
-    artifact_id: str = Field(primary_key=True, sa_type=Text)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
-    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
-    kind: str = Field(sa_type=Text)
-    subject: str = Field(sa_type=Text)
-    verdict: str = Field(sa_type=Text)
-    detail: str = Field(sa_type=Text)
-    checksum: str | None = Field(sa_type=Text)
-    size: int | None = Field(sa_type=sa.BigInteger)
-    checked_at: datetime = Field(sa_type=InstantText)
-    version: int
-
-
-def artifact_params(artifact: Artifact) -> Params:
-    """Return the row of an artifact."""
-    return {**dict(artifact), "verdict": artifact.verdict.value}
-
-
 class Events(Base, table=True):
     """One entry of the audit log; it outlives what it is about."""
 
     __table_args__ = (
         sa.Index("events_by_task", "task_id", "id"),
-        _index_where("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
+        index_where("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
     )
 
     id: int = Field(primary_key=True, sa_type=Serial)

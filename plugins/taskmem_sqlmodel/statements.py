@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from taskmem_sqlmodel.columns import Text
-from taskmem_sqlmodel.rows import OPEN_RUN, Base
+from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.run_rows import OPEN_RUN
 
 _TABLES = Base.metadata.tables
 TASKS: Final = _TABLES["tasks"]

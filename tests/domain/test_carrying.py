@@ -570,9 +570,19 @@ OUTCOMES: Final[dict[str, tuple[Turn, dict[Origin, type[carrying.Course]]]]] = {
     "said-nothing": (Turn(), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: Rest}),
     "asked": (Turn(said="Shall I?", calls=1), dict.fromkeys(Origin, Block)),
     "aborted": (Turn(aborted=True), dict.fromkeys(Origin, Block)),
-    "overloaded": (Turn(error="529"), dict.fromkeys(Origin, GoOn)),
-    "unauthorized": (Turn(error="401"), dict.fromkeys(Origin, Block)),
-    "wrong": (Turn(error="400"), dict.fromkeys(Origin, Fail)),
+    "overloaded": (
+        Turn(error="529"),
+        dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: Rest},
+    ),
+    "unauthorized": (
+        Turn(error="401"),
+        dict.fromkeys(Origin, Block) | {Origin.HEARTBEAT: Rest},
+    ),
+    # What a user has sent, or a clock has asked, is no fault of the task's.
+    "wrong": (
+        Turn(error="HTTP 400"),
+        dict.fromkeys(Origin, Fail) | {Origin.HEARTBEAT: Rest, Origin.USER: Rest},
+    ),
 }
 
 

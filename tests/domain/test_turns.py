@@ -186,4 +186,3 @@ def test_what_the_gateway_calls_it_counts_before_the_words(
 ) -> None:
     assert turns.trouble("429 or 401 or 400", reason) is trouble
     assert turns.trouble("HTTP 400: no", "something new") is Trouble.REFUSED
-

@@ -140,10 +140,7 @@ def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
     assert away.ends("cancelled")["status"] == "cancelled"
     story.told("Bread is cancelled")
     # Its turn is stopped, and what it had done is known.
-    sessions = lambda: [
-        s for g in story.house.ask("status")["gateways"] for s in g["running"]
-    ]
-    until(lambda: away.session not in sessions(), "its turn has stopped")
+    until(lambda: away.session not in running(story), "its turn has stopped")
     status = story.call("task_status", task_id=kitchen.task_id)
     assert status["run"]["state"] == "cancelled"
     assert status["tool_history"][0]["about"].startswith("echo mixed")

@@ -101,7 +101,7 @@ export class Sessions {
     try {
       deliveries = this.#taken(run, !failed);
     } finally {
-      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null };
+      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null, reason: errorObservation?.failoverReason ?? null };
       this.tell({ kind: "turn_ended", ...this.work.ended(run.session), ...verdict, running: this.running, error: failed, deliveries });
     }
   }

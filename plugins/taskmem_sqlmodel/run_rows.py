@@ -1,0 +1,122 @@
+"""The tables of runs and of what hangs on them, and the way of their values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlmodel import Field
+
+from taskmem_hookspecs import Artifact, Checkpoint, News, Run, RunState, Verdict
+from taskmem_sqlmodel.columns import InstantText, JsonText, Text
+from taskmem_sqlmodel.rows import Base, Params, index_where, one_of
+
+OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
+"""What holds for a run that has not ended."""
+
+
+class Runs(Base, table=True):
+    """One attempt at a task. Source: seeds 002 and 004."""
+
+    __table_args__ = (
+        one_of("state", RunState),
+        one_of("news", News),
+        index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
+        index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
+        index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
+        index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
+        sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
+        sa.Index("runs_by_age", "created_at", "run_id"),
+    )
+
+    run_id: str = Field(primary_key=True, sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    state: str = Field(sa_type=Text)
+    why: str | None = Field(sa_type=Text)
+    role: str | None = Field(sa_type=Text)
+    session_key: str | None = Field(sa_type=Text)
+    owner: dict[str, Any] | None = Field(sa_type=JsonText)
+    token: int
+    lease_until: datetime | None = Field(sa_type=InstantText)
+    home: str | None = Field(sa_type=Text)
+    told_session: str | None = Field(sa_type=Text)
+    attached: list[str] = Field(sa_type=JsonText)
+    segmented: bool
+    step: int | None
+    step_calls: int
+    step_bonus: bool
+    failed_steps: list[int] = Field(sa_type=JsonText)
+    fingerprint: str | None = Field(sa_type=Text)
+    folder: str | None = Field(sa_type=Text)
+    checkpoints: int
+    calls: int
+    rounds: int
+    idle_rounds: int
+    news: str = Field(sa_type=Text)
+    recent: list[str] = Field(sa_type=JsonText)
+    said: str | None = Field(sa_type=Text)
+    provider_failures: int
+    tries: int
+    created_at: datetime = Field(sa_type=InstantText)
+    changed_at: datetime = Field(sa_type=InstantText)
+    seen_at: datetime = Field(sa_type=InstantText)
+    started_at: datetime | None = Field(sa_type=InstantText)
+    ended_at: datetime | None = Field(sa_type=InstantText)
+    version: int
+
+
+def run_params(run: Run) -> Params:
+    """Return the row of a run."""
+    owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
+    words = {"state": run.state.value, "news": run.news.value}
+    return {**dict(run), **words, "owner": owner}
+
+
+class Checkpoints(Base, table=True):
+    """What one event added to what is known of a run.
+
+    There are many and they are small, so the key is the table.
+    """
+
+    __table_args__ = (
+        sa.Index("checkpoints_by_age", "at"),
+        {"sqlite_with_rowid": False},
+    )
+
+    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=Text)
+    number: int = Field(primary_key=True, sa_type=sa.Integer)
+    at: datetime = Field(sa_type=InstantText)
+    body: str = Field(sa_type=Text)
+    checksum: str = Field(sa_type=Text)
+
+
+def checkpoint_params(checkpoint: Checkpoint) -> Params:
+    """Return the row of a checkpoint."""
+    return dict(checkpoint)
+
+
+class Artifacts(Base, table=True):
+    """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
+
+    __table_args__ = (
+        one_of("verdict", Verdict),
+        sa.Index("artifacts_by_task", "task_id", "artifact_id"),
+    )
+
+    artifact_id: str = Field(primary_key=True, sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
+    kind: str = Field(sa_type=Text)
+    subject: str = Field(sa_type=Text)
+    verdict: str = Field(sa_type=Text)
+    detail: str = Field(sa_type=Text)
+    checksum: str | None = Field(sa_type=Text)
+    size: int | None = Field(sa_type=sa.BigInteger)
+    checked_at: datetime = Field(sa_type=InstantText)
+    version: int
+
+
+def artifact_params(artifact: Artifact) -> Params:
+    """Return the row of an artifact."""
+    return {**dict(artifact), "verdict": artifact.verdict.value}
