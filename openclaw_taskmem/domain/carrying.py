@@ -161,7 +161,8 @@ def _after_failure(
     trouble = turns.trouble(turn.error or "", turn.reason)
     if facts.task.linkage.active_wait_ids:
         return Rest(run=run)
-    if turn.origin is Origin.USER and trouble is Trouble.REFUSED:
+    sent = turn.origin is Origin.USER and not turn.calls
+    if sent and trouble is Trouble.REFUSED:
         # What the user has sent was refused, and the user sees that.
         return Rest(run=run, keep=True)
     task = facts.task

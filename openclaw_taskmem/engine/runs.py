@@ -175,7 +175,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
 
         def once(run: Run = run, *, leads: bool = place == 0) -> None:
             facts = shell.store.read_task(run.task_id)
-            if facts.run is None or facts.run.run_id != run.run_id:
+            if facts.run is None or not _still(facts.run, run):
                 return
             now = shell.clock.now()
             if not leads:
@@ -232,11 +232,16 @@ def _each(
 
     def once() -> bool:
         facts = shell.store.read_task(found.task_id)
-        if facts.run is None or facts.run.run_id != found.run_id:
+        if facts.run is None or not _still(facts.run, found):
             return True
         return decide(facts, facts.run)
 
     return shell.decide(found.task_id, once)
+
+
+def _still(run: Run, found: Run) -> bool:
+    """Whether a run is the one that was found, and in the same session still."""
+    return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 
 
 def _current(open_: Sequence[Run]) -> Run | None:

@@ -158,8 +158,8 @@ def status(*, as_json: bool) -> None:
         f"home      {found['home']}\n"
         f"database  {found['database']}"
     )
-    for kind in ("tasks", "waits", "wakes"):
-        states = [f"{n} {state}" for state, n in found[kind].items() if n]
+    for kind in ("tasks", "runs", "waits", "wakes"):
+        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
     click.echo(f"plug-ins  {found['plugins']} on")
     # A daemon that was started by an older version tells of none.
@@ -308,6 +308,18 @@ _listing(
         wake["created_at"],
         f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
         line(wake["last_error"] or wake["text"]),
+    ],
+)
+_listing(
+    "runs",
+    "Show who works on what.",
+    lambda run: [
+        run["run_id"],
+        run["task_id"],
+        run["state"],
+        run["session_key"] or "-",
+        f"{run['calls']} {'call' if run['calls'] == 1 else 'calls'}",
+        line(run["why"] or ""),
     ],
 )
 _listing(

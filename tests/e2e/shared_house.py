@@ -38,6 +38,8 @@ class Scripts:
     """Decides for each session as its own script says."""
 
     of: dict[str, Script] = field(default_factory=dict)
+    away: Script | None = None
+    """What sessions do that a task has to itself."""
     heard: dict[str, list[ModelRequest]] = field(default_factory=dict)
     """What the model was asked, by session."""
 
@@ -48,6 +50,8 @@ class Scripts:
             return "NO_REPLY"
         self.heard.setdefault(session, []).append(request)
         script = self.of.get(session)
+        if script is None and ":taskmem:" in session:
+            script = self.away
         return script(request) if script else "NO_REPLY"
 
 

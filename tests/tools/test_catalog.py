@@ -25,10 +25,22 @@ def test_what_a_host_reads_in_every_session_stays_small() -> None:
             "description": tool.description,
             "inputSchema": tool.input_schema,
         }
-        for tool in catalog.TOOLS
+        for tool in catalog.offered("default")
     ]
 
     assert len(json.dumps(read, separators=(",", ":")).encode()) < 8 * 1024
+
+
+def test_the_tools_on_runs_are_offered_only_when_asked_for() -> None:
+    default = {tool.name for tool in catalog.offered("default")}
+    runs = {tool.name for tool in catalog.offered("runs")}
+    assert len(default) == 8
+    assert runs - default == {
+        *("task_status", "task_resume", "task_step_done", "task_abort"),
+        *("task_background", "task_cancel", "task_claim", "task_handoff"),
+        "task_reset",
+    }
+    assert runs == {tool.name for tool in catalog.offered("all")}
 
 
 def test_every_tool_takes_a_session_key() -> None:
