@@ -168,7 +168,8 @@ def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
         "WITH RECURSIVE many(n) AS (SELECT 1 UNION SELECT n + 1 FROM many LIMIT 10000) "
         "INSERT INTO tasks SELECT printf('task_%05d', n), name, status, plan, done, "
         "metadata, session_key, message_count, created_at, updated_at, version, "
-        "last_stuck_alert_at, alerts, alerts_in_a_row, stuck_due_at FROM tasks, many",
+        "last_stuck_alert_at, alerts, alerts_in_a_row, stuck_due_at, held_until "
+        "FROM tasks, many",
     )
     ((due,),) = rows(home, "SELECT DISTINCT stuck_due_at FROM tasks")
     old = "SELECT count(*) FROM tasks WHERE stuck_due_at = ?"
