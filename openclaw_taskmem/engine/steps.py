@@ -8,7 +8,7 @@ from openclaw_taskmem.domain.updates import Wish
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.holding import held
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Run, Task, TaskFacts, Value
+from taskmem_hookspecs import Change, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
 
 NOTHING = "nothing was written"
@@ -36,7 +36,7 @@ def step_over(
         InvalidArguments: There is no such step, or it has had its bonus.
         RunNotFound: The task has no run, so its steps have no budget.
     """
-    facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+    facts, _ = held(shell, task_id, caller, NOTHING, wish.token)
     left = [i for i in range(len(facts.task.plan)) if i not in facts.task.done]
     current = left[0] if wish.step is None and left else (wish.step or 0) - 1
     if not 0 <= current < len(facts.task.plan):
@@ -54,25 +54,31 @@ def step_over(
         return tasks.apply(shell, task_id, update).task, 0
     if wish.outcome == "failed":
         return _failed(shell, facts, current, wish, caller)
-    return _more(shell, facts, run, current), 0
+    return _more(shell, task_id, current, wish, caller), 0
 
 
-def _more(shell: Shell, facts: TaskFacts, run: Run, current: int) -> Task:
-    if run.step_bonus and run.step == current:
-        raise InvalidArguments(
-            f"Step {current + 1} has had its {shell.runs.step_bonus} more calls; end "
-            "it as done or failed. Nothing was written."
+def _more(
+    shell: Shell, task_id: str, current: int, wish: StepWish, caller: Caller
+) -> Task:
+    def once() -> Task:
+        facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+        same = run.step == current
+        if run.step_bonus and same:
+            raise InvalidArguments(
+                f"Step {current + 1} has had its {shell.runs.step_bonus} more calls; "
+                "end it as done or failed. Nothing was written."
+            )
+        given = run.model_copy(
+            update={
+                "step": current,
+                "step_bonus": True,
+                "step_calls": run.step_calls if same else 0,
+            }
         )
-    same = run.step == current
-    given = run.model_copy(
-        update={
-            "step": current,
-            "step_bonus": True,
-            "step_calls": run.step_calls if same else 0,
-        }
-    )
-    shell.commit(Change(runs=(given,)))
-    return facts.task
+        shell.commit(Change(runs=(given,)))
+        return facts.task
+
+    return shell.decide(task_id, once)
 
 
 def _failed(

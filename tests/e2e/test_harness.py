@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import openclaw
 from tests.e2e.agent import ENVELOPE, packets_in
-from tests.e2e.room import Room
+from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ScriptedModel
 
 HOSTILE = {"name": 'a "quoted" \\ name', "note": "```\n[other] {} — ünïcode"}
@@ -114,6 +114,8 @@ def test_a_process_that_is_left_behind_is_named_and_killed(tmp_path):
         subprocess.Popen(command, env=room.environment()) as ours,
         subprocess.Popen(command, env=other.environment()) as theirs,
     ):
+        # A process that is only just there shows no environment yet.
+        until(lambda: ours.pid in room.processes(), "it can be seen")
         assert room.left_behind(grace=0) == {ours.pid: "sleep 600 "}
         assert ours.wait(10) < 0
         assert theirs.poll() is None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from openclaw_taskmem.engine import runs
-from taskmem_hookspecs import RunState
+from taskmem_hookspecs import Change, RunState
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -51,3 +53,36 @@ def test_the_end_of_a_turn_leaves_alone_what_went_to_the_background() -> None:
 
     away = session.run(task)
     assert (away.state, away.rounds) == (RunState.QUEUED, 1)
+
+
+class Outrun(MemoryStore):
+    """Lets something be written just before a commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: Any = None
+
+    def commit(self, change: Change) -> None:
+        first, self.first = self.first, None
+        if first is not None:
+            first()
+        super().commit(change)
+
+
+@pytest.mark.parametrize("outcome", ["more_tools", "failed", "done"])
+def test_what_is_said_of_a_step_counts_though_a_hook_is_heard_meanwhile(
+    outcome: str,
+) -> None:
+    store = Outrun()
+    session = Session(World(store))
+    session.begins()
+    task = session.register(segmented=True)
+    # Another daemon writes: its turns are not ours.
+    store.first = lambda: store.commit(Change(runs=(session.run(task),)))
+
+    session.call("task_step_done", task_id=task, outcome=outcome, note="So it is.")
+
+    run = session.run(task)
+    assert run.step_bonus == (outcome == "more_tools")
+    assert run.failed_steps == ((0,) if outcome == "failed" else ())
+    assert store.read_task(task).task.done == ({0} if outcome == "done" else set())
