@@ -21,13 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home
-from tests.e2e.conftest import PLUGIN, plugins
 from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House, woken_by
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
-from tests.e2e.taskmem import Taskmem
+from tests.e2e.taskmem import PLUGIN, Taskmem, plugins
 
 SESSIONS, ROUNDS = 25, 4
 """Wakes that are measured: a session takes four a minute."""
@@ -63,10 +62,10 @@ class Watched(ScriptedModel):
         super().__post_init__()
         self.asked: list[tuple[float, int]] = []
 
-    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def decided(self, body: dict[str, Any]) -> tuple[int, Reply]:
         """Note the request, and answer it."""
         self.asked.append((time.time(), len(json.dumps(body).encode())))
-        return super().answer(body)
+        return super().decided(body)
 
 
 @contextmanager

@@ -118,7 +118,9 @@ class Desk:
             return await self._answered(self._packet, params, caller, looks=False)
         if method in self._of_gateways:
             work = self._of_gateways[method]
-            return await self._answered(work, params, looks=True)
+            # A claim is held against what may be slow to look at; a budget is not.
+            looks = method == "finalize"
+            return await self._answered(work, params, looks=looks)
         if method == "call":
             looks = catalog.looks(str(params.get("tool")))
             caller = self._agent(connection, params)

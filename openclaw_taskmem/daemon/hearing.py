@@ -14,6 +14,7 @@ from openclaw_taskmem.tools import catalog
 
 _PREFIX: Final = "taskmem__"
 """What a host puts before our tools' names."""
+_OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
 def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
@@ -69,5 +70,4 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
 
 
 def _ours(tool: str) -> bool:
-    name = tool.removeprefix(_PREFIX)
-    return any(each.name == name for each in catalog.TOOLS)
+    return tool.removeprefix(_PREFIX) in _OURS

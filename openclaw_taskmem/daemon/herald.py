@@ -33,7 +33,7 @@ class Herald:
         self._rest = FIRST_REST
 
     async def one_pass(self) -> datetime | None:
-        """Tell what is due; return when to look again, None: when there is more."""
+        """Tell what is due; return when to look again, None: nothing is due."""
         fresh, place = await self._apart(say.due, self._shell)
         for event in fresh:
             if not await self._told(event):

@@ -151,6 +151,6 @@ def taken_up(run: Run, owner: Owner | None, now: datetime, policy: RunPolicy) ->
     """Return a run that rested as its owner goes on with it."""
     if owner is None:
         return Moved(run=run, events=())
-    if run.owner is not None and run.owner.same(owner) and run.owner == owner:
+    if run.owner == owner:
         return runs.move(runs.seen(run, now, policy), RunState.RUNNING, now)
     return runs.claim(run, owner, now, policy)

@@ -29,9 +29,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Message,
-    MessageType,
     News,
-    Role,
     Run,
     RunState,
     Task,
@@ -56,6 +54,7 @@ class Rest(Value):
 
     run: Run
     keep: bool = False
+    """Whether a wake that is owed to the run still goes out."""
 
 
 class Block(Value):
@@ -232,24 +231,14 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Return what a failure writes: of the run, of its task, and for the user."""
     task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
     moved = runs.move(course.run, RunState.FAILED, now, course.why)
-    message = Message(
-        task_id=task.task_id,
-        role=Role.SYSTEM,
-        msg_type=MessageType.LIFECYCLE,
-        content=f"Failed ({course.why}): {course.said}",
-        created_at=now,
-    )
+    message = lifecycle.noted(task, f"Failed ({course.why}): {course.said}", now)
     task = lifecycle.touch(task, now).model_copy(
         update={"message_count": task.message_count + 1}
     )
     said = f"{course.why}: {course.said} /resume tries again"
     told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
-    log = Event(
-        at=now,
-        kind=events.STATUS_CHANGED,
-        task_id=task.task_id,
-        run_id=moved.run.run_id,
-        data={"from": facts.task.status, "to": task.status, "why": course.why},
+    log = lifecycle.status_changed(
+        facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
     )
     stall = Event(
         at=now,
@@ -259,7 +248,7 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
         data={"rounds": course.run.idle_rounds},
     )
     stalled = (stall,) if course.why is Why.STALLED else ()
-    ended = Moved(run=moved.run, events=(*stalled, *moved.events, log, told))
+    ended = Moved(run=moved.run, events=(*stalled, *moved.events, *log, told))
     return _change(facts, ended, now, task=task, message=message)
 
 

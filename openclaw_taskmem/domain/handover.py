@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from openclaw_taskmem.domain import carrying, events, lifecycle, notices, outbox, runs
+from openclaw_taskmem.domain import carrying, lifecycle, notices, outbox, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
@@ -102,7 +102,11 @@ def cancelled(facts: TaskFacts, caller: Caller, reason: str, now: datetime) -> C
         raise NotAllowed(_not_yours(run))
     task, message = _ended(facts.task, TaskStatus.CANCELLED, reason, now)
     if run is None:
-        return Change(tasks=(task,), messages=(message,), events=_log(facts, task, now))
+        return Change(
+            tasks=(task,),
+            messages=(message,),
+            events=lifecycle.status_changed(facts.task.status, task, now),
+        )
     moved = runs.move(run, RunState.CANCELLED, now)
     stop: tuple[Event, ...] = ()
     inside = caller.owner is not None and caller.owner.session_key == run.session_key
@@ -277,22 +281,9 @@ def _written(
         runs=(moved.run,),
         wakes=gone,
         events=(
-            *_log(facts, task, now),
+            *lifecycle.status_changed(facts.task.status, task, now),
             *moved.events,
             *more,
             *outbox.settled_events(gone, now),
-        ),
-    )
-
-
-def _log(facts: TaskFacts, task: Task, now: datetime) -> tuple[Event, ...]:
-    if task.status is facts.task.status:
-        return ()
-    return (
-        Event(
-            at=now,
-            kind=events.STATUS_CHANGED,
-            task_id=task.task_id,
-            data={"from": facts.task.status, "to": task.status},
         ),
     )

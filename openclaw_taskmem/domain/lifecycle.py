@@ -83,14 +83,34 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
     if status is task.status:
         return task, None
     verb = "Reopened" if task.status.terminal and not status.terminal else "Status"
-    message = Message(
-        task_id=task.task_id,
-        role=Role.SYSTEM,
-        msg_type=MessageType.LIFECYCLE,
-        content=f"{verb}: {task.status} → {status}",
-        created_at=now,
-    )
+    message = noted(task, f"{verb}: {task.status} → {status}", now)
     return task.model_copy(update={"status": status}), message
+
+
+def status_changed(
+    was: TaskStatus,
+    task: Task,
+    now: datetime,
+    *,
+    run_id: str | None = None,
+    why: str | None = None,
+) -> tuple[Event, ...]:
+    """Return the log's entry of a task that left a status; nothing if it did not.
+
+    `run_id` and `why` are of the run that took the task along; None: none did.
+    """
+    if task.status is was:
+        return ()
+    data: dict[str, JsonValue] = {"from": was, "to": task.status}
+    return (
+        Event(
+            at=now,
+            kind=events.STATUS_CHANGED,
+            task_id=task.task_id,
+            run_id=run_id,
+            data=data if why is None else {**data, "why": why},
+        ),
+    )
 
 
 def noted(task: Task, said: str, now: datetime) -> Message:

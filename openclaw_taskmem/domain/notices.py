@@ -21,10 +21,15 @@ class Milestone(StrEnum):
     """What is worth a line, and nothing else is."""
 
     ACCEPTED = "accepted"
+    """A task was registered by an agent that works on it."""
     STARTED = "started"
+    """Its first tool was called."""
     WRITE_VERIFIED = "tool_write_verified"
+    """Its evidence was looked at, and is there."""
     COMPLETED = "completed"
+    """It is over, and all that it claims was seen."""
     FAILED = "failed"
+    """It is over, and the line says why."""
 
 
 def milestone(

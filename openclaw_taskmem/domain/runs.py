@@ -218,7 +218,7 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
 
 
 def rest(run: Run) -> Run:
-    """Return a run of whose owner nothing is expected for now."""
+    """Return a run that rests: nothing is expected of its owner until a turn begins."""
     return run.model_copy(update={"lease_until": None})
 
 

@@ -217,25 +217,14 @@ def _log(
     if not wish.changes:
         return ()
     task = updated.task
-    log = [
-        Event(
-            at=now,
-            kind=events.TASK_UPDATED,
-            task_id=task.task_id,
-            data={
-                "messages": len(messages),
-                "marked": [*sorted(updated.marked)],
-                "unmarked": [*sorted(updated.unmarked)],
-            },
-        )
-    ]
-    if task.status is not updated.was:
-        log.append(
-            Event(
-                at=now,
-                kind=events.STATUS_CHANGED,
-                task_id=task.task_id,
-                data={"from": updated.was, "to": task.status},
-            )
-        )
-    return tuple(log)
+    updates = Event(
+        at=now,
+        kind=events.TASK_UPDATED,
+        task_id=task.task_id,
+        data={
+            "messages": len(messages),
+            "marked": [*sorted(updated.marked)],
+            "unmarked": [*sorted(updated.unmarked)],
+        },
+    )
+    return (updates, *lifecycle.status_changed(updated.was, task, now))

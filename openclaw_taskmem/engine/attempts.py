@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import random
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -12,14 +12,15 @@ from openclaw_taskmem.domain import (
     budget,
     carrying,
     lifecycle,
+    outbox,
     runs,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.engine import packets, tasks
 from openclaw_taskmem.engine import runs as heard
-from openclaw_taskmem.engine import tasks
-from openclaw_taskmem.engine.holding import packet_of, told_again
+from openclaw_taskmem.engine.holding import GO_ON, told_again
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -35,13 +36,11 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound
 
-log = logging.getLogger(__name__)
-
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
-MOST: Final = 10_000
-_OPEN: Final = tuple(state for state in RunState if not state.terminal)
-_FAILED_BY_US: Final = (TaskStatus.FAILED, TaskStatus.PAUSED)
+RECENT: Final = 200
+"""Tasks of a status among which a session's own is looked for."""
+_RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
 class Standing(Value):
@@ -101,19 +100,24 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
             told = runs.next_round(moved.run, now)
             moved = moved.model_copy(update={"run": told})
             wake = told_again(shell, facts, told, now)
+        gone = carrying.dropped(facts)
         shell.commit(
             Change(
                 tasks=(task,) if task != facts.task else (),
                 messages=(message,) if message else (),
                 runs=(moved.run,) if moved else (),
-                wakes=(*carrying.dropped(facts), *((wake,) if wake else ())),
-                events=moved.events if moved else (),
+                wakes=(*gone, *((wake,) if wake else ())),
+                events=(
+                    *lifecycle.status_changed(facts.task.status, task, now),
+                    *(moved.events if moved else ()),
+                    *outbox.settled_events(gone, now),
+                ),
             )
         )
         return shell.store.read_task(wanted)
 
     facts = shell.decide(wanted, once)
-    return facts.task, packet_of(shell, facts, f"resume_{wanted}")
+    return facts.task, packets.told(shell, facts, f"resume_{wanted}", GO_ON)
 
 
 def claim(
@@ -137,7 +141,7 @@ def claim(
         queued = shell.store.queued_runs(role, CANDIDATES)
         if not queued:
             break
-        chosen = queued[hash(shell.new_id("try", shell.clock.now())) % len(queued)]
+        chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
         try:
             return _claim_one(shell, chosen.task_id, owner, attached)
         except RunHeld:
@@ -148,14 +152,13 @@ def claim(
 
 
 def _own(shell: Shell, caller: Caller) -> str:
-    """Return the task of the caller's session: an open one, or the last to fail."""
+    """Return the task of the caller's session: open, else failed, else set aside."""
     session = caller.session_key
     if session is not None:
         for run in shell.store.session_runs(session):
             return run.task_id
-        for state in (None, *_FAILED_BY_US):
-            listed = shell.store.list_tasks(state or TaskStatus.ACTIVE, 200)
-            for task in listed:
+        for status in _RESUMABLE:
+            for task in shell.store.list_tasks(status, RECENT):
                 if task.session_key == session:
                     return task.task_id
     raise TaskNotFound("This session has no task to take up; name one, see task_list.")

@@ -7,14 +7,13 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import gateway, outbox, packet, texts
+from openclaw_taskmem.domain import gateway, outbox, texts
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
-    StuckVerdict,
     TaskStatus,
     Wake,
     WakeState,
@@ -111,21 +110,12 @@ def reminder(
         task_id = task.task_id
     facts = shell.store.read_task(task_id)
     open_ = facts.task.status is TaskStatus.ACTIVE
-    idle = shell.clock.now() - facts.task.updated_at
-    verdict = StuckVerdict(
-        idle_seconds=max(idle.total_seconds(), 0.0),
-        reason="This is your open task; your context may have lost it."
+    reason = (
+        "This is your open task; your context may have lost it."
         if open_
-        else f"This task was asked for; it is {facts.task.status}.",
+        else f"This task was asked for; it is {facts.task.status}."
     )
-    text, _ = packets.written(
-        shell,
-        facts,
-        verdict,
-        f"reminder_{task_id}",
-        plain=plain,
-        marker=packet.REMINDER,
-    )
+    text = packets.told(shell, facts, f"reminder_{task_id}", reason, plain=plain)
     return task_id, text
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from openclaw_taskmem.domain import handover, runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine.holding import held, packet_of, told_again
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.holding import GO_ON, held, told_again
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Owner, Run, RunState, Task
 
@@ -37,7 +38,7 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
             run,
             [other for other in every if other.told_session is not None],
             wake_id=wake_id,
-            text=packet_of(shell, facts, wake_id),
+            text=packets.told(shell, facts, wake_id, GO_ON),
             now=now,
             policy=shell.runs,
         )

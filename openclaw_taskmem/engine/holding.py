@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
-from openclaw_taskmem.domain import carrying, lifecycle, packet, runs
+from openclaw_taskmem.domain import carrying, lifecycle, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, StuckVerdict, TaskFacts, Wake
+from taskmem_hookspecs import Run, TaskFacts, Wake
 from taskmem_hookspecs.errors import RunNotFound
+
+GO_ON: Final = "You are to go on with this task now."
+"""Why a packet is told to one who takes a task up."""
 
 
 def held(
@@ -31,16 +35,4 @@ def told_again(shell: Shell, facts: TaskFacts, run: Run, now: datetime) -> Wake 
     if not (run.session_key or "").startswith("agent:"):
         return None
     wake_id = shell.new_id("wake", now)
-    return carrying.owed(run, wake_id, packet_of(shell, facts, wake_id), now)
-
-
-def packet_of(shell: Shell, facts: TaskFacts, wake_id: str) -> str:
-    """Return the text of a task's packet, for one who is to go on with it."""
-    idle = (shell.clock.now() - facts.task.updated_at).total_seconds()
-    verdict = StuckVerdict(
-        idle_seconds=max(idle, 0.0), reason="You are to go on with this task now."
-    )
-    text, _ = packets.written(
-        shell, facts, verdict, wake_id, plain=True, marker=packet.REMINDER
-    )
-    return text
+    return carrying.owed(run, wake_id, packets.told(shell, facts, wake_id, GO_ON), now)

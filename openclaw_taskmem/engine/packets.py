@@ -50,6 +50,21 @@ def written(
         return packet.minimal(facts.task, verdict, wake_id, marker), None
 
 
+def told(
+    shell: Shell, facts: TaskFacts, wake_id: str, reason: str, *, plain: bool = True
+) -> str:
+    """Return a packet's text for one who is to go on with a task, and for what reason.
+
+    `plain` leaves the plug-ins out, for one who cannot wait for them.
+    """
+    idle = shell.clock.now() - facts.task.updated_at
+    verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
+    text, _ = written(
+        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER
+    )
+    return text
+
+
 def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id

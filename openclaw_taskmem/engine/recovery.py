@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events, packet, recovery
+from openclaw_taskmem.domain import events, recovery
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.engine import packets
@@ -21,8 +21,6 @@ from taskmem_hookspecs import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
-    StuckVerdict,
-    TaskFacts,
 )
 
 log = logging.getLogger(__name__)
@@ -32,6 +30,9 @@ BATCH: Final = 200
 MOST: Final = 10_000
 _HELD: Final = (RunState.RUNNING, RunState.QUEUED, RunState.BLOCKED)
 _RESET: Final = (Course.QUEUE, Course.RESUME)
+_INTERRUPTED: Final = (
+    "Your work on this was interrupted by a restart; go on with it now."
+)
 
 
 def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
@@ -109,7 +110,7 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
     wake_id = shell.new_id("wake", now)
     text = ""
     if verdict.course is Course.RESUME:
-        text = _packet(shell, facts, wake_id)
+        text = packets.told(shell, facts, wake_id, _INTERRUPTED)
     shell.commit(
         recovery.lapsed(
             facts, verdict, wake_id=wake_id, text=text, now=now, policy=shell.runs
@@ -146,15 +147,3 @@ def _its(shell: Shell, run: Run) -> bool:
     session = run.session_key or ""
     mine = shell.sole or run.home in (None, shell.home)
     return mine and session.startswith("agent:")
-
-
-def _packet(shell: Shell, facts: TaskFacts, wake_id: str) -> str:
-    idle = (shell.clock.now() - facts.task.updated_at).total_seconds()
-    verdict = StuckVerdict(
-        idle_seconds=max(idle, 0.0),
-        reason="Your work on this was interrupted by a restart; go on with it now.",
-    )
-    text, _ = packets.written(
-        shell, facts, verdict, wake_id, plain=True, marker=packet.REMINDER
-    )
-    return text

@@ -22,6 +22,7 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.budget import Budget
 from openclaw_taskmem.domain.checkpoints import Began, Ended, History
 from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
@@ -268,10 +269,10 @@ def _taken(shell: Shell, run: Run, heard: Heard, origin: Origin) -> Moved | None
 
 
 def _step(facts: TaskFacts) -> int | None:
+    """Return the step that is worked on; None: none is, or the task rests."""
     if facts.task.status is not TaskStatus.ACTIVE:
         return None
-    left = [i for i in range(len(facts.task.plan)) if i not in facts.task.done]
-    return left[0] if left else None
+    return progress(facts.task).current
 
 
 def _write(shell: Shell, facts: TaskFacts, moved: Moved, entry: Began | Ended) -> None:

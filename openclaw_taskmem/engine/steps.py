@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openclaw_taskmem.domain import budget, lifecycle, revisions
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.updates import Wish
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.holding import held
@@ -37,9 +38,8 @@ def step_over(
         RunNotFound: The task has no run, so its steps have no budget.
     """
     facts, _ = held(shell, task_id, caller, NOTHING, wish.token)
-    left = [i for i in range(len(facts.task.plan)) if i not in facts.task.done]
-    current = left[0] if wish.step is None and left else (wish.step or 0) - 1
-    if not 0 <= current < len(facts.task.plan):
+    current = progress(facts.task).current if wish.step is None else wish.step - 1
+    if current is None or not 0 <= current < len(facts.task.plan):
         raise InvalidArguments(
             f"The plan of {task_id} has no such step; it has steps 1 to "
             f"{len(facts.task.plan)}. Nothing was written."

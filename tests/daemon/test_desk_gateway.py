@@ -150,6 +150,24 @@ async def test_a_call_that_looks_keeps_no_other_waiting(
     assert where == ["apart"]
 
 
+async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_none(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: list[str] = []
+
+    async def looking(work: Any, *_: object) -> dict[str, None]:
+        await asyncio.sleep(0)
+        where.append(work.__name__)
+        return {}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk, "_looking", looking)
+        await ask(desk, "finalize", session_key=MAIN, said="It is deployed.")
+        assert await ask(desk, "budget", session_key=MAIN) == {"budget": None}
+
+    assert where == ["_finalize"]
+
+
 @pytest.mark.parametrize("method", ["wakes", "show", "feed", "x"])
 async def test_what_a_gateway_has_no_use_for_is_not_known_to_it(
     desk: Desk, method: str

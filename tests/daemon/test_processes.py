@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon import processes
+from tests.support.required import do_without
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's own")
 
@@ -161,11 +162,14 @@ def no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(processes, "_PROC", tmp_path)
 
 
-needs_ps = pytest.mark.skipif(not Path("/bin/ps").exists(), reason="there is no ps")
+@pytest.fixture
+def ps() -> None:
+    """Say that ps is needed."""
+    if not Path("/bin/ps").exists():
+        do_without("ps is not installed: apt-get install procps")
 
 
-@needs_ps
-@pytest.mark.usefixtures("no_proc")
+@pytest.mark.usefixtures("no_proc", "ps")
 def test_where_there_is_no_proc_ps_is_asked(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:

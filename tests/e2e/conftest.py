@@ -10,20 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import taskmem_openclaw
 from tests.e2e.gateway import Gateway
 from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import ScriptedModel
-from tests.e2e.taskmem import PROGRAM, Taskmem
-
-PLUGIN = Path(taskmem_openclaw.__file__).parent / "gateway"
-"""The native plug-in, as it is shipped."""
+from tests.e2e.shared_house import Scripts, Story, shared_house
+from tests.e2e.taskmem import Taskmem, plugins
+from tests.support.required import do_without
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +32,7 @@ def openclaw() -> OpenClaw:
     try:
         return obtain(cache_folder())
     except Unavailable as reason:
-        give_up = pytest.fail if wish == "required" else pytest.skip
-        give_up(f"OpenClaw cannot be fetched: {reason}")
+        do_without(f"OpenClaw cannot be fetched: {reason}")
 
 
 @pytest.fixture
@@ -110,16 +106,6 @@ def house(
     return House(at_home, model, taskmem, tmp_path)
 
 
-def plugins(taskmem: Taskmem, folder: Path = PLUGIN) -> dict[str, Any]:
-    """The configuration that `taskmem setup openclaw --yes` would leave."""
-    entry = {
-        "enabled": True,
-        "hooks": {"allowConversationAccess": True},
-        "config": {"command": [str(PROGRAM)], "home": str(taskmem.room.taskmem)},
-    }
-    return {"load": {"paths": [str(folder)]}, "entries": {"taskmem": entry}}
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
@@ -133,3 +119,23 @@ def pytest_runtest_makereport(
                 text = part.summary() if name == "model" else part.report()
                 report.sections.append((f"{name}, last lines", text))
     return report
+
+
+@pytest.fixture(scope="module")
+def home(
+    openclaw: OpenClaw,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[House, Scripts]]:
+    """One gateway for all stories of a module, with its `SETTINGS`."""
+    folder = tmp_path_factory.mktemp("home")
+    with shared_house(openclaw, folder, request.module.SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture
+def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
+    """A session of the test's own in the gateway of its module."""
+    house, scripts = home
+    name = request.node.name.removeprefix("test_")[:40].lower()
+    return Story(house, scripts, f"agent:main:{name}")

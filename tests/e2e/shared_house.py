@@ -12,13 +12,12 @@ from typing import Any, Self
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.e2e.conftest import plugins
 from tests.e2e.gateway import Gateway
 from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, until
-from tests.e2e.scripted_model import ModelRequest, Reply, ScriptedModel, text_of
-from tests.e2e.taskmem import Taskmem
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
+from tests.e2e.taskmem import Taskmem, plugins
 
 SESSION = re.compile(r"session=(agent:[\w:.-]+)")
 
@@ -84,6 +83,11 @@ class Overheard:
         """The texts that were shown in a session, deltas included."""
         mine = [each for each in self._chats if each.get("sessionKey") == session]
         return [text_of(each["message"]) for each in mine if each.get("message")]
+
+
+def use(tool: str, **args: Any) -> Call:
+    """Call one of our tools that only the catalogue shows, by the native plug-in."""
+    return Call("tool_call", {"id": tool, "args": args})
 
 
 @dataclass

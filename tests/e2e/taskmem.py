@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import taskmem_openclaw
 from tests.e2e.room import Room, last_lines
 
 PROGRAM = Path(sys.executable).with_name("taskmem")
+PLUGIN = Path(taskmem_openclaw.__file__).parent / "gateway"
+"""The native plug-in, as it is shipped."""
 
 CALL_LIMIT = 60
 """Seconds for one command; it takes a fraction of one."""
@@ -103,3 +106,13 @@ class Taskmem:
         """The ends of the logs in its folder."""
         logs = sorted(self.room.taskmem.rglob("*.log"))
         return "\n".join(f"{log.name}:\n{last_lines(log, 30)}" for log in logs)
+
+
+def plugins(taskmem: Taskmem, folder: Path = PLUGIN) -> dict[str, Any]:
+    """The configuration that `taskmem setup openclaw --yes` would leave."""
+    entry = {
+        "enabled": True,
+        "hooks": {"allowConversationAccess": True},
+        "config": {"command": [str(PROGRAM)], "home": str(taskmem.room.taskmem)},
+    }
+    return {"load": {"paths": [str(folder)]}, "entries": {"taskmem": entry}}

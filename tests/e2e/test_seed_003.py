@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,37 +10,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import REMINDER, reminders_in
-from tests.e2e.house import House
-from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
-from tests.e2e.shared_house import Scripts, Story, shared_house
+from tests.e2e.shared_house import Story, use
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
-
-
-@pytest.fixture(scope="module")
-def home(
-    openclaw: OpenClaw, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[House, Scripts]]:
-    """One gateway for all stories here; some of them kill it."""
-    with shared_house(openclaw, tmp_path_factory.mktemp("003"), SETTINGS) as found:
-        yield found
-
-
-@pytest.fixture
-def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
-    """A session of the test's own."""
-    house, scripts = home
-    name = request.node.name.removeprefix("test_")[:40].lower()
-    return Story(house, scripts, f"agent:main:{name}")
-
-
-def use(tool: str, **args: Any) -> Call:
-    """Call one of our tools that only the catalogue shows."""
-    return Call("tool_call", {"id": tool, "args": args})
 
 
 def shell(command: str) -> Call:
@@ -142,6 +118,16 @@ def start(story: Story, message: str = "Please make the files.") -> None:
     with story.house.gateway.rpc() as rpc:
         key = f"{story.session}:{message}"
         rpc.call("agent", sessionKey=story.session, message=message, idempotencyKey=key)
+
+
+def killed(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> None:
+    """Kill the gateway within a call, when so much of the story was seen."""
+    story.follow(cutter)
+    start(story)
+    assert cutter.held.wait(60)
+    story.run(calls=calls, checkpoints=checkpoints)
+    story.house.gateway.kill()
+    cutter.let_go()
 
 
 def updated(story: Story, **args: Any) -> Line:
@@ -261,12 +247,7 @@ def test_p2_2_1_a_kill_after_the_third_tool_leaves_a_checkpoint_of_three_results
     story: Story, tmp_path: Path
 ):
     cutter = Cutter(tmp_path, 7, {4})
-    story.follow(cutter)
-    start(story)
-    assert cutter.held.wait(60)
-    story.run(calls=3, checkpoints=7)
-    story.house.gateway.kill()
-    cutter.let_go()
+    killed(story, cutter, calls=3, checkpoints=7)
     status = story.call("task_status", task_id=story.task["task_id"])
     outcomes = [call["outcome"] for call in status["tool_history"]]
     assert outcomes == ["ok", "ok", "ok", "unknown"]
@@ -282,12 +263,7 @@ def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_complet
     story: Story, tmp_path: Path
 ):
     cutter = Cutter(tmp_path, 8, {5})
-    story.follow(cutter)
-    start(story)
-    assert cutter.held.wait(60)
-    story.run(calls=4, checkpoints=9)
-    story.house.gateway.kill()
-    cutter.let_go()
+    killed(story, cutter, calls=4, checkpoints=9)
     story.house.gateway.start()
     story.told("Resuming the interrupted task Files")
     story.ends()
@@ -298,12 +274,7 @@ def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_complet
 
 def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
-    story.follow(cutter)
-    start(story)
-    assert cutter.held.wait(60)
-    story.run(calls=1, checkpoints=3)
-    story.house.gateway.kill()
-    cutter.let_go()
+    killed(story, cutter, calls=1, checkpoints=3)
     # The gateway takes longer than that to start.
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3"})
     story.house.gateway.start()
@@ -319,12 +290,7 @@ def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
 
 def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
-    story.follow(cutter)
-    start(story)
-    assert cutter.held.wait(60)
-    story.run(calls=1, checkpoints=3)
-    story.house.gateway.kill()
-    cutter.let_go()
+    killed(story, cutter, calls=1, checkpoints=3)
     agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
     agents.write_text(agents.read_text() + "\nAlways say please.\n")
     story.house.gateway.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,38 +9,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import reminders_in, since_packet
-from tests.e2e.house import House
-from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import Overheard, Scripts, Story, shared_house
+from tests.e2e.shared_house import Overheard, Story, use
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
 STEPS = ["Mix", "Bake"]
-
-
-@pytest.fixture(scope="module")
-def home(
-    openclaw: OpenClaw, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[House, Scripts]]:
-    """One gateway for all stories here; one of them kills it."""
-    with shared_house(openclaw, tmp_path_factory.mktemp("23"), SETTINGS) as found:
-        yield found
-
-
-@pytest.fixture
-def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
-    """A session of the test's own."""
-    house, scripts = home
-    name = request.node.name.removeprefix("test_")[:40].lower()
-    return Story(house, scripts, f"agent:main:{name}")
-
-
-def use(tool: str, **args: Any) -> Call:
-    """Call one of our tools that only the catalogue shows."""
-    return Call("tool_call", {"id": tool, "args": args})
 
 
 class Kitchen:

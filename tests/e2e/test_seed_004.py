@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
 from tests.e2e.house import House
-from tests.e2e.openclaw import OpenClaw
 from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply
-from tests.e2e.shared_house import Overheard, Scripts, Story, shared_house
+from tests.e2e.shared_house import Overheard, Scripts, Story
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -19,23 +17,6 @@ SETTINGS = {
     "TASKMEM_PROVIDER_RETRIES": "2",
     "TASKMEM_PROVIDER_REST_SECONDS": "0.2",
 }
-
-
-@pytest.fixture(scope="module")
-def home(
-    openclaw: OpenClaw, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[House, Scripts]]:
-    """One gateway for all stories here."""
-    with shared_house(openclaw, tmp_path_factory.mktemp("004"), SETTINGS) as found:
-        yield found
-
-
-@pytest.fixture
-def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
-    """A session of the test's own."""
-    house, scripts = home
-    name = request.node.name.removeprefix("test_")[:40].lower()
-    return Story(house, scripts, f"agent:main:{name}")
 
 
 def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None:

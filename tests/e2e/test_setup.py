@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import obedient
-from tests.e2e.conftest import PLUGIN
 from tests.e2e.gateway import Gateway
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import ScriptedModel
-from tests.e2e.taskmem import PROGRAM, Taskmem
+from tests.e2e.taskmem import PLUGIN, PROGRAM, Taskmem
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

@@ -15,11 +15,11 @@ from threading import Event
 
 import pytest
 
-from tests.e2e.conftest import PLUGIN
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House, woken_by
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.taskmem import PLUGIN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-import pytest
 from PIL import Image, ImageGrab
 
 from tests.support.desktop import desktop
 from tests.support.processes import bound, end
+from tests.support.required import do_without
 from tests.support.waiting import Said, until
 
 PROGRAMS = ("Xvfb", "openbox", "xterm", "xdotool", "setpriv")
@@ -43,10 +43,7 @@ def require_screen(*programs: str) -> None:
     others = (name for name in programs if shutil.which(name) is None)
     if not (lacks := [*missing(), *others]):
         return
-    sentence = f"{', '.join(lacks)}: not installed"
-    if os.environ.get("TASKMEM_E2E") == "required":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
+    do_without(f"{', '.join(lacks)}: not installed")
 
 
 class Screen:

@@ -13,6 +13,7 @@ from taskmem_evidence import urls
 from taskmem_evidence.urls import Urls
 from taskmem_hookspecs import Verdict
 from tests.plugins.evidence.claims import a_claim
+from tests.support.required import do_without
 from tests.support.waiting import PATIENCE
 
 BODY = b"hello from what was made"
@@ -397,7 +398,7 @@ def tls(tmp_path):
     """A certificate of `shop.example`, the server's side and the client's."""
     program = shutil.which("openssl")
     if program is None:
-        pytest.skip("openssl is not installed")
+        do_without("openssl is not installed: apt-get install openssl")
     key, certificate = tmp_path / "key", tmp_path / "certificate"
     subprocess.run(
         [

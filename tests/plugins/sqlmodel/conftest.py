@@ -14,6 +14,8 @@ import psycopg
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from tests.support.required import do_without
+
 
 class Cluster:
     """A PostgreSQL server with a folder of its own, reached by a Unix socket."""
@@ -82,10 +84,7 @@ def _programs() -> Path | None:
 def postgres():
     programs = _programs()
     if programs is None:
-        sentence = "PostgreSQL is not installed: apt-get install postgresql"
-        if os.environ.get("TASKMEM_E2E") == "required":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+        do_without("PostgreSQL is not installed: apt-get install postgresql")
     # Short, because the path of a socket has about a hundred bytes.
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     cluster = Cluster(programs, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.required import do_without
 from tests.support.waiting import PATIENCE, until
 
 SHELL = "env -i PS1='me@box:~$ ' TERM=screen bash --norc --noprofile -i"
@@ -82,10 +82,7 @@ class Server:
 @pytest.fixture
 def tmux(monkeypatch):
     if shutil.which("tmux") is None:
-        sentence = "tmux is not installed: apt-get install tmux"
-        if os.environ.get("TASKMEM_E2E") == "required":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+        do_without("tmux is not installed: apt-get install tmux")
     # Short, because the path of a socket has about a hundred bytes.
     folder = Path(tempfile.mkdtemp(prefix="tmux-", dir="/tmp"))
     server = Server(folder)

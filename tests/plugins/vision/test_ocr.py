@@ -18,6 +18,7 @@ from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import ocr
 from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
 from taskmem_vision.reading.rapid import RapidReader
+from tests.support.required import do_without
 from tests.support.waiting import PATIENCE, until
 
 BRIEF = 0.5
@@ -48,10 +49,7 @@ def tesseract():
     except OSError:
         found = None
     if found is None:
-        sentence = "not installed: apt-get install tesseract-ocr fonts-dejavu-core"
-        if os.environ.get("TASKMEM_E2E") == "required":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+        do_without("not installed: apt-get install tesseract-ocr fonts-dejavu-core")
     return found
 
 
