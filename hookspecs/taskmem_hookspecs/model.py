@@ -153,6 +153,9 @@ class Task(Value):
     linkage: Linkage = Linkage()
     session_key: str | None = None
     """The gateway session that wakes go to; None: the gateway's main session."""
+    home: str | None = None
+    """The home whose daemon looks after it, and in whose gateway its session lives;
+    None: any."""
     message_count: int = 0
     created_at: Instant
     updated_at: Instant
@@ -252,6 +255,8 @@ class Wake(Value):
     run_id: str | None = None
     session_key: str | None = None
     """None: the gateway's main session, and a transport names none."""
+    home: str | None = None
+    """The home whose daemon delivers it, to its own gateway; None: any."""
     text: str
     """What the agent reads, on one line."""
     urgent: bool = False

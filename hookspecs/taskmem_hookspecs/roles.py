@@ -50,6 +50,9 @@ class Clock(Protocol):
 class TaskStore(Protocol):
     """Where everything is kept.
 
+    A question that takes a `home` is about what belongs to that home or to none; None:
+    whatever it belongs to.
+
     Synchronous, and called from several threads at once. Every method may raise
     `StoreBusy` or `StoreUnavailable`; after one, the next call works again as
     soon as the cause is gone.
@@ -121,7 +124,7 @@ class TaskStore(Protocol):
         """Return runs, newest first; None: in every state, of every task."""
         ...
 
-    def session_runs(self, session_key: str) -> Sequence[Run]:
+    def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended.
 
         The run comes first whose task was updated last.
@@ -132,11 +135,13 @@ class TaskStore(Protocol):
         """Return the queued runs that a role may claim, oldest first; None: all."""
         ...
 
-    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+    def lapsed_runs(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Run]:
         """Return the runs whose `lease_until` has come, first due first."""
         ...
 
-    def next_lapse(self) -> datetime | None:
+    def next_lapse(self, home: str | None = None) -> datetime | None:
         """Return the earliest `lease_until` of a run; None: there is none."""
         ...
 
@@ -156,24 +161,28 @@ class TaskStore(Protocol):
         """Return the newest events of a wait, oldest first."""
         ...
 
-    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+    def stuck_due(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
         ...
 
-    def next_stuck_due(self) -> datetime | None:
+    def next_stuck_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `stuck_due_at` of an active task; None: there is none."""
         ...
 
-    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+    def due_wakes(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Wake]:
         """Return the wakes whose `due_at` has come, first due first."""
         ...
 
-    def next_wake_due(self) -> datetime | None:
+    def next_wake_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `due_at` of a wake; None: there is none."""
         ...
 
     def sent_since(
-        self, session_key: str | None, since: datetime
+        self, session_key: str | None, since: datetime, home: str | None = None
     ) -> Sequence[datetime]:
         """Return when messages went out to a session since then, oldest first.
 

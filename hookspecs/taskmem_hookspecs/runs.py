@@ -58,16 +58,21 @@ class Owner(Value):
     """The start of the gateway that the session lives in; None: it is no gateway's."""
     process: str | None = None
     """Which process it is, as `<pid>:<start time>`; None: not known."""
+    home: str | None = None
+    """The home in whose gateway the session lives; None: there is but one."""
 
     def same(self, other: Owner | None) -> bool:
         """Whether the other is this one: of the same process, or of the same session.
 
-        A session is the same whichever start of its gateway it lives in now.
+        A session is the same whichever start of its gateway it lives in now; two
+        gateways may each have one of the same key.
         """
         if other is None:
             return False
         if self.process is not None and self.process == other.process:
             return True
+        if self.home != other.home and None not in (self.home, other.home):
+            return False
         here, there = (self.role, self.session_key), (other.role, other.session_key)
         return self.session_key is not None and here == there
 
@@ -92,7 +97,7 @@ class Run(Value):
     """When its owner counts as gone unless it is seen before; None: it rests, and is
     not expected to be seen."""
     home: str | None = None
-    """The home whose daemon minds its lease; None: any."""
+    """The home whose daemon minds its lease and tells it to go on; None: any."""
     told_session: str | None = None
     """The session that hears of its progress, for one in the background; None: it is
     in the foreground."""

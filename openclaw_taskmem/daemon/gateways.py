@@ -102,7 +102,12 @@ class Gateways:
         session = session_key.lower()
         parts = session.split(":")
         named = parts[1] if parts[0] == "agent" and len(parts) > 1 else "main"
-        return Owner(role=agent_id or named, session_key=session, boot=known.boot)
+        return Owner(
+            role=agent_id or named,
+            session_key=session,
+            boot=known.boot,
+            home=self._shell.only,
+        )
 
     @property
     def present(self) -> Sequence[Presence]:

@@ -133,8 +133,7 @@ class Loops:
         try:
             await self._apart(recover.reschedule, self._shell)
             await self._apart(say.begin, self._shell)
-            if self._shell.sole:
-                await self._apart(recover.take_back, self._shell)
+            await self._apart(recover.take_back, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False
@@ -171,7 +170,7 @@ class Loops:
             looked = await self._apart(sweep.sweep, self._shell)
         if looked == sweep.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(self._shell.store.next_stuck_due)
+        due = await self._apart(self._shell.store.next_stuck_due, self._shell.only)
         return self._not_before(due, AGAIN if looked else timedelta())
 
     async def _mind_the_clock(self) -> None:
@@ -320,7 +319,7 @@ class Loops:
         looked = await self._apart(recovery.sweep, self._shell, self._gateways())
         if looked == recovery.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(self._shell.store.next_lapse)
+        due = await self._apart(self._shell.store.next_lapse, self._shell.only)
         return self._not_before(due, AGAIN if looked else timedelta())
 
     async def _forget(self) -> None:
@@ -334,13 +333,13 @@ class Loops:
 
     async def idle(self) -> bool:
         """Whether nothing is owed to anybody: no open task, wait or wake."""
-        store = self._shell.store
+        store, home = self._shell.store, self._shell.only
 
         def look() -> bool:
             return not (
-                store.next_stuck_due()
-                or store.next_wake_due()
-                or store.next_lapse()
+                store.next_stuck_due(home)
+                or store.next_wake_due(home)
+                or store.next_lapse(home)
                 or store.list_waits(WaitStatus.WATCHING, None, 1)
             )
 

@@ -235,7 +235,7 @@ class Watchroom:
     def _sync(self, shell: Shell, wait: Wait, *, resumed: bool = False) -> None:
         """Watch a wait as its row says; `resumed` after another daemon had ended."""
         known, _ = self._vigils.get(wait.wait_id, (None, None))
-        ours = wait.status is WaitStatus.WATCHING and shell.watches(wait)
+        ours = wait.status is WaitStatus.WATCHING and shell.minds(wait.home)
         if known is not None and ours and known.wait.round == wait.round:
             known.wait = wait
             return

@@ -200,6 +200,7 @@ def owed(
         task_id=run.task_id,
         run_id=run.run_id,
         session_key=run.session_key,
+        home=run.home,
         text=text,
         created_at=now,
         due_at=now + rest,

@@ -52,9 +52,10 @@ def register(
     plan: tuple[str, ...],
     metadata: Mapping[str, JsonValue],
     session_key: str | None,
+    home: str | None,
     now: datetime,
 ) -> Change:
-    """Return the change that makes an active task."""
+    """Return the change that makes an active task of a home; None: of any."""
     task = Task(
         task_id=task_id,
         name=name,
@@ -62,6 +63,7 @@ def register(
         plan=plan,
         metadata=metadata,
         session_key=session_key,
+        home=home,
         created_at=now,
         updated_at=now,
     )

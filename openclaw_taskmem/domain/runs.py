@@ -165,6 +165,7 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
         update={
             "owner": owner,
             "session_key": owner.session_key or run.session_key,
+            "home": owner.home or run.home,
             "token": run.token + 1,
             "started_at": run.started_at or now,
         }

@@ -160,6 +160,7 @@ def alert(
         cause=WakeCause.STUCK,
         task_id=task.task_id,
         session_key=task.session_key,
+        home=task.home,
         text=text,
         urgent=verdict.urgent,
         created_at=now,

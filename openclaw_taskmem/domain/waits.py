@@ -46,6 +46,13 @@ class WaitFacts(Value):
         return own or (self.task.task.session_key if self.task else None)
 
     @property
+    def home(self) -> str | None:
+        """Return the home in whose gateway that session lives; None: any."""
+        if self.wait.session_key is None and self.task is not None:
+            return self.task.task.home
+        return self.wait.home
+
+    @property
     def owed(self) -> Sequence[Wake]:
         """Return every open wake that a call on this wait may answer."""
         return (*(self.task.wakes if self.task else self.wakes),)
@@ -207,6 +214,7 @@ def end(
         task_id=wait.task_id,
         wait_id=wait.wait_id,
         session_key=facts.session_key,
+        home=facts.home,
         text=text,
         created_at=now,
         due_at=now,

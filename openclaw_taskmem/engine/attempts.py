@@ -88,7 +88,7 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
     def once() -> TaskFacts:
         facts = shell.store.read_task(wanted)
         now = shell.clock.now()
-        _its_own(facts, caller)
+        _its_own(shell, facts, caller)
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
         if message is not None:
@@ -130,7 +130,12 @@ def claim(
         RunHeld: Another holds it.
         InvalidArguments: What is to be attached is no backlog task.
     """
-    owner = Owner(role=role, session_key=caller.session_key, process=caller.process)
+    owner = Owner(
+        role=role,
+        session_key=caller.session_key,
+        process=caller.process,
+        home=shell.only,
+    )
     if caller.owner is not None and caller.owner.boot is not None:
         # A gateway's agent is who its gateway says.
         owner = caller.owner
@@ -155,21 +160,22 @@ def _own(shell: Shell, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else set aside."""
     session = caller.session_key
     if session is not None:
-        for run in shell.store.session_runs(session):
+        for run in shell.store.session_runs(session, shell.only):
             return run.task_id
         for status in _RESUMABLE:
             for task in shell.store.list_tasks(status, RECENT):
-                if task.session_key == session:
+                if task.session_key == session and shell.minds(task.home):
                     return task.task_id
     raise TaskNotFound("This session has no task to take up; name one, see task_list.")
 
 
-def _its_own(facts: TaskFacts, caller: Caller) -> None:
+def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
     """Refuse to take up what belongs to another session. Source: requirement E1."""
     mine, owner = caller.session_key, facts.run.told_session if facts.run else None
     if caller.person or mine is None:
         return
-    if facts.task.session_key not in (None, mine) and owner != mine:
+    here = shell.minds(facts.run.home if facts.run else facts.task.home)
+    if not here or (facts.task.session_key not in (None, mine) and owner != mine):
         raise RunHeld(
             f"{facts.task.task_id} belongs to another session, and only that one takes "
             "it up again; say /resume there."
@@ -206,7 +212,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         run_id=shell.new_id("run", now),
         now=now,
         session_key=session,
-        home=shell.home,
+        home=task.home,
     )
 
 
@@ -241,7 +247,10 @@ def _claim_one(
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
         held = moved.run.model_copy(update={"attached": (*run.attached, *attached)})
-        shell.commit(Change(runs=(held,), events=(*before, *moved.events)))
+        # Whoever was to be told to go on with it no longer is.
+        gone = carrying.dropped(facts)
+        log = (*before, *moved.events, *outbox.settled_events(gone, now))
+        shell.commit(Change(runs=(held,), wakes=gone, events=log))
         return facts.task, held
 
     return shell.decide(task_id, once)

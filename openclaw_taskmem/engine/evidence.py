@@ -66,7 +66,7 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
 
     None: they may go out, for nothing of what they claim is missing.
     """
-    run = next(iter(shell.store.session_runs(session)), None)
+    run = next(iter(shell.store.session_runs(session, shell.only)), None)
     if run is None or run.state is not RunState.RUNNING or turns.asks(said):
         return None
     facts = shell.store.read_task(run.task_id)

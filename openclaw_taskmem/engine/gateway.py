@@ -34,10 +34,11 @@ def started(shell: Shell, presence: Presence) -> None:
     What rests because the gateway was away goes out as soon as it may. A gateway that
     is known already has only found its daemon again.
     """
-    if shell.store.read_bookmark(BOOT) == presence.boot:
+    place = shell.place(BOOT)
+    if shell.store.read_bookmark(place) == presence.boot:
         return
     due = presence.started_at + gateway.SETTLES
-    owed = shell.store.list_wakes(_OWED, None, MOST)
+    owed = _owed(shell)
     sent = [
         wake
         for wake in owed
@@ -52,7 +53,7 @@ def started(shell: Shell, presence: Presence) -> None:
     resting = [wake for wake in owed if wake.last_error is not None]
     _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
     recovery.started(shell, presence)
-    shell.commit(Change(bookmarks=(Bookmark(name=BOOT, value=presence.boot),)))
+    shell.commit(Change(bookmarks=(Bookmark(name=place, value=presence.boot),)))
 
 
 def turn_ended(
@@ -62,7 +63,7 @@ def turn_ended(
 
     `error`: why no model answered; None: one did.
     """
-    owed = shell.store.list_wakes(_OWED, None, MOST)
+    owed = _owed(shell)
     carried = [wake for wake in owed if wake.delivery_id in deliveries]
     if error is not None:
         said = texts.clip(texts.plain(error), SAID_BYTES)
@@ -104,7 +105,8 @@ def reminder(
     """
     if task_id is None:
         tasks = shell.store.list_tasks(TaskStatus.ACTIVE, RECENT)
-        task = gateway.open_task(tasks, session_key, since)
+        own = [task for task in tasks if shell.minds(task.home)]
+        task = gateway.open_task(own, session_key, since)
         if task is None:
             return None
         task_id = task.task_id
@@ -117,6 +119,12 @@ def reminder(
     )
     text = packets.told(shell, facts, f"reminder_{task_id}", reason, plain=plain)
     return task_id, text
+
+
+def _owed(shell: Shell) -> Sequence[Wake]:
+    """Return the wakes of this home that nobody is known to have acted on."""
+    every = shell.store.list_wakes(_OWED, None, MOST)
+    return [wake for wake in every if shell.minds(wake.home)]
 
 
 def _not_after(current: Sequence[Wake], instant: datetime) -> Change:

@@ -36,7 +36,7 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
         change = handover.to_background(
             facts,
             run,
-            [other for other in every if other.told_session is not None],
+            [r for r in every if r.told_session is not None and shell.minds(r.home)],
             wake_id=wake_id,
             text=packets.told(shell, facts, wake_id, GO_ON),
             now=now,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Task, WakeState
+from taskmem_hookspecs import Bookmark, Change, Task, Wake, WakeState
 from taskmem_hookspecs.errors import Conflict
 
 BOOKMARK: Final = "stuck_policy"
@@ -28,33 +28,37 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     """
     policy = shell.stuck.model_dump_json()
     force = force or _ahead(shell)
-    if not force and shell.store.read_bookmark(BOOKMARK) == policy:
+    place = shell.place(BOOKMARK)
+    if not force and shell.store.read_bookmark(place) == policy:
         return 0
     seen, after = 0, ""
     while batch := shell.store.active_tasks(after, BATCH):
-        seen, after = seen + len(batch), batch[-1].task_id
-        ready = [shell.schedule(_not_ahead(shell, task)) for task in batch]
-        moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
+        after = batch[-1].task_id
+        own = [task for task in batch if shell.minds(task.home)]
+        seen += len(own)
+        ready = [shell.schedule(_not_ahead(shell, task)) for task in own]
+        moved = [new for old, new in zip(own, ready, strict=True) if new != old]
         try:
             shell.commit(Change(tasks=tuple(moved)))
         except Conflict:
             _one_by_one(shell, moved)
     if force:
-        for wake in shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES):
+        for wake in _owed(shell):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
-    shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=policy),)))
+    shell.commit(Change(bookmarks=(Bookmark(name=place, value=policy),)))
     return seen
 
 
 def take_back(shell: Shell) -> None:
-    """Make every owed wake due now: nobody is on the way with any.
+    """Make every wake due now that is owed here: nobody is on the way with any.
 
-    For a daemon that has its database to itself: what was claimed by the one that
-    was killed would otherwise rest until its lease ends.
+    A home has one daemon, so what was claimed by the one that was killed would
+    otherwise rest until its lease ends. A wake of no home may be another's.
     """
     now = shell.clock.now()
-    for wake in shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES):
-        if wake.due_at is not None and wake.due_at > now:
+    for wake in _owed(shell):
+        alone = shell.sole or wake.home is not None
+        if alone and wake.due_at is not None and wake.due_at > now:
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
 
 
@@ -66,6 +70,12 @@ def _ahead(shell: Shell) -> bool:
     return any(task.updated_at > now for task in newest) or any(
         wake.created_at > now for wake in owed
     )
+
+
+def _owed(shell: Shell) -> Sequence[Wake]:
+    """Return the wakes that are due here, and not delivered yet."""
+    every = shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES)
+    return [wake for wake in every if shell.minds(wake.home)]
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:

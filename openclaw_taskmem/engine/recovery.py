@@ -25,6 +25,8 @@ from taskmem_hookspecs import (
 
 log = logging.getLogger(__name__)
 
+ABANDONED: Final = timedelta(minutes=10)
+"""After which a lease that ran out is no longer left to its own home."""
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
@@ -40,7 +42,7 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
 
     What was done is one line of the log. Source: requirement D3.
     """
-    due = shell.store.lapsed_runs(shell.clock.now(), BATCH)
+    due = _lapsed(shell)
     reset: list[str] = []
     for run in due:
         if shell.stopping.is_set():
@@ -68,6 +70,21 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
         )
         shell.commit(Change(events=(swept,)))
     return len(due)
+
+
+def _lapsed(shell: Shell) -> Sequence[Run]:
+    """Return the runs whose lease has run out.
+
+    Those of other homes are among them when nobody there has looked for so long that
+    their daemon must be gone: a run that nobody holds can be claimed from anywhere.
+    """
+    now = shell.clock.now()
+    own = shell.store.lapsed_runs(now, BATCH, shell.only)
+    if shell.only is None or len(own) == BATCH:
+        return own
+    known = {run.run_id for run in own}
+    left = shell.store.lapsed_runs(now - ABANDONED, BATCH - len(own))
+    return [*own, *(run for run in left if run.run_id not in known)]
 
 
 def started(shell: Shell, presence: Presence) -> None:
@@ -145,5 +162,4 @@ def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
 def _its(shell: Shell, run: Run) -> bool:
     """Whether a run belongs to a session of this home's gateway."""
     session = run.session_key or ""
-    mine = shell.sole or run.home in (None, shell.home)
-    return mine and session.startswith("agent:")
+    return shell.minds(run.home) and session.startswith("agent:")

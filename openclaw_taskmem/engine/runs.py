@@ -169,7 +169,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
 
     Where it has ended, the next of the session has its turn. Source: requirement D6.
     """
-    open_ = shell.store.session_runs(heard.session)
+    open_ = shell.store.session_runs(heard.session, shell.only)
     worked = [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
     waiting = [r for r in open_ if r.state in _WORKED and not r.lease_until]
     for place, run in enumerate([*worked, *waiting[: not worked]]):
@@ -195,7 +195,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
 
 def budget_of(shell: Shell, session: str) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    run = _current(shell.store.session_runs(session))
+    run = _current(shell.store.session_runs(session, shell.only))
     if run is None or not run.segmented:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
@@ -227,7 +227,7 @@ def _each(
     shell: Shell, session: str, decide: Callable[[TaskFacts, Run], bool]
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none."""
-    found = _current(shell.store.session_runs(session))
+    found = _current(shell.store.session_runs(session, shell.only))
     if found is None:
         return None
 

@@ -44,7 +44,8 @@ def told(shell: Shell, place: int) -> None:
 def _wanted(shell: Shell, event: Event) -> bool:
     if event.kind not in events.SAID:
         return False
-    mine = shell.sole or event.data.get("home") in (None, shell.home)
+    home = event.data.get("home")
+    mine = shell.minds(home if isinstance(home, str) else None)
     if event.kind == events.TURN_STOPPED and shell.clock.now() - event.at > OLD:
         return False
     return mine and isinstance(event.data.get("session_key"), str)

@@ -24,7 +24,6 @@ from taskmem_hookspecs import (
     Clock,
     Task,
     TaskStore,
-    Wait,
     Wake,
     WakeCause,
 )
@@ -80,7 +79,7 @@ class Shell:
     new_id: Callable[[str, datetime], str] = new_id
     watching: Watching = field(default_factory=Nobody)
     home: str | None = None
-    """The home that waits made here belong to; None: any."""
+    """The home that what is made here belongs to; None: any."""
     sole: bool = False
     """Whether no other daemon can have the same database."""
     nudge: Callable[[Due], None] = _ignore
@@ -103,9 +102,18 @@ class Shell:
         self.store.commit(ready)
         self.nudge(_due(ready))
 
-    def watches(self, wait: Wait) -> bool:
-        """Whether a wait is for this daemon to watch."""
-        return self.sole or wait.home in (None, self.home)
+    @property
+    def only(self) -> str | None:
+        """The home that alone is this daemon's business; None: all there are."""
+        return None if self.sole else self.home
+
+    def minds(self, home: str | None) -> bool:
+        """Whether what belongs to a home is for this daemon to look after."""
+        return self.only is None or home in (None, self.only)
+
+    def place(self, name: str) -> str:
+        """Return the name under which a home keeps a bookmark of its own."""
+        return name if self.only is None else f"{name}:{self.only}"
 
     def decide(self, subject: str, read_decide_commit: Callable[[], T]) -> T:
         """Run a use case, and again from the start when someone else wrote first.

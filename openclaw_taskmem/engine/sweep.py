@@ -24,7 +24,7 @@ def sweep(shell: Shell) -> int:
     A task that cannot be judged is logged; it never keeps the others from being
     seen.
     """
-    due = shell.store.stuck_due(shell.clock.now(), BATCH)
+    due = shell.store.stuck_due(shell.clock.now(), BATCH, shell.only)
     patience = shell.clock.monotonic() + PATIENCE_SECONDS
     for task_id in due:
         if shell.stopping.is_set():

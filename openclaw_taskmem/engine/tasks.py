@@ -42,6 +42,7 @@ def register(
         plan=plan,
         metadata=metadata,
         session_key=caller.session_key,
+        home=shell.home,
         now=now,
     )
     (task,) = change.tasks

@@ -102,7 +102,7 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
 
     def decided(facts: WaitFacts) -> Armed:
         now = shell.clock.now()
-        kept = facts.wait.start if shell.watches(facts.wait) else None
+        kept = facts.wait.start if shell.minds(facts.wait.home) else None
         start = behind or kept or sighting.start
         change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
         shell.commit(change)
@@ -153,7 +153,7 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
 def watched_here(shell: Shell) -> list[Wait]:
     """Return the open waits that are for this daemon to watch, oldest first."""
     every = shell.store.list_waits(WaitStatus.WATCHING, None, MOST)
-    return [wait for wait in reversed(every) if shell.watches(wait)]
+    return [wait for wait in reversed(every) if shell.minds(wait.home)]
 
 
 def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:
@@ -183,7 +183,7 @@ def end_abandoned(shell: Shell) -> None:
     now = shell.clock.now()
     for wait in shell.store.list_waits(WaitStatus.WATCHING, None, MOST):
         overdue = (now - wait.deadline_at).total_seconds()
-        if overdue > GRACE and not shell.watches(wait):
+        if overdue > GRACE and not shell.minds(wait.home):
             end_wait(shell, wait, WaitStatus.TIMEOUT, ABANDONED)
 
 

@@ -62,7 +62,7 @@ def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     `horizon`: how far ahead is looked past the wakes that are held.
     """
     now = shell.clock.now()
-    first = shell.store.next_wake_due()
+    first = shell.store.next_wake_due(shell.only)
     if first is None or first > now:
         return first
     instants: list[datetime] = []
@@ -81,7 +81,7 @@ def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
     """
     limit = BATCH
     while True:
-        due = shell.store.due_wakes(instant, limit)
+        due = shell.store.due_wakes(instant, limit, shell.only)
         if len(due) < limit or any(holds(wake.session_key) is None for wake in due):
             return due
         limit *= 4
@@ -93,7 +93,7 @@ def _claim(
     decided = outbox.claim(
         wakes,
         _tasks(shell, wakes),
-        shell.store.sent_since(session_key, now - outbox.MINUTE),
+        shell.store.sent_since(session_key, now - outbox.MINUTE, shell.only),
         delivery_id=shell.new_id("delivery", now),
         now=now,
         policy=shell.outbox,

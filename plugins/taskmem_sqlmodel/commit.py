@@ -15,7 +15,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
-from taskmem_sqlmodel import rows, run_rows, statements
+from taskmem_sqlmodel import rows, run_rows, statements, writes
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.translation import moved, translated
 
@@ -42,7 +42,7 @@ class GroupCommit:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: sa.Connection | None = None
-        self._set_bookmark = statements.set_bookmark(database.dialect)
+        self._set_bookmark = writes.set_bookmark(database.dialect)
         self._gate = threading.Lock()
         self._gathered: list[_Ticket] = []
         self._led = False
@@ -156,7 +156,7 @@ class GroupCommit:
             map(run_rows.checkpoint_params, change.checkpoints),
         )
         if change.forget_before is not None:
-            connection.execute(statements.FORGET, {"before": change.forget_before})
+            connection.execute(writes.FORGET, {"before": change.forget_before})
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
         _add(
             connection,
@@ -172,11 +172,11 @@ def _put(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:
     """Insert a row of version 0; otherwise replace the one of its version."""
     expected = row["version"]
     if expected == 0:
-        connection.execute(statements.INSERT[table], {**row, "version": 1})
+        connection.execute(writes.INSERT[table], {**row, "version": 1})
         return
     new = {f"new_{column}": value for column, value in row.items()}
     new["expected"] = new.pop("new_version")
-    if connection.execute(statements.UPDATE[table], new).rowcount != 1:
+    if connection.execute(writes.UPDATE[table], new).rowcount != 1:
         raise moved()
 
 
@@ -184,4 +184,4 @@ def _add(
     connection: sa.Connection, table: sa.Table, lines: Iterable[rows.Params]
 ) -> None:
     if new := list(lines):
-        connection.execute(statements.INSERT[table], new)
+        connection.execute(writes.INSERT[table], new)

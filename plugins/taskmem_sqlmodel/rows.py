@@ -100,6 +100,7 @@ class Tasks(Base, table=True):
         sa_column=sa.Column("metadata", JsonText, nullable=False)
     )
     session_key: str | None = Field(sa_type=Text)
+    home: str | None = Field(sa_type=Text)
     message_count: int
     created_at: datetime = Field(sa_type=InstantText)
     updated_at: datetime = Field(sa_type=InstantText)
@@ -121,6 +122,7 @@ def task_params(task: Task) -> Params:
         "done": sorted(task.done),
         "metadata": {**task.metadata, **_linkage_keys(task.linkage)},
         "session_key": task.session_key,
+        "home": task.home,
         "message_count": task.message_count,
         "created_at": task.created_at,
         "updated_at": task.updated_at,
@@ -304,6 +306,7 @@ class Wakes(Base, table=True):
     task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=Text)
     wait_id: str | None = Field(foreign_key="waits.wait_id", sa_type=Text)
     session_key: str | None = Field(sa_type=Text)
+    home: str | None = Field(sa_type=Text)
     text: str = Field(sa_type=Text)
     urgent: bool
     attempts: int

@@ -15,6 +15,7 @@ REVISIONS: Final = (
     "0003_watched_waits",
     "0004_notes_of_wakes",
     "0005_runs",
+    "0006_homes",
 )
 """Every schema that was ever released, the oldest first."""
 

@@ -1,4 +1,4 @@
-"""Every statement, prepared once when this is imported.
+"""Every statement that reads, prepared once when this is imported.
 
 An answer has its columns named as the fields of the value it is for. What a
 partial index is about is written out as text: SQLite does not see that a bound
@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from taskmem_sqlmodel.columns import Text
 from taskmem_sqlmodel.rows import Base
@@ -68,19 +67,25 @@ ACTIVE_TASKS: Final = (
 
 _STUCK: Final = sa.text("status = 'active' AND stuck_due_at IS NOT NULL")
 
-STUCK_DUE: Final = (
-    sa.select(TASKS.c.task_id)
-    .where(_STUCK, TASKS.c.stuck_due_at <= sa.bindparam("now"))
-    .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
-    .limit(_LIMIT)
-)
 
-NEXT_STUCK_DUE: Final = (
-    sa.select(TASKS.c.stuck_due_at)
-    .where(_STUCK)
-    .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
-    .limit(1)
-)
+@cache
+def stuck_due(*, by_home: bool) -> sa.Select[Any]:
+    """Select the ids of the tasks that are to be looked at, first due first."""
+    every = (
+        sa.select(TASKS.c.task_id)
+        .where(_STUCK, TASKS.c.stuck_due_at <= sa.bindparam("now"))
+        .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
+        .limit(_LIMIT)
+    )
+    return _at_home(every, TASKS, by_home)
+
+
+@cache
+def next_stuck_due(*, by_home: bool) -> sa.Select[Any]:
+    """Select when the next task is to be looked at."""
+    order = (TASKS.c.stuck_due_at, TASKS.c.task_id)
+    first = sa.select(TASKS.c.stuck_due_at).where(_STUCK).order_by(*order).limit(1)
+    return _at_home(first, TASKS, by_home)
 
 
 @cache
@@ -169,27 +174,45 @@ WAKES_BY_ID: Final = sa.select(WAKES).where(
 
 _OWED: Final = sa.text("due_at IS NOT NULL")
 
-DUE_WAKES: Final = (
-    sa.select(WAKES)
-    .where(_OWED, WAKES.c.due_at <= sa.bindparam("now"))
-    .order_by(WAKES.c.due_at, WAKES.c.wake_id)
-    .limit(_LIMIT)
-)
 
-NEXT_WAKE_DUE: Final = sa.select(sa.func.min(WAKES.c.due_at)).where(_OWED)
+@cache
+def due_wakes(*, by_home: bool) -> sa.Select[Any]:
+    """Select the wakes that are due, first due first."""
+    every = (
+        sa.select(WAKES)
+        .where(_OWED, WAKES.c.due_at <= sa.bindparam("now"))
+        .order_by(WAKES.c.due_at, WAKES.c.wake_id)
+        .limit(_LIMIT)
+    )
+    return _at_home(every, WAKES, by_home)
+
+
+@cache
+def next_wake_due(*, by_home: bool) -> sa.Select[Any]:
+    """Select when the next wake is due."""
+    order = (WAKES.c.due_at, WAKES.c.wake_id)
+    first = sa.select(WAKES.c.due_at).where(_OWED).order_by(*order).limit(1)
+    return _at_home(first, WAKES, by_home)
+
 
 _SENT_AT: Final = sa.func.min(WAKES.c.sent_at)
 
-SENT_SINCE: Final = (
-    sa.select(_SENT_AT.label("sent_at"))
-    .where(
-        sa.text("sent_at IS NOT NULL"),
-        WAKES.c.sent_at >= sa.bindparam("since"),
-        WAKES.c.session_key.is_not_distinct_from(sa.bindparam("session_key")),
+
+@cache
+def sent_since(*, by_home: bool) -> sa.Select[Any]:
+    """Select when messages went out to a session, oldest first."""
+    every = (
+        sa.select(_SENT_AT.label("sent_at"))
+        .where(
+            sa.text("sent_at IS NOT NULL"),
+            WAKES.c.sent_at >= sa.bindparam("since"),
+            WAKES.c.session_key.is_not_distinct_from(sa.bindparam("session_key")),
+        )
+        .group_by(sa.func.coalesce(WAKES.c.delivery_id, WAKES.c.wake_id))
+        .order_by(_SENT_AT)
     )
-    .group_by(sa.func.coalesce(WAKES.c.delivery_id, WAKES.c.wake_id))
-    .order_by(_SENT_AT)
-)
+    return _at_home(every, WAKES, by_home)
+
 
 # --- reading runs -----------------------------------------------------------
 
@@ -216,15 +239,19 @@ def runs(*, by_states: bool, by_task: bool) -> sa.Select[Any]:
     return some.limit(_LIMIT)
 
 
-SESSION_RUNS: Final = (
-    sa.select(RUNS)
-    .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)
-    .where(
-        RUNS.c.session_key == sa.bindparam("session_key"),
-        sa.text(f"runs.{OPEN_RUN}"),
+@cache
+def session_runs(*, by_home: bool) -> sa.Select[Any]:
+    """Select the open runs of a session, that of the latest task first."""
+    every = (
+        sa.select(RUNS)
+        .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)
+        .where(
+            RUNS.c.session_key == sa.bindparam("session_key"),
+            sa.text(f"runs.{OPEN_RUN}"),
+        )
+        .order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
     )
-    .order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
-)
+    return _at_home(every, RUNS, by_home)
 
 
 @cache
@@ -243,14 +270,26 @@ def queued_runs(*, by_role: bool) -> sa.Select[Any]:
 
 _LEASED: Final = sa.text("lease_until IS NOT NULL")
 
-LAPSED_RUNS: Final = (
-    sa.select(RUNS)
-    .where(_LEASED, RUNS.c.lease_until <= sa.bindparam("now"))
-    .order_by(RUNS.c.lease_until, RUNS.c.run_id)
-    .limit(_LIMIT)
-)
 
-NEXT_LAPSE: Final = sa.select(sa.func.min(RUNS.c.lease_until)).where(_LEASED)
+@cache
+def lapsed_runs(*, by_home: bool) -> sa.Select[Any]:
+    """Select the runs whose lease has run out, first due first."""
+    every = (
+        sa.select(RUNS)
+        .where(_LEASED, RUNS.c.lease_until <= sa.bindparam("now"))
+        .order_by(RUNS.c.lease_until, RUNS.c.run_id)
+        .limit(_LIMIT)
+    )
+    return _at_home(every, RUNS, by_home)
+
+
+@cache
+def next_lapse(*, by_home: bool) -> sa.Select[Any]:
+    """Select when the next lease runs out."""
+    order = (RUNS.c.lease_until, RUNS.c.run_id)
+    first = sa.select(RUNS.c.lease_until).where(_LEASED).order_by(*order).limit(1)
+    return _at_home(first, RUNS, by_home)
+
 
 CHECKPOINTS_OF_RUN: Final = (
     sa.select(CHECKPOINTS)
@@ -298,50 +337,6 @@ WAIT_COUNTS: Final = _counted(WAITS.c.status)
 WAKE_COUNTS: Final = _counted(WAKES.c.state)
 RUN_COUNTS: Final = _counted(RUNS.c.state)
 
-# --- writing ----------------------------------------------------------------
-
-INSERT: Final = {table: table.insert().inline() for table in _TABLES.values()}
-
-
-def _moving(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
-    """Replace the row `row_id` if its version is `expected`, and raise that by one."""
-    values = {
-        column: sa.bindparam(f"new_{column.name}", type_=column.type)
-        for column in table.c
-        if column is not row_id and column.name != "version"
-    }
-    return (
-        table.update()
-        .where(
-            row_id == sa.bindparam(f"new_{row_id.name}"),
-            table.c.version == sa.bindparam("expected"),
-        )
-        .values({**values, table.c.version: table.c.version + 1})
-    )
-
-
-UPDATE: Final = {
-    table: _moving(table, row_id)
-    for table, row_id in (
-        (TASKS, TASKS.c.task_id),
-        (WAITS, WAITS.c.wait_id),
-        (WAKES, WAKES.c.wake_id),
-        (RUNS, RUNS.c.run_id),
-        (ARTIFACTS, ARTIFACTS.c.artifact_id),
-    )
-}
-
-FORGET: Final = CHECKPOINTS.delete().where(CHECKPOINTS.c.at < sa.bindparam("before"))
-
-
-def set_bookmark(dialect: str) -> sa.Insert:
-    """Insert a bookmark, or give it another value."""
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    wanted = insert(BOOKMARKS)
-    return wanted.on_conflict_do_update(
-        index_elements=[BOOKMARKS.c.name], set_={"value": wanted.excluded.value}
-    )
-
 
 def _narrowed(
     statement: sa.Select[Any],
@@ -350,3 +345,14 @@ def _narrowed(
 ) -> sa.Select[Any]:
     """Keep the rows whose column is the parameter of the same name, if wanted."""
     return statement.where(column == sa.bindparam(column.name)) if wanted else statement
+
+
+def _at_home(
+    statement: sa.Select[Any],
+    table: sa.Table,
+    wanted: bool,  # noqa: FBT001 - likewise
+) -> sa.Select[Any]:
+    """Keep the rows of the parameter `home` and those of none, if wanted."""
+    home = sa.bindparam("home", type_=Text)
+    here = sa.or_(table.c.home.is_(None), table.c.home == home)
+    return statement.where(here) if wanted else statement

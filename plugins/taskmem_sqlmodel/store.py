@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import itemgetter
@@ -120,14 +120,17 @@ class SqlStore:
         found = self._read(statements.ACTIVE_TASKS, after=after, limit=limit)
         return [rows.task_value(row) for row in found]
 
-    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+    def stuck_due(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
-        found = self._read(statements.STUCK_DUE, now=now, limit=limit)
+        statement = statements.stuck_due(by_home=home is not None)
+        found = self._read(statement, now=now, limit=limit, home=home)
         return [row["task_id"] for row in found]
 
-    def next_stuck_due(self) -> datetime | None:
+    def next_stuck_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `stuck_due_at` of an active task."""
-        return self._read_instant(statements.NEXT_STUCK_DUE)
+        return self._read_instant(statements.next_stuck_due, home)
 
     # --- waits and wakes ----------------------------------------------------
 
@@ -170,20 +173,24 @@ class SqlStore:
         found = self._read(statements.WAKES_BY_ID, wake_ids=list(wake_ids))
         return [Wake(**row) for row in found]
 
-    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+    def due_wakes(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Wake]:
         """Return the wakes whose `due_at` has come, first due first."""
-        found = self._read(statements.DUE_WAKES, now=now, limit=limit)
+        statement = statements.due_wakes(by_home=home is not None)
+        found = self._read(statement, now=now, limit=limit, home=home)
         return [Wake(**row) for row in found]
 
-    def next_wake_due(self) -> datetime | None:
+    def next_wake_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `due_at` of a wake."""
-        return self._read_instant(statements.NEXT_WAKE_DUE)
+        return self._read_instant(statements.next_wake_due, home)
 
     def sent_since(
-        self, session_key: str | None, since: datetime
+        self, session_key: str | None, since: datetime, home: str | None = None
     ) -> Sequence[datetime]:
         """Return when messages went out to a session since then, oldest first."""
-        found = self._read(statements.SENT_SINCE, session_key=session_key, since=since)
+        statement = statements.sent_since(by_home=home is not None)
+        found = self._read(statement, session_key=session_key, since=since, home=home)
         return [row["sent_at"] for row in found]
 
     # --- runs ---------------------------------------------------------------
@@ -205,9 +212,10 @@ class SqlStore:
         found = self._read(statement, states=words, task_id=task_id, limit=limit)
         return [Run(**row) for row in found]
 
-    def session_runs(self, session_key: str) -> Sequence[Run]:
+    def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended, the latest first."""
-        found = self._read(statements.SESSION_RUNS, session_key=session_key)
+        statement = statements.session_runs(by_home=home is not None)
+        found = self._read(statement, session_key=session_key, home=home)
         return [Run(**row) for row in found]
 
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
@@ -215,14 +223,17 @@ class SqlStore:
         statement = statements.queued_runs(by_role=role is not None)
         return [Run(**row) for row in self._read(statement, role=role, limit=limit)]
 
-    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+    def lapsed_runs(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Run]:
         """Return the runs whose `lease_until` has come, first due first."""
-        found = self._read(statements.LAPSED_RUNS, now=now, limit=limit)
+        statement = statements.lapsed_runs(by_home=home is not None)
+        found = self._read(statement, now=now, limit=limit, home=home)
         return [Run(**row) for row in found]
 
-    def next_lapse(self) -> datetime | None:
+    def next_lapse(self, home: str | None = None) -> datetime | None:
         """Return the earliest `lease_until` of a run."""
-        return self._read_instant(statements.NEXT_LAPSE)
+        return self._read_instant(statements.next_lapse, home)
 
     def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
@@ -283,9 +294,14 @@ class SqlStore:
         with self._reading() as connection:
             return _all(connection, statement, named)
 
-    def _read_instant(self, statement: sa.Executable) -> datetime | None:
+    def _read_instant(
+        self, ask: Callable[..., sa.Select[Any]], home: str | None
+    ) -> datetime | None:
+        statement = ask(by_home=home is not None)
         with self._reading() as connection:
-            instant: datetime | None = connection.execute(statement).scalar()
+            instant: datetime | None = connection.execute(
+                statement, {"home": home}
+            ).scalar()
         return instant
 
     @contextmanager

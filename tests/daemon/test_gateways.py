@@ -209,7 +209,9 @@ async def test_of_a_report_that_is_no_report_nothing_counts(
 @pytest.fixture
 def delivery(world: World) -> str:
     """The delivery of a stuck wake that the first start of the plug-in took."""
-    world.shell.commit(Change(bookmarks=(Bookmark(name=BOOT, value="boot_1"),)))
+    world.shell.commit(
+        Change(bookmarks=(Bookmark(name=world.shell.place(BOOT), value="boot_1"),))
+    )
     world.register(session_key=MAIN)
     world.clock.tick(300)
     world.sweep()

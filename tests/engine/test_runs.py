@@ -20,8 +20,8 @@ class Between(MemoryStore):
         super().__init__()
         self.then: Any = None
 
-    def session_runs(self, session_key: str) -> Any:
-        found = super().session_runs(session_key)
+    def session_runs(self, session_key: str, home: str | None = None) -> Any:
+        found = super().session_runs(session_key, home)
         then, self.then = self.then, None
         if then is not None:
             then()

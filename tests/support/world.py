@@ -65,6 +65,7 @@ class World:
         stuck: StuckPolicy | None = None,
         plugins: Sequence[tuple[str, Any]] = (),
         watching: Watching | None = None,
+        home: str = "home_1",
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or FakeClock()
@@ -78,7 +79,7 @@ class World:
             outbox=OutboxPolicy(),
             new_id=self._id,
             watching=watching or Sights(),
-            home="home_1",
+            home=home,
         )
 
     def _id(self, kind: str, _now: datetime) -> str:

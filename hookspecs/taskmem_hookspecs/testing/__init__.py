@@ -56,7 +56,8 @@ __all__ = [
 
 _SUITES = {
     "StoreSuite": (
-        *("stores", "store_commits", "store_questions", "store_waits", "store_runs"),
+        *("stores", "store_commits", "store_questions", "store_waits"),
+        *("store_runs", "store_homes"),
     ),
     "TransportSuite": ("transports",),
 }

@@ -56,6 +56,8 @@ numbers = st.integers(0, 2**31 - 1)
 
 seconds = st.floats(0.001, 2_592_000)
 
+homes = st.none() | st.sampled_from(("home_1", "home_2"))
+
 linkages = st.builds(
     Linkage,
     active_wait_ids=st.lists(texts, max_size=3).map(tuple),
@@ -76,6 +78,7 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         metadata=st.dictionaries(texts, json_values, max_size=3),
         linkage=linkages,
         session_key=st.none() | texts,
+        home=homes,
         message_count=numbers,
         created_at=instants,
         updated_at=instants,
@@ -147,6 +150,7 @@ def wakes(wake_id: str, task_id: str, wait_id: str) -> st.SearchStrategy[Wake]:
         task_id=st.sampled_from([None, task_id]),
         wait_id=st.sampled_from([None, wait_id]),
         session_key=st.none() | texts,
+        home=homes,
         text=texts,
         urgent=st.booleans(),
         attempts=numbers,
@@ -168,6 +172,7 @@ owners = st.builds(
     session_key=st.none() | texts,
     boot=st.none() | texts,
     process=st.none() | texts,
+    home=homes,
 )
 
 
@@ -184,7 +189,7 @@ def runs(run_id: str, task_id: str) -> st.SearchStrategy[Run]:
         owner=st.none() | owners,
         token=numbers,
         lease_until=st.none() | instants,
-        home=st.none() | texts,
+        home=homes,
         told_session=st.none() | texts,
         attached=plans,
         segmented=st.booleans(),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TypeVar
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import (
@@ -31,12 +30,15 @@ from taskmem_hookspecs.model import (
     WakeState,
 )
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
-
-ENDED_WAITS = 20
-"""Waits that ended which the facts of a task hold; the linkage needs the last."""
-RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
-LineT = TypeVar("LineT", Message, PlanRevision, Event)
-SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
+from taskmem_hookspecs.testing.memory_rows import (
+    age,
+    append,
+    known,
+    moved,
+    newest,
+    of_home,
+    open_runs,
+)
 
 
 class MemoryStore:
@@ -63,9 +65,9 @@ class MemoryStore:
             open_states = (WakeState.DUE, WakeState.SENT)
             return TaskFacts(
                 task=self._tasks[task_id],
-                waits=_known(self._waits_of(None, task_id)),
+                waits=known(self._waits_of(None, task_id)),
                 wakes=tuple(reversed(self._wakes_of(open_states, task_id))),
-                run=next(iter(_open(self._runs, task_id)), None),
+                run=next(iter(open_runs(self._runs, task_id)), None),
                 artifacts=tuple(
                     self._artifacts[id_]
                     for id_ in sorted(self._artifacts)
@@ -91,7 +93,7 @@ class MemoryStore:
     def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
         with self._lock:
-            return _newest([m for m in self._messages if m.task_id == task_id], limit)
+            return newest([m for m in self._messages if m.task_id == task_id], limit)
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
         """Return the revisions of a task's plan, oldest first."""
@@ -141,40 +143,45 @@ class MemoryStore:
         """Return the newest events, oldest first."""
         with self._lock:
             events = [e for e in self._events if task_id in (None, e.task_id)]
-        return _newest(events, limit)
+        return newest(events, limit)
 
     def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
         """Return the newest events of a wait, oldest first."""
         with self._lock:
-            return _newest([e for e in self._events if e.wait_id == wait_id], limit)
+            return newest([e for e in self._events if e.wait_id == wait_id], limit)
 
-    def stuck_due(self, now: datetime, limit: int) -> Sequence[str]:
+    def stuck_due(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
         with self._lock:
-            return [task_id for at, task_id in self._stuck() if at <= now][:limit]
+            return [task_id for at, task_id in self._stuck(home) if at <= now][:limit]
 
-    def next_stuck_due(self) -> datetime | None:
+    def next_stuck_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `stuck_due_at` of an active task."""
         with self._lock:
-            return next((at for at, _ in self._stuck()), None)
+            return next((at for at, _ in self._stuck(home)), None)
 
-    def due_wakes(self, now: datetime, limit: int) -> Sequence[Wake]:
+    def due_wakes(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Wake]:
         """Return the wakes whose `due_at` has come, first due first."""
         with self._lock:
-            due = [(at, id_) for at, id_ in self._owed() if at <= now][:limit]
-            return [self._wakes[wake_id] for _, wake_id in due]
+            due = [id_ for at, id_ in self._owed(home) if at <= now][:limit]
+            return [self._wakes[wake_id] for wake_id in due]
 
-    def next_wake_due(self) -> datetime | None:
+    def next_wake_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `due_at` of a wake."""
         with self._lock:
-            return next((at for at, _ in self._owed()), None)
+            return next((at for at, _ in self._owed(home)), None)
 
     def sent_since(
-        self, session_key: str | None, since: datetime
+        self, session_key: str | None, since: datetime, home: str | None = None
     ) -> Sequence[datetime]:
         """Return when messages went out to a session since then, oldest first."""
         with self._lock:
-            wakes = [w for w in self._wakes.values() if w.session_key == session_key]
+            here = of_home(home, self._wakes.values())
+            wakes = [w for w in here if w.session_key == session_key]
         sent = [(w.delivery_id or w.wake_id, w.sent_at) for w in wakes]
         return sorted({name: at for name, at in sent if at and at >= since}.values())
 
@@ -192,12 +199,13 @@ class MemoryStore:
         with self._lock:
             runs = [r for r in self._runs.values() if task_id in (None, r.task_id)]
         chosen = [r for r in runs if states is None or r.state in states]
-        return sorted(chosen, key=_age, reverse=True)[:limit]
+        return sorted(chosen, key=age, reverse=True)[:limit]
 
-    def session_runs(self, session_key: str) -> Sequence[Run]:
+    def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended, the latest first."""
         with self._lock:
-            open_ = [r for r in _open(self._runs) if r.session_key == session_key]
+            here = of_home(home, open_runs(self._runs))
+            open_ = [r for r in here if r.session_key == session_key]
             tasks = [self._tasks[run.task_id] for run in open_]
         paired = zip(tasks, open_, strict=True)
         latest = sorted(
@@ -210,24 +218,26 @@ class MemoryStore:
         with self._lock:
             queued = [r for r in self._runs.values() if r.state is RunState.QUEUED]
         mine = [r for r in queued if role is None or r.role in (None, role)]
-        return sorted(mine, key=_age)[:limit]
+        return sorted(mine, key=age)[:limit]
 
-    def lapsed_runs(self, now: datetime, limit: int) -> Sequence[Run]:
+    def lapsed_runs(
+        self, now: datetime, limit: int, home: str | None = None
+    ) -> Sequence[Run]:
         """Return the runs whose `lease_until` has come, first due first."""
         with self._lock:
-            due = [id_ for at, id_ in self._leases() if at <= now][:limit]
+            due = [id_ for at, id_ in self._leases(home) if at <= now][:limit]
             return [self._runs[run_id] for run_id in due]
 
-    def next_lapse(self) -> datetime | None:
+    def next_lapse(self, home: str | None = None) -> datetime | None:
         """Return the earliest `lease_until` of a run."""
         with self._lock:
-            return next((at for at, _ in self._leases()), None)
+            return next((at for at, _ in self._leases(home)), None)
 
     def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
         with self._lock:
             own = [c for c in self._checkpoints.values() if c.run_id == run_id]
-        return _newest(sorted(own, key=lambda c: c.number), limit)
+        return newest(sorted(own, key=lambda c: c.number), limit)
 
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark."""
@@ -252,11 +262,11 @@ class MemoryStore:
     def commit(self, change: Change) -> None:
         """Write all of a change, or none of it."""
         with self._lock:
-            tasks = _moved(self._tasks, change.tasks, lambda task: task.task_id)
-            waits = _moved(self._waits, change.waits, lambda wait: wait.wait_id)
-            wakes = _moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
-            runs = _moved(self._runs, change.runs, lambda run: run.run_id)
-            artifacts = _moved(
+            tasks = moved(self._tasks, change.tasks, lambda task: task.task_id)
+            waits = moved(self._waits, change.waits, lambda wait: wait.wait_id)
+            wakes = moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
+            runs = moved(self._runs, change.runs, lambda run: run.run_id)
+            artifacts = moved(
                 self._artifacts, change.artifacts, lambda made: made.artifact_id
             )
             checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
@@ -272,9 +282,9 @@ class MemoryStore:
             self._checkpoints |= checkpoints
             self._forget(change.forget_before)
             self._bookmarks |= {b.name: b.value for b in change.bookmarks}
-            _append(self._messages, change.messages, "message_id")
-            _append(self._revisions, change.revisions, "revision_id")
-            _append(self._events, change.events, "event_id")
+            append(self._messages, change.messages, "message_id")
+            append(self._revisions, change.revisions, "revision_id")
+            append(self._events, change.events, "event_id")
 
     def close(self) -> None:
         """Let go of nothing: there is nothing to let go of."""
@@ -291,16 +301,18 @@ class MemoryStore:
         chosen = [w for w in wakes if states is None or w.state in states]
         return sorted(chosen, key=lambda w: (w.created_at, w.wake_id), reverse=True)
 
-    def _stuck(self) -> list[tuple[datetime, str]]:
-        active = (t for t in self._tasks.values() if t.status is TaskStatus.ACTIVE)
+    def _stuck(self, home: str | None) -> list[tuple[datetime, str]]:
+        here = of_home(home, self._tasks.values())
+        active = (t for t in here if t.status is TaskStatus.ACTIVE)
         return sorted((t.stuck_due_at, t.task_id) for t in active if t.stuck_due_at)
 
-    def _owed(self) -> list[tuple[datetime, str]]:
-        return sorted((w.due_at, w.wake_id) for w in self._wakes.values() if w.due_at)
+    def _owed(self, home: str | None) -> list[tuple[datetime, str]]:
+        here = of_home(home, self._wakes.values())
+        return sorted((w.due_at, w.wake_id) for w in here if w.due_at)
 
-    def _leases(self) -> list[tuple[datetime, str]]:
-        leased = (r for r in self._runs.values() if r.lease_until)
-        return sorted((r.lease_until, r.run_id) for r in leased if r.lease_until)
+    def _leases(self, home: str | None) -> list[tuple[datetime, str]]:
+        here = of_home(home, self._runs.values())
+        return sorted((r.lease_until, r.run_id) for r in here if r.lease_until)
 
     def _forget(self, before: datetime | None) -> None:
         if before is not None:
@@ -312,7 +324,7 @@ class MemoryStore:
         runs = dict(self._runs)
         for run in change.runs:
             runs[run.run_id] = run
-            if len(_open(runs, run.task_id)) > 1:
+            if len(open_runs(runs, run.task_id)) > 1:
                 raise Conflict(f"{run.task_id} has a run that is open already.")
 
     def _check_checkpoints(
@@ -347,47 +359,3 @@ class MemoryStore:
         for wake in new:
             if holders[wake.key] > 1:
                 raise Conflict(f"A wake with the key {wake.key} is owed already.")
-
-
-def _moved(
-    stored: Mapping[str, RowT], rows: Iterable[RowT], id_of: Callable[[RowT], str]
-) -> dict[str, RowT]:
-    """Return the rows with their versions raised; `Conflict` where one moved."""
-    moved: dict[str, RowT] = {}
-    for row in rows:
-        found = moved.get(id_of(row)) or stored.get(id_of(row))
-        if row.version != (found.version if found else 0):
-            raise Conflict(f"{id_of(row)} was changed by another; read it again.")
-        moved[id_of(row)] = row.model_copy(update={"version": row.version + 1})
-    return moved
-
-
-def _known(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the open waits and the last that ended, oldest first."""
-    ended = [w for w in newest_first if w.status is not WaitStatus.WATCHING]
-    last = sorted(ended, key=lambda w: (w.changed_at, w.wait_id))[-ENDED_WAITS:]
-    keep = {w.wait_id for w in last}
-    return tuple(
-        w
-        for w in reversed(newest_first)
-        if w.status is WaitStatus.WATCHING or w.wait_id in keep
-    )
-
-
-def _open(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
-    """Return the runs that have not ended; None: of every task."""
-    mine = (run for run in runs.values() if task_id in (None, run.task_id))
-    return [run for run in mine if not run.state.terminal]
-
-
-def _age(run: Run) -> tuple[datetime, str]:
-    return run.created_at, run.run_id
-
-
-def _append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
-    for line in new:
-        lines.append(line.model_copy(update={id_field: len(lines) + 1}))
-
-
-def _newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
-    return lines if limit is None else lines[max(0, len(lines) - limit) :]

@@ -84,6 +84,16 @@ def committed(store, change):
     return True
 
 
+def of_home(store, home, now):
+    return {
+        "stuck": (list(store.stuck_due(now, 9, home)), store.next_stuck_due(home)),
+        "due": (list(store.due_wakes(now, 9, home)), store.next_wake_due(home)),
+        "sent": list(store.sent_since("main", DAWN, home)),
+        "lapsed": (list(store.lapsed_runs(now, 9, home)), store.next_lapse(home)),
+        "session": list(store.session_runs("main", home)),
+    }
+
+
 def answers(store):
     """Return what a store says when it is asked everything that can be asked."""
     now = DAWN + timedelta(seconds=1)
@@ -92,12 +102,9 @@ def answers(store):
         "counts": store.count(),
         "active": list(store.active_tasks("", 9)),
         "paused": list(store.list_tasks(TaskStatus.PAUSED, 9)),
-        "stuck": (list(store.stuck_due(now, 9)), store.next_stuck_due()),
-        "due": (list(store.due_wakes(now, 9)), store.next_wake_due()),
         "sent": [list(store.sent_since(key, DAWN)) for key in (None, "main")],
-        "lapsed": (list(store.lapsed_runs(now, 9)), store.next_lapse()),
         "queued": [list(store.queued_runs(role, 9)) for role in (None, "builder", "x")],
-        "session": list(store.session_runs("main")),
+        "homes": [of_home(store, home, now) for home in (None, "home_1", "home_3")],
         "facts": [store.read_task(t.task_id) for t in store.list_tasks(None, 9)],
     }
 

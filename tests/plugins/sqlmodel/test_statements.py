@@ -13,6 +13,11 @@ from taskmem_sqlmodel import statements, task_store
 
 COUNTS = {"TASK_COUNTS", "WAIT_COUNTS", "WAKE_COUNTS", "RUN_COUNTS", "EVENT_COUNT"}
 YES_AND_NO = (False, True)
+OF_A_HOME = (
+    *(statements.stuck_due, statements.next_stuck_due),
+    *(statements.due_wakes, statements.next_wake_due, statements.sent_since),
+    *(statements.session_runs, statements.lapsed_runs, statements.next_lapse),
+)
 QUESTIONS = {
     name: statement
     for name, statement in vars(statements).items()
@@ -35,6 +40,7 @@ QUESTIONS = {
         (statements.runs, {"by_states": False, "by_task": True}),
         (statements.runs, {"by_states": False, "by_task": False}),
         *((statements.queued_runs, {"by_role": b}) for b in YES_AND_NO),
+        *((ask, {"by_home": b}) for ask in OF_A_HOME for b in YES_AND_NO),
     )
 }
 
@@ -65,5 +71,5 @@ def test_a_question_reads_an_index_in_order(database, name):
     for step in steps:
         assert not step.startswith("SCAN") or "INDEX" in step or "events" in step, step
         # What went out to a session in a minute is small, and so are its open runs.
-        few = name in ("SENT_SINCE", "SESSION_RUNS")
+        few = name.startswith(("sent_since", "session_runs"))
         assert "TEMP B-TREE" not in step or few, step

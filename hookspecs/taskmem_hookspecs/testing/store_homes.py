@@ -1,0 +1,111 @@
+"""What a store must do where several homes share it."""
+# ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.values import a_run, a_task, a_wake
+
+HOMES = ("home_1", "home_2", None)
+
+
+def _at(seconds: int) -> datetime:
+    return DAWN + timedelta(seconds=seconds)
+
+
+class StoreHomes:
+    """A question of a home is about what belongs to it, or to none."""
+
+    def test_a_home_is_kept_with_what_belongs_to_it(self, store: TaskStore) -> None:
+        task, wake = a_task(home="home_1"), a_wake(home="home_2")
+        store.commit(Change(tasks=(task,), wakes=(wake,)))
+        assert store.read_task("task_1").task.home == "home_1"
+        assert [kept.home for kept in store.read_wakes(["wake_1"])] == ["home_2"]
+        moved = store.read_task("task_1").task.model_copy(update={"home": None})
+        store.commit(Change(tasks=(moved,)))
+        assert store.read_task("task_1").task.home is None
+
+    def test_tasks_are_due_in_their_own_home(self, store: TaskStore) -> None:
+        tasks = (
+            a_task(task_id=f"task_{n}", home=home, stuck_due_at=_at(n))
+            for n, home in enumerate(HOMES)
+        )
+        store.commit(Change(tasks=tuple(tasks)))
+        assert list(store.stuck_due(_at(9), 9, "home_1")) == ["task_0", "task_2"]
+        assert list(store.stuck_due(_at(9), 9, "home_2")) == ["task_1", "task_2"]
+        assert list(store.stuck_due(_at(9), 1, "home_3")) == ["task_2"]
+        assert list(store.stuck_due(_at(9), 9)) == ["task_0", "task_1", "task_2"]
+        due = [store.next_stuck_due(home) for home in (*HOMES, "home_3")]
+        assert due == [_at(0), _at(1), _at(0), _at(2)]
+
+    def test_wakes_are_due_in_their_own_home(self, store: TaskStore) -> None:
+        wakes = (
+            a_wake(wake_id=f"wake_{n}", home=home, due_at=_at(n))
+            for n, home in enumerate(HOMES)
+        )
+        store.commit(Change(wakes=tuple(wakes)))
+
+        def due(home: str | None, limit: int = 9) -> list[str]:
+            return [wake.wake_id for wake in store.due_wakes(_at(9), limit, home)]
+
+        assert due("home_1") == ["wake_0", "wake_2"]
+        assert due("home_2") == ["wake_1", "wake_2"]
+        assert due("home_3", 1) == ["wake_2"]
+        assert due(None) == ["wake_0", "wake_1", "wake_2"]
+        first = [store.next_wake_due(home) for home in (*HOMES, "home_3")]
+        assert first == [_at(0), _at(1), _at(0), _at(2)]
+
+    def test_messages_are_counted_for_a_session_of_their_own_home(
+        self, store: TaskStore
+    ) -> None:
+        wakes = (
+            a_wake(wake_id=f"wake_{n}", home=home, session_key="s", sent_at=_at(n))
+            for n, home in enumerate(HOMES)
+        )
+        store.commit(Change(wakes=tuple(wakes)))
+        assert list(store.sent_since("s", DAWN, "home_1")) == [_at(0), _at(2)]
+        assert list(store.sent_since("s", DAWN, "home_2")) == [_at(1), _at(2)]
+        assert list(store.sent_since("s", DAWN)) == [_at(0), _at(1), _at(2)]
+
+    def test_runs_of_a_session_are_those_of_its_own_home(
+        self, store: TaskStore
+    ) -> None:
+        for n, home in enumerate(HOMES):
+            task = a_task(task_id=f"task_{n}", updated_at=_at(-n))
+            run = a_run(
+                run_id=f"run_{n}",
+                task_id=f"task_{n}",
+                state=RunState.RUNNING,
+                session_key="s",
+                home=home,
+            )
+            store.commit(Change(tasks=(task,), runs=(run,)))
+
+        def found(home: str | None) -> list[str]:
+            return [run.run_id for run in store.session_runs("s", home)]
+
+        assert found("home_1") == ["run_0", "run_2"]
+        assert found("home_2") == ["run_1", "run_2"]
+        assert found(None) == ["run_0", "run_1", "run_2"]
+
+    def test_leases_lapse_in_their_own_home(self, store: TaskStore) -> None:
+        for n, home in enumerate(HOMES):
+            task_id = f"task_{n}"
+            run = a_run(
+                run_id=f"run_{n}", task_id=task_id, home=home, lease_until=_at(n)
+            )
+            store.commit(Change(tasks=(a_task(task_id=task_id),), runs=(run,)))
+
+        def lapsed(home: str | None, limit: int = 9) -> list[str]:
+            return [run.run_id for run in store.lapsed_runs(_at(9), limit, home)]
+
+        assert lapsed("home_1") == ["run_0", "run_2"]
+        assert lapsed("home_3", 1) == ["run_2"]
+        assert lapsed(None) == ["run_0", "run_1", "run_2"]
+        first = [store.next_lapse(home) for home in (*HOMES, "home_3")]
+        assert first == [_at(0), _at(1), _at(0), _at(2)]

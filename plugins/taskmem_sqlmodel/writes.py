@@ -1,0 +1,63 @@
+"""Every statement that writes, prepared once when this is imported."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.statements import (
+    ARTIFACTS,
+    BOOKMARKS,
+    CHECKPOINTS,
+    RUNS,
+    TASKS,
+    WAITS,
+    WAKES,
+)
+
+INSERT: Final = {
+    table: table.insert().inline() for table in Base.metadata.tables.values()
+}
+
+
+def _moving(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
+    """Replace the row `row_id` if its version is `expected`, and raise that by one."""
+    values = {
+        column: sa.bindparam(f"new_{column.name}", type_=column.type)
+        for column in table.c
+        if column is not row_id and column.name != "version"
+    }
+    return (
+        table.update()
+        .where(
+            row_id == sa.bindparam(f"new_{row_id.name}"),
+            table.c.version == sa.bindparam("expected"),
+        )
+        .values({**values, table.c.version: table.c.version + 1})
+    )
+
+
+UPDATE: Final = {
+    table: _moving(table, row_id)
+    for table, row_id in (
+        (TASKS, TASKS.c.task_id),
+        (WAITS, WAITS.c.wait_id),
+        (WAKES, WAKES.c.wake_id),
+        (RUNS, RUNS.c.run_id),
+        (ARTIFACTS, ARTIFACTS.c.artifact_id),
+    )
+}
+
+FORGET: Final = CHECKPOINTS.delete().where(CHECKPOINTS.c.at < sa.bindparam("before"))
+
+
+def set_bookmark(dialect: str) -> sa.Insert:
+    """Insert a bookmark, or give it another value."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    wanted = insert(BOOKMARKS)
+    return wanted.on_conflict_do_update(
+        index_elements=[BOOKMARKS.c.name], set_={"value": wanted.excluded.value}
+    )

@@ -1,0 +1,306 @@
+"""Two homes on one database, each with a gateway that has a session of the same key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import gateway, recover, recovery, runs
+from taskmem_hookspecs import Owner, RunState, WaitStatus, Wake, WakeState
+from taskmem_hookspecs.errors import RunHeld, TaskNotFound
+from taskmem_hookspecs.testing import MemoryStore
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+THRESHOLD = 300
+LEASE = 300
+
+
+class Homely(Session):
+    """A session that its gateway's daemon tells apart by its home."""
+
+    @property
+    def owner(self) -> Owner:
+        home = self.world.shell.only
+        return super().owner.model_copy(update={"home": home})
+
+
+@pytest.fixture
+def here() -> Homely:
+    return Homely(World(MemoryStore(), home="here"))
+
+
+@pytest.fixture
+def there(here: Homely) -> Homely:
+    world = World(here.world.store, here.world.clock, home="there")
+    numbers: Iterator[int] = iter(range(1, 1000))
+    named = replace(world.shell, new_id=lambda kind, _: f"{kind}_there_{next(numbers)}")
+    world.shell = named
+    return Homely(world)
+
+
+def at_work(session: Homely) -> str:
+    """Register a task in a turn of the session, and begin to work; its id."""
+    session.begins()
+    task = session.register()
+    session.does("echo one")
+    return task
+
+
+def due(session: Homely) -> list[Wake]:
+    """What its daemon sends now."""
+    return session.world.daemon()
+
+
+def test_a_task_that_is_stuck_is_told_to_its_own_gateway_alone(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register()
+    here.world.clock.tick(THRESHOLD)
+
+    assert due(there) == []
+    assert [wake.task_id for wake in due(here)] == [task]
+
+
+def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register(session_key=MAIN)
+    wait = there.world.open_wait(task)
+    there.world.end_wait(wait)
+
+    assert due(there) == []
+    assert [wake.wait_id for wake in due(here)] == [wait.wait_id]
+
+
+def test_the_limit_of_messages_counts_those_of_its_own_home(
+    here: Homely, there: Homely
+) -> None:
+    for session in (here, there) * 4:
+        wait = session.world.open_wait(None)
+        session.world.end_wait(wait)
+        assert len(due(session)) == 1
+
+
+def test_a_turn_works_on_the_run_of_its_own_home(here: Homely, there: Homely) -> None:
+    task = at_work(here)
+    here.world.clock.tick(1)
+    other = at_work(there)
+
+    here.does("echo two")
+
+    assert (here.run(task).calls, here.run(other).calls) == (2, 1)
+    assert here.run(task).owner == here.owner
+    here.ends("Done for now.")
+    assert here.run(other).lease_until is not None
+    assert here.run(task).rounds == 1
+
+
+def test_a_run_goes_on_in_its_own_home(here: Homely, there: Homely) -> None:
+    task = at_work(here)
+    here.ends("Half of it is done.")
+
+    assert due(there) == []
+    assert [wake.task_id for wake in due(here)] == [task]
+
+
+def test_another_gateway_that_starts_anew_takes_nothing_back(
+    here: Homely, there: Homely
+) -> None:
+    task = at_work(here)
+    before = here.run(task)
+
+    there.settles(there.restarts("boot_2"))
+
+    assert here.run(task) == before
+    here.settles(here.restarts("boot_3"))
+    assert here.run(task).state is RunState.QUEUED
+
+
+def test_a_gateway_is_known_by_its_own_home(here: Homely, there: Homely) -> None:
+    there.restarts("boot_1")
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    here.world.deliver()
+    [sent] = here.world.wakes(WakeState.SENT)
+    assert sent.transport == "test"
+
+    presence = Presence(
+        boot="boot_1",
+        transport="test",
+        version="1",
+        started_at=here.world.clock.now(),
+        main_session=MAIN,
+    )
+    gateway.started(here.world.shell, presence)
+
+    [again] = here.world.wakes(WakeState.DUE)
+    assert again.wake_id == sent.wake_id
+
+
+def test_the_end_of_a_turn_says_nothing_of_another_homes_wakes(
+    here: Homely, there: Homely
+) -> None:
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    [delivery] = here.world.claim()
+    [before] = here.world.wakes(WakeState.DUE)
+
+    taken = [delivery.wakes[0].delivery_id or ""]
+    gateway.turn_ended(there.world.shell, MAIN, taken, None)
+
+    assert here.world.wakes(WakeState.DUE) == [before]
+    gateway.turn_ended(here.world.shell, MAIN, taken, None)
+    assert here.world.wakes(WakeState.DUE) == []
+
+
+def test_a_session_is_reminded_of_the_task_of_its_own_home(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register(session_key=MAIN)
+
+    assert gateway.reminder(there.world.shell, MAIN) is None
+    found = gateway.reminder(here.world.shell, MAIN)
+    assert found is not None
+    assert found[0] == task
+
+
+def test_a_session_takes_up_nothing_of_another_home(
+    here: Homely, there: Homely
+) -> None:
+    task = at_work(here)
+    here.world.call("task_update", PERSON, task_id=task, status="paused")
+
+    with pytest.raises(TaskNotFound, match="no task to take up"):
+        there.call("task_resume")
+    with pytest.raises(RunHeld, match="belongs to another session"):
+        there.call("task_resume", task_id=task)
+    assert here.call("task_resume")["task_id"] == task
+
+
+def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) -> None:
+    task = at_work(here)
+
+    with pytest.raises(RunHeld, match="is held by main"):
+        there.call("task_update", task_id=task, status="completed")
+
+
+def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
+    here: Homely, there: Homely
+) -> None:
+    here.begins()
+    here.register(segmented=True)
+
+    assert runs.budget_of(there.world.shell, MAIN) is None
+    assert runs.budget_of(here.world.shell, MAIN) is not None
+
+
+def test_a_run_that_is_claimed_from_another_home_goes_on_there(
+    here: Homely, there: Homely
+) -> None:
+    task = at_work(here)
+    here.world.call("task_reset", PERSON, task_id=task)
+
+    there.call("task_claim", task_id=task, role="main")
+
+    held = here.run(task)
+    assert (held.home, held.owner) == ("there", there.owner)
+    there.does("echo two")
+    assert here.run(task).calls == 2
+    there.ends("Half of it is done.")
+    assert due(here) == []
+    assert [wake.task_id for wake in due(there)] == [task]
+
+
+def test_a_lease_is_minded_by_its_own_home_while_that_has_a_daemon(
+    here: Homely, there: Homely
+) -> None:
+    task = at_work(here)
+    here.world.clock.tick(LEASE + 1)
+
+    assert recovery.sweep(there.world.shell, ()) == 0
+    assert here.run(task).state is RunState.RUNNING
+    here.world.clock.tick(recovery.ABANDONED.total_seconds())
+    assert recovery.sweep(there.world.shell, ()) == 1
+    assert here.run(task).state is RunState.QUEUED
+
+
+def test_a_wait_of_a_home_that_is_gone_ends_and_its_wake_is_kept_for_it(
+    here: Homely, there: Homely
+) -> None:
+    wait = here.world.open_wait(None)
+    there.world.end_wait(wait, WaitStatus.TIMEOUT, "Nobody watched.")
+
+    assert due(there) == []
+    assert [wake.wait_id for wake in due(here)] == [wait.wait_id]
+
+
+def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
+    here: Homely, there: Homely
+) -> None:
+    for session in (here, there):
+        wait = session.world.open_wait(None)
+        session.world.end_wait(wait)
+        assert len(session.world.claim()) == 1
+    now = here.world.clock.now()
+
+    recover.take_back(here.world.shell)
+
+    rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
+    assert rests == {"here": True, "there": False}
+
+
+def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
+    here: Homely, there: Homely
+) -> None:
+    here.world.register()
+    there.world.register()
+    recover.reschedule(here.world.shell)
+    recover.reschedule(there.world.shell)
+    eager = World(
+        here.world.store,
+        here.world.clock,
+        stuck=here.world.shell.stuck.model_copy(update={"threshold_seconds": 10}),
+        home="here",
+    )
+
+    assert recover.reschedule(eager.shell) == 1
+    assert recover.reschedule(there.world.shell) == 0
+    dues = sorted(
+        (task.home or "", task.stuck_due_at - here.world.clock.now())
+        for task in here.world.store.list_tasks(None, 9)
+        if task.stuck_due_at
+    )
+    assert dues == [
+        ("here", timedelta(seconds=10)),
+        ("there", timedelta(seconds=THRESHOLD)),
+    ]
+
+
+def test_a_home_that_has_its_database_to_itself_minds_all_there_is(
+    here: Homely,
+) -> None:
+    here.world.register()
+    here.world.clock.tick(THRESHOLD)
+    alone = World(here.world.store, here.world.clock, home="restored")
+    alone.shell = replace(alone.shell, sole=True)
+
+    assert len(alone.daemon()) == 1
+
+
+def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
+    here: Homely, there: Homely
+) -> None:
+    task = at_work(here)
+    before = here.run(task).seen_at
+    here.world.clock.tick(9)
+
+    runs.heartbeat(there.world.shell, there.heard)
+    assert there.begins(Origin.RECOVERY)
+
+    assert here.run(task).seen_at == before
