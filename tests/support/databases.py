@@ -11,6 +11,7 @@ import psycopg
 import sqlalchemy as sa
 
 from openclaw_taskmem.home import Home
+from taskmem_sqlmodel.rows import Base
 
 DIALECTS = ("sqlite", "postgresql")
 
@@ -19,6 +20,15 @@ def look(url: str, query: str, **values: object) -> list[tuple[Any, ...]]:
     """Read from the database behind a URL, whoever has it open."""
     with _engine(url).connect() as connection:
         return [tuple(row) for row in connection.execute(sa.text(query), values)]
+
+
+def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table."""
+    tables = Base.metadata.sorted_tables
+    return {
+        table.name: look(url, f"SELECT * FROM {table.name} ORDER BY 1")  # noqa: S608
+        for table in tables
+    }
 
 
 def change(url: str, statement: str, **values: object) -> int:
