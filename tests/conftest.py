@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.databases import DIALECTS
+from tests.support.postgres import Cluster, serving
 from tests.support.snapshots import JsonSnapshot, TextSnapshot
 from tests.support.world import World
 
@@ -45,9 +47,24 @@ def world() -> World:
     return World(MemoryStore())
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A PostgreSQL server, started for the first test that asks for it."""
+    with serving() as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=DIALECTS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database with nothing in it."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'taskmem.db'}"
+    return str(request.getfixturevalue("postgres").emptied_database())
+
+
 @pytest.fixture
-def real_world(tmp_path: Path) -> Iterator[World]:
+def real_world(database: str) -> Iterator[World]:
     """An installation on a real database."""
-    store = SqlStore(f"sqlite:///{tmp_path / 'taskmem.db'}")
+    store = SqlStore(database)
     yield World(store)
     store.close()

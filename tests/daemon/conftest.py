@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.daemons import Daemon, short_home
+from tests.support.databases import DIALECTS, InHome, OnServer
 
 
 @pytest.fixture
@@ -33,3 +34,11 @@ def start(home):
 def daemon(start):
     """A daemon that does nothing by itself."""
     return start()
+
+
+@pytest.fixture(params=DIALECTS)
+def kept(request, home, tmp_path):
+    """Where a daemon of that home keeps its tasks."""
+    if request.param == "sqlite":
+        return InHome(home, tmp_path / "copy")
+    return OnServer(request.getfixturevalue("postgres").new_database())

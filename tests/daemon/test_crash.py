@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-import shutil
 import signal
-import sqlite3
 import threading
 from collections import Counter
 from contextlib import closing
@@ -16,12 +14,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from openclaw_taskmem.faces.link import LinkError, connect, reach
-from tests.support.daemons import Daemon, environment, short_home
+from tests.support.daemons import Daemon, environment
 from tests.support.waiting import PATIENCE
 
 BATCHES = 8
 KILLS = 25
 """In each batch; 200 in all."""
+KILLS_ON_A_SERVER = 8
+"""In the one batch on PostgreSQL."""
 WRITERS = 4
 MOST_ANSWERS = 60
 """Answers within which a kill comes."""
@@ -182,22 +182,8 @@ class Load:
         return answer
 
 
-def copied(home, folder):
-    """The database as a kill left it, on a copy: the daemon mends its own."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name in ("taskmem.db", "taskmem.db-wal"):
-        path = home.folder / name
-        if path.exists():
-            shutil.copy(path, folder / name)
-    return sqlite3.connect(folder / "taskmem.db")
-
-
 def assert_nothing_is_lost(database, load):
     """Compare all that was answered with all that is there."""
-    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-
     tasks = dict(database.execute("SELECT name, task_id FROM tasks"))
     (number,) = database.execute("SELECT count(*) FROM tasks").fetchone()
     assert len(tasks) == number, "a task is there twice"
@@ -286,72 +272,75 @@ def assert_messages_stand_in_order(messages, load):
             assert places == sorted(places)
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize(
+    ("kept", "batch"),
+    [*(("sqlite", batch) for batch in range(BATCHES)), ("postgresql", 0)],
+    indirect=["kept"],
+)
 def test_every_write_that_was_answered_outlives_a_daemon_that_is_killed(
-    seed, batch, tmp_path
+    seed, home, kept, batch
 ):
     print(f"TASKMEM_CRASH_SEED={seed}")  # noqa: T201 - pytest shows it with a failure
     chance = random.Random(f"{seed}/{batch}")  # noqa: S311 - no secret
-    with short_home() as home:
-        load = Load(home, f"{seed}/{batch}", autostart=bool(batch % 2))
-        daemon = None
-        busy = 0
-        try:
-            for _ in range(KILLS):
-                if not batch % 2:
-                    if daemon is None:
-                        daemon = Daemon(home)
-                        daemon.wait_until_it_serves()
-                    else:
-                        daemon.restart()
-                before = load.interrupted
-                pause = chance.expovariate(1 / 0.003)
+    kills = KILLS if kept.dialect == "sqlite" else KILLS_ON_A_SERVER
+    load = Load(home, f"{seed}/{batch}", autostart=bool(batch % 2))
+    daemon = None
+    busy = 0
+    try:
+        for _ in range(kills):
+            if not batch % 2:
+                if daemon is None:
+                    daemon = Daemon(home, **kept.settings)
+                    daemon.wait_until_it_serves()
+                else:
+                    daemon.restart()
+            before = load.interrupted
+            pause = chance.expovariate(1 / 0.003)
 
-                def kill(pid, daemon=daemon, pause=pause):
-                    threading.Event().wait(pause)
-                    os.kill(pid, signal.SIGKILL)
-                    if daemon is not None:
-                        assert daemon.wait() == -signal.SIGKILL
+            def kill(pid, daemon=daemon, pause=pause):
+                threading.Event().wait(pause)
+                os.kill(pid, signal.SIGKILL)
+                if daemon is not None:
+                    assert daemon.wait() == -signal.SIGKILL
 
-                load.run(chance.randrange(1, MOST_ANSWERS), kill)
-                busy += load.interrupted > before
-                with closing(copied(home, tmp_path / "copy")) as database:
-                    check = database.execute("PRAGMA quick_check").fetchall()
-                    assert check == [("ok",)]
-            with closing(copied(home, tmp_path / "copy")) as database:
-                assert_nothing_is_lost(database, load)
-            if daemon is None:
-                reach(home, environment(home)).close()
-            else:
-                daemon.restart()
-            with closing(sqlite3.connect(home.database)) as database:
-                assert_nothing_is_lost(database, load)
-        finally:
-            if daemon is not None:
-                daemon.close()
-        written = sum(len(record.said) for record in load.records)
-        assert written >= KILLS
-        assert busy > KILLS / 2, "the kills did not hit calls in flight"
-
-
-def test_a_write_that_is_lost_would_be_noticed(tmp_path):
-    """The comparison itself fails when one answered message is taken away."""
-    with short_home() as home:
-        load = Load(home, "self-test", autostart=False)
-        daemon = Daemon(home)
-        try:
-            daemon.wait_until_it_serves()
-            load.run(60, lambda _: daemon.kill())
-        finally:
-            daemon.close()
-        with closing(copied(home, tmp_path / "copy")) as database:
+            load.run(chance.randrange(1, MOST_ANSWERS), kill)
+            busy += load.interrupted > before
+            with closing(kept.left()) as database:
+                kept.assert_whole(database)
+        with closing(kept.left()) as database:
             assert_nothing_is_lost(database, load)
-            texts = [text for record in load.records for text in record.said]
-            taken = f"{texts[0]} %"
-            database.execute("DELETE FROM task_messages WHERE content LIKE ?", (taken,))
-            with pytest.raises(AssertionError, match="was said, and is lost"):
-                assert_nothing_is_lost(database, load)
-            database.rollback()
-            database.execute("UPDATE tasks SET message_count = message_count + 1")
-            with pytest.raises(AssertionError):
-                assert_nothing_is_lost(database, load)
+        if daemon is None:
+            reach(home, environment(home)).close()
+        else:
+            daemon.restart()
+        with closing(kept.now()) as database:
+            kept.assert_whole(database)
+            assert_nothing_is_lost(database, load)
+    finally:
+        if daemon is not None:
+            daemon.close()
+    written = sum(len(record.said) for record in load.records)
+    assert written >= kills
+    assert busy > kills / 2, "the kills did not hit calls in flight"
+
+
+def test_a_write_that_is_lost_would_be_noticed(home, kept):
+    """The comparison itself fails when one answered message is taken away."""
+    load = Load(home, "self-test", autostart=False)
+    daemon = Daemon(home, **kept.settings)
+    try:
+        daemon.wait_until_it_serves()
+        load.run(60, lambda _: daemon.kill())
+    finally:
+        daemon.close()
+    with closing(kept.left()) as database:
+        assert_nothing_is_lost(database, load)
+        texts = [text for record in load.records for text in record.said]
+        taken = f"'{texts[0]} %'"
+        database.execute(f"DELETE FROM task_messages WHERE content LIKE {taken}")  # noqa: S608 - its own text
+        with pytest.raises(AssertionError, match="was said, and is lost"):
+            assert_nothing_is_lost(database, load)
+        database.rollback()
+        database.execute("UPDATE tasks SET message_count = message_count + 1")
+        with pytest.raises(AssertionError):
+            assert_nothing_is_lost(database, load)

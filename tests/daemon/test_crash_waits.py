@@ -6,9 +6,7 @@ import json
 import os
 import random
 import secrets
-import shutil
 import signal
-import sqlite3
 import threading
 from collections import defaultdict
 from contextlib import closing
@@ -17,10 +15,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from openclaw_taskmem.faces.link import LinkError, connect
-from tests.support.daemons import Daemon, short_home
+from tests.support.daemons import Daemon
 from tests.support.waiting import PATIENCE, until
 
-KILLS = 40
+KILLS = {"sqlite": 40, "postgresql": 8}
 WRITERS = 3
 MOST_ANSWERS = 16
 """Answers within which a kill comes."""
@@ -221,8 +219,6 @@ def assert_every_ending_is_told_once(database):
 
 
 def assert_sound(database):
-    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert database.execute("PRAGMA foreign_key_check").fetchall() == []
     assert (
         database.execute(
             "SELECT task_id FROM tasks AS t WHERE message_count != "
@@ -234,24 +230,14 @@ def assert_sound(database):
     assert_every_ending_is_told_once(database)
 
 
-def copied(home, folder):
-    """The database as a kill left it, on a copy: the daemon mends its own."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name in ("taskmem.db", "taskmem.db-wal"):
-        if (home.folder / name).exists():
-            shutil.copy(home.folder / name, folder / name)
-    return sqlite3.connect(folder / "taskmem.db")
-
-
-def read(home):
-    with closing(sqlite3.connect(home.database)) as database:
+def read(kept):
+    with closing(kept.now()) as database:
         return waits_in(database)
 
 
-def assert_every_wait_ended_as_it_must(home, load):
+def assert_every_wait_ended_as_it_must(kept, load):
     """What was written resolves, what was cancelled is; what was not asked is not."""
-    known = read(home)
+    known = read(kept)
     by_token = {wake_when.split('"')[1]: w for w, (_, wake_when) in known.items()}
     meant = set()
     for asked in load.waits:
@@ -267,22 +253,22 @@ def assert_every_wait_ended_as_it_must(home, load):
     assert meant == set(known), "something is there that nobody asked for"
 
     def watching(waits):
-        now = read(home)
+        now = read(kept)
         return [a for a in waits if now.get(a.wait_id, ("",))[0] == "watching"]
 
     due = [a for a in load.waits if not a.unsure and a.tokens[-1] in load.written]
     until(lambda: not watching(due), "all that was written is found")
-    with closing(sqlite3.connect(home.database)) as database:
+    with closing(kept.now()) as database:
         assert_linkage_is_true(database)
     for asked in load.waits:
         load.write(asked)
     until(
-        lambda: all(status != "watching" for status, _ in read(home).values()),
+        lambda: all(status != "watching" for status, _ in read(kept).values()),
         "all that is written now is found",
     )
     for asked in load.waits:
         if asked.wait_id is not None:
-            status, _ = read(home)[asked.wait_id]
+            status, _ = read(kept)[asked.wait_id]
             allowed = {
                 None: {"resolved"},
                 "asked": {"resolved", "cancelled"},
@@ -292,13 +278,14 @@ def assert_every_wait_ended_as_it_must(home, load):
 
 
 def test_every_wait_ends_once_though_its_daemon_is_killed_again_and_again(
-    seed, tmp_path
+    seed, home, kept
 ):
     chance = random.Random(seed)  # noqa: S311 - no secret
-    with short_home() as home, closing(Daemon(home)) as daemon:
+    kills = KILLS[kept.dialect]
+    with closing(Daemon(home, **kept.settings)) as daemon:
         daemon.wait_until_it_serves()
         load = Load(home, seed, [daemon.register(f"Task {n}") for n in range(3)])
-        for _ in range(KILLS):
+        for _ in range(kills):
             pause = chance.expovariate(1 / 0.02)
 
             def kill(pause=pause):
@@ -306,15 +293,17 @@ def test_every_wait_ends_once_though_its_daemon_is_killed_again_and_again(
                 assert daemon.kill() == -signal.SIGKILL
 
             load.run(chance.randrange(1, MOST_ANSWERS), kill)
-            with closing(copied(home, tmp_path / "copy")) as database:
+            with closing(kept.left()) as database:
+                kept.assert_whole(database)
                 assert_sound(database)
             daemon.restart()
-        assert_every_wait_ended_as_it_must(home, load)
+        assert_every_wait_ended_as_it_must(kept, load)
         assert daemon.stop() == 0
-        with closing(sqlite3.connect(home.database)) as database:
+        with closing(kept.now()) as database:
+            kept.assert_whole(database)
             assert_sound(database)
             status = [status for status, _ in waits_in(database).values()]
-    assert status.count("resolved") > KILLS
+    assert status.count("resolved") > kills
     assert status.count("cancelled") > 0
 
 
@@ -329,16 +318,17 @@ HARMS = {
 """What takes one thing away or adds one, and what is said of it then."""
 
 
-def test_a_wake_that_is_lost_would_be_noticed(tmp_path):
+@pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
+def test_a_wake_that_is_lost_would_be_noticed(home, kept):
     """The comparison itself fails when one row is taken away, or one is too many."""
-    with short_home() as home, closing(Daemon(home)) as daemon:
+    with closing(Daemon(home, **kept.settings)) as daemon:
         daemon.wait_until_it_serves()
         load = Load(home, "self-test", [daemon.register()])
         load.run(30, daemon.kill)
         daemon.restart()
-        assert_every_wait_ended_as_it_must(home, load)
+        assert_every_wait_ended_as_it_must(kept, load)
         daemon.stop()
-        with closing(copied(home, tmp_path / "copy")) as database:
+        with closing(kept.left()) as database:
             database.isolation_level = None
             assert_sound(database)
             for harm, said in HARMS.items():

@@ -327,8 +327,8 @@ def test_a_daemon_that_dies_while_it_delivers_delivers_again(start, log, opencla
 # --- two homes, one database ------------------------------------------------------
 
 
-def test_two_homes_on_one_database_leave_each_others_waits_alone(start, log, tmp_path):
-    shared = {"TASKMEM_DATABASE_URL": f"sqlite:///{tmp_path / 'shared.db'}"}
+def test_two_homes_on_one_database_leave_each_others_waits_alone(start, log, database):
+    shared = {"TASKMEM_DATABASE_URL": database}
     ours = start(**shared)
     ours.ask("feed", target="pty:build", text="Compiling\n")
     wait_id = watch(ours, "pty:build")
@@ -354,8 +354,8 @@ def test_two_homes_on_one_database_leave_each_others_waits_alone(start, log, tmp
         assert sum(wait_id in line for line in said) == 1
 
 
-def test_a_wait_that_another_home_ended_is_not_ended_again(start, log, tmp_path):
-    shared = {"TASKMEM_DATABASE_URL": f"sqlite:///{tmp_path / 'shared.db'}"}
+def test_a_wait_that_another_home_ended_is_not_ended_again(start, log, database):
+    shared = {"TASKMEM_DATABASE_URL": database}
     ours = start(**shared)
     cancelled = watch_file(ours, log)
     taken = watch_file(ours, log)

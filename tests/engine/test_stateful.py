@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -34,8 +31,8 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.errors import TaskEnded
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from taskmem_sqlmodel.store import SqlStore
+from taskmem_hookspecs.testing import FakeClock
+from tests.engine.stateful import NewStore, play, stores
 from tests.support.world import World
 
 STEPS = ["Build", "Push", "Run", "Verify", "Announce"]
@@ -83,13 +80,10 @@ class Engine(RuleBasedStateMachine):
     waits_ = Bundle("waits")
     claimed = Bundle("claimed")
 
-    def make_store(self) -> TaskStore:
-        return MemoryStore()
-
-    def __init__(self) -> None:
+    def __init__(self, new_store: NewStore) -> None:
         super().__init__()
         self.clock = FakeClock()
-        self.store = Mortal(self.make_store())
+        self.store = Mortal(new_store())
         self.world = World(self.store, self.clock)
         self.said: Counter[tuple[str, str]] = Counter()
         self.alerts: dict[str, datetime] = {}
@@ -313,26 +307,10 @@ class Engine(RuleBasedStateMachine):
             self.clock.tick(301)
             self.world.deliver()
         assert self.world.wakes(WakeState.DUE) == []
-        self.close()
-
-    def close(self) -> None:
-        pass
+        self.store.close()
 
 
-class EngineOnSqlite(Engine):
-    def make_store(self) -> TaskStore:
-        self.folder = TemporaryDirectory()
-        self.sql = SqlStore(f"sqlite:///{Path(self.folder.name) / 'taskmem.db'}")
-        return self.sql
-
-    def close(self) -> None:
-        self.sql.close()
-        self.folder.cleanup()
-
-
-TestEngine = Engine.TestCase
-TestEngine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestEngineOnSqlite = pytest.mark.timeout(300)(EngineOnSqlite.TestCase)
-TestEngineOnSqlite.settings = settings(
-    max_examples=12, stateful_step_count=30, deadline=None
-)
+@stores
+@pytest.mark.timeout(300)
+def test_the_engine_keeps_its_rules(new_store: NewStore) -> None:
+    play(Engine, new_store)

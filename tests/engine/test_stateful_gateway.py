@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, precondition, rule
 
@@ -14,7 +13,8 @@ from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import gateway
 from taskmem_hookspecs import Wake, WakeCause, WakeState
-from tests.engine.test_stateful import Crash, Engine, EngineOnSqlite
+from tests.engine.stateful import NewStore, play, stores
+from tests.engine.test_stateful import Crash, Engine
 
 PLUGIN = "openclaw-plugin"
 FATES = st.sampled_from([None, "before", "after"])
@@ -24,8 +24,8 @@ OPEN = (WakeState.DUE, WakeState.SENT)
 class Gateway(Engine):
     """Some wakes go to a plug-in, which tells what becomes of them, or is restarted."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, new_store: NewStore) -> None:
+        super().__init__(new_store)
         self.boots = 1
         self.in_hand: dict[str, str | None] = {}
         """What the plug-in has taken and told nothing of yet: the session of each."""
@@ -143,13 +143,7 @@ class Gateway(Engine):
         assert len(open_) == len(set(open_))
 
 
-class GatewayOnSqlite(Gateway, EngineOnSqlite):
-    """The same, on a real database."""
-
-
-TestGateway = Gateway.TestCase
-TestGateway.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestGatewayOnSqlite = pytest.mark.timeout(300)(GatewayOnSqlite.TestCase)
-TestGatewayOnSqlite.settings = settings(
-    max_examples=10, stateful_step_count=30, deadline=None
-)
+@stores
+@pytest.mark.timeout(300)
+def test_wakes_keep_their_rules_under_a_gateway(new_store: NewStore) -> None:
+    play(Gateway, new_store)

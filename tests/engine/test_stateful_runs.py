@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -27,13 +24,12 @@ from taskmem_hookspecs import (
     RunState,
     TaskmemError,
     TaskStatus,
-    TaskStore,
     Verdict,
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from taskmem_sqlmodel.store import SqlStore
+from taskmem_hookspecs.testing import FakeClock
+from tests.engine.stateful import NewStore, play, stores
 from tests.engine.test_stateful import Crash, Mortal
 from tests.seams.made import plugin
 from tests.support.sessions import Session
@@ -56,13 +52,10 @@ class Shelf:
 class Runs(RuleBasedStateMachine):
     tasks = Bundle("tasks")
 
-    def make_store(self) -> TaskStore:
-        return MemoryStore()
-
-    def __init__(self) -> None:
+    def __init__(self, new_store: NewStore) -> None:
         super().__init__()
         self.clock = FakeClock()
-        self.store = Mortal(self.make_store())
+        self.store = Mortal(new_store())
         self.shelf = Shelf()
         self.ended: dict[str, RunState] = {}
         self.tokens: dict[str, int] = {}
@@ -259,24 +252,11 @@ class Runs(RuleBasedStateMachine):
             kept = self.store.read_checkpoints(run.run_id, ALL)
             assert [c.number for c in kept] == list(range(1, run.checkpoints + 1))
 
-
-TestRuns = pytest.mark.timeout(300)(Runs.TestCase)
-TestRuns.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-class RunsOnDisk(Runs):
-    """The same on a real database."""
-
-    def make_store(self) -> TaskStore:
-        self.folder = TemporaryDirectory()
-        return SqlStore(f"sqlite:///{Path(self.folder.name) / 'taskmem.db'}")
-
     def teardown(self) -> None:
         self.store.close()
-        self.folder.cleanup()
 
 
-TestRunsOnDisk = pytest.mark.timeout(300)(RunsOnDisk.TestCase)
-TestRunsOnDisk.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None
-)
+@stores
+@pytest.mark.timeout(300)
+def test_runs_keep_their_rules(new_store: NewStore) -> None:
+    play(Runs, new_store)

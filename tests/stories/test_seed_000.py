@@ -5,12 +5,10 @@ The waits are opened and ended by a stand-in for whoever watches.
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
 import pytest
 
 from taskmem_hookspecs import WaitStatus, WakeCause, WakeState
+from tests.support.databases import look
 from tests.support.world import PLAN, World, packet_of
 
 THRESHOLD = 300
@@ -76,7 +74,7 @@ def test_3_terminal_tasks_are_ignored(real_world: World, status: str) -> None:
     assert {wake.task_id for wake in real_world.wakes()} == {alive}
 
 
-def test_4_plan_revision_recorded(real_world: World, tmp_path: Path) -> None:
+def test_4_plan_revision_recorded(real_world: World, database: str) -> None:
     task = real_world.register()
     real_world.narrate(task, "Step 1 done")
     new_plan = ["1. Build the image", "2. Scan it", "3. Push it"]
@@ -87,13 +85,12 @@ def test_4_plan_revision_recorded(real_world: World, tmp_path: Path) -> None:
 
     assert answer["plan_progress"]["completed"] == [1]
     assert ("system", "plan", "Plan revised: scan first") in real_world.thread(task)
-    with sqlite3.connect(tmp_path / "taskmem.db") as database:
-        row = database.execute(
-            "SELECT old_plan_json, new_plan_json, reason, author, created_at"
-            " FROM task_plan_revisions WHERE task_id = ?",
-            (task,),
-        ).fetchone()
-    database.close()
+    [row] = look(
+        database,
+        "SELECT old_plan_json, new_plan_json, reason, author, created_at"
+        " FROM task_plan_revisions WHERE task_id = :task",
+        task=task,
+    )
     assert row[2:4] == ("scan first", "agent")
     assert all(step in row[0] for step in PLAN)
     assert all(step in row[1] for step in new_plan)

@@ -5,10 +5,7 @@ Those that do are in `tests/e2e/test_seed_003.py`.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +13,7 @@ from openclaw_taskmem.domain.checkpoints import MESSAGES, Said
 from openclaw_taskmem.engine import recovery, runs
 from taskmem_hookspecs import RunState
 from taskmem_hookspecs.errors import LimitReached
+from tests.support.databases import change
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -26,15 +24,13 @@ def session(real_world: World) -> Session:
     return Session(real_world)
 
 
-def spoil(tmp_path: Path, *numbers: int) -> None:
-    """Damage checkpoints as a failing disk would."""
-    with closing(sqlite3.connect(next(tmp_path.rglob("*.db")))) as database, database:
-        for number in numbers:
-            database.execute(
-                "UPDATE checkpoints SET body = replace(body, 'echo', 'ecno') "
-                "WHERE number = ?",
-                (number,),
-            )
+def spoil(database: str, number: int) -> None:
+    """Damage a checkpoint as a failing disk would."""
+    statement = (
+        "UPDATE checkpoints SET body = replace(body, 'echo', 'ecno') "
+        "WHERE number = :number"
+    )
+    assert change(database, statement, number=number) == 1
 
 
 def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
@@ -73,14 +69,14 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
 
 
 def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
-    session: Session, tmp_path: Path
+    session: Session, database: str
 ) -> None:
     session.begins()
     task = session.register()
     session.does("echo one")
     session.does("echo two")
     world, run = session.world, session.run(task)
-    spoil(tmp_path, 4)
+    spoil(database, 4)
     history = runs.history(world.shell, run)
     assert history is not None
     assert [(c.about, c.ok) for c in history.calls] == [
@@ -88,7 +84,7 @@ def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
         ("echo two", None),
     ]
     assert history.corrupt == 1
-    spoil(tmp_path, 3)
+    spoil(database, 3)
     assert runs.history(world.shell, run) is None
     # The packet still goes out, without what is not known.
     answer = session.call("task_resume", task_id=task)

@@ -18,11 +18,11 @@ THRESHOLD = 300
 
 @pytest.fixture
 async def room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Watched]:
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "home"))
     hooks._terminals.cache_clear()
-    store = SqlStore(f"sqlite:///{tmp_path / 'taskmem.db'}")
+    store = SqlStore(database)
     async with watched(("terminal", hooks), store=store) as made:
         yield made
     store.close()

@@ -27,6 +27,7 @@ class Session:
     boot: str = "boot_1"
     role: str = "main"
     fingerprint: str | None = "as it was"
+    folder: str | None = None
     _number: int = 0
 
     @property
@@ -37,12 +38,12 @@ class Session:
     @property
     def caller(self) -> Caller:
         """As whom its agent calls."""
-        return Caller(session_key=self.key, owner=self.owner)
+        return Caller(session_key=self.key, owner=self.owner, folder=self.folder)
 
     @property
     def heard(self) -> Heard:
         """As the plug-in tells of it."""
-        return Heard(owner=self.owner, fingerprint=self.fingerprint)
+        return Heard(owner=self.owner, folder=self.folder, fingerprint=self.fingerprint)
 
     def call(self, tool: str, **given: Any) -> dict[str, Any]:
         """Call one of our tools."""

@@ -1,0 +1,55 @@
+"""Two homes keep their tasks in one database, and their daemons are killed."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+
+from tests.support.daemons import Daemon, short_home
+from tests.support.databases import look
+from tests.support.waiting import until
+
+SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
+
+
+def alerts(database):
+    """Task, key and state of each stuck alert."""
+    return look(database, "SELECT task_id, key, state FROM wakes ORDER BY task_id, key")
+
+
+def test_killed_and_started_again_two_daemons_send_no_alert_twice(
+    start, home, database
+):
+    settings = {**SOON, "TASKMEM_DATABASE_URL": database}
+    tasks, said = [], []
+    with short_home() as other, closing(Daemon(other, **settings)) as theirs:
+        ours = start(**settings)
+        theirs.wait_until_it_serves()
+        # What is due is looked at in order: those of earlier rounds came before.
+        for life in range(3):
+            for daemon in (ours, theirs):
+                name = f"{len(tasks)}"
+                given = {"session_key": f"agent:{name}:main"}
+                tasks.append(daemon.register(name, **given))
+            until(
+                lambda: {task for task, _, _ in alerts(database)} == {*tasks},
+                "each task has its alert",
+            )
+            until(
+                lambda: {state for _, _, state in alerts(database)} == {"sent"},
+                "each alert is sent",
+            )
+            for daemon in (ours, theirs):
+                assert daemon.kill() == -signal.SIGKILL
+                said += daemon.out.lines
+                if life < 2:
+                    daemon.launch()
+            if life < 2:
+                ours.wait_until_it_serves()
+                theirs.wait_until_it_serves()
+    assert [key for _, key, _ in alerts(database)] == [
+        f"stuck:{task}:1" for task in sorted(tasks)
+    ]
+    assert len(said) == len(tasks)
+    for task in tasks:
+        assert sum(task in line for line in said) == 1

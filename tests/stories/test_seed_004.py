@@ -1,0 +1,533 @@
+"""The validation strategy of seed 004 as far as it takes no gateway, item by item.
+
+What takes one is in `tests/e2e/test_seed_004.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+import taskmem_evidence
+from openclaw_taskmem.domain import runs
+from openclaw_taskmem.domain.scrub import MASK
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import evidence, gateway, recovery
+from taskmem_hookspecs import Event, RunState, TaskStatus, Verdict, Wake
+from taskmem_hookspecs.errors import EvidenceMissing, RunNotReady
+from taskmem_hookspecs.testing import FakeClock
+from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.store import SqlStore
+from tests.support.databases import DIALECTS, contents, look
+from tests.support.sessions import Session
+from tests.support.world import PERSON, World
+
+RETRIES = 3
+REST = 90
+IDLE_ROUNDS = 3
+WRITE = ["Write report.md"]
+OVERLOADED = "529 overloaded"
+SAVED = "I saved the report to report.md."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder that the agent works in."""
+    made = tmp_path / "work"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def session(database: str, folder: Path) -> Iterator[Session]:
+    """A session whose files are really looked at, a minute after its clock's start."""
+    store = SqlStore(database)
+    clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
+    world = World(store, clock, plugins=[("evidence", taskmem_evidence)])
+    yield Session(world, folder=str(folder))
+    store.close()
+
+
+def log(session: Session, *kinds: str) -> list[Event]:
+    """The entries of the audit log of these kinds, oldest first."""
+    return [e for e in session.world.store.list_events(0, 10_000) if e.kind in kinds]
+
+
+def milestones(session: Session) -> list[object]:
+    """The names of those that were announced."""
+    return [event.data["name"] for event in log(session, "milestone")]
+
+
+def goes_on(session: Session, error: str | None = None) -> Wake:
+    """Begin the turn of the one message that arrives; it tells the agent to go on.
+
+    `error`: why no model answers it; None: one does.
+    """
+    [wake] = session.world.deliver()
+    assert wake.session_key == session.key
+    assert wake.text.startswith("[system] task_continue ")
+    assert wake.delivery_id is not None
+    assert session.begins(Origin.TASKMEM)
+    shell = session.world.shell
+    gateway.turn_ended(shell, session.key, [wake.delivery_id], error)
+    return wake
+
+
+def passage(event: Event) -> tuple[object, object]:
+    """From where to where an entry says that something went."""
+    return event.data["from"], event.data["to"]
+
+
+# --- 1. unit tests: task state transitions --------------------------------------
+
+
+def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
+    session.begins()
+    task = session.register()
+    assert session.run(task).state is RunState.RUNNING
+    session.ends("Shall I push it?")
+    assert session.run(task).state is RunState.BLOCKED
+    session.begins()
+    assert session.run(task).state is RunState.RUNNING
+    session.settles(session.restarts("boot_2"))
+    assert session.run(task).state is RunState.QUEUED
+    session.begins(Origin.TASKMEM)
+    assert session.run(task).state is RunState.RUNNING
+    session.call("task_update", task_id=task, status="completed")
+    assert session.run(task).state is RunState.COMPLETED
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
+def test_unit_task_state_transitions_end_in_what_nothing_leaves(
+    session: Session, end: str
+) -> None:
+    session.begins()
+    task = session.register()
+    session.call("task_update", task_id=task, status=end)
+    before = session.run(task)
+    assert before.state == end
+    session.begins(Origin.TASKMEM)
+    session.does("more work")
+    session.ends()
+    session.settles(session.restarts("boot_2"))
+    with pytest.raises(RunNotReady, match="it has ended"):
+        runs.move(before, RunState.RUNNING, session.world.clock.now())
+    assert session.run(task) == before
+    assert session.world.deliver() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("paused", "blocked"), ("cancelled", "cancelled")]
+)
+def test_unit_task_state_transitions_go_the_way_of_the_users_word(
+    session: Session, status: str, state: str
+) -> None:
+    session.begins()
+    task = session.register()
+    session.ends()
+    session.world.call("task_update", PERSON, task_id=task, status=status)
+    assert session.run(task).state == state
+    # Whoever was to be told to go on is not.
+    assert session.world.deliver() == []
+
+
+def test_every_state_transition_writes_an_event(session: Session) -> None:
+    session.begins()
+    task = session.register()
+    session.ends("Shall I push it?")
+    session.begins()
+    session.world.call("task_update", PERSON, task_id=task, status="paused")
+    session.call("task_update", task_id=task, status="active")
+    session.settles(session.restarts("boot_2"))
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=task, status="failed", message="No.")
+    assert [passage(event) for event in log(session, "run_changed")] == [
+        (None, "queued"),
+        ("queued", "running"),
+        ("running", "blocked"),
+        ("blocked", "running"),
+        ("running", "blocked"),
+        ("blocked", "running"),
+        ("running", "queued"),
+        ("queued", "running"),
+        ("running", "failed"),
+    ]
+    whys = [e.data["why"] for e in log(session, "run_changed") if e.data["why"]]
+    assert whys == ["question", "paused", "interrupted"]
+    assert [passage(event) for event in log(session, "status_changed")] == [
+        ("active", "paused"),
+        ("paused", "active"),
+        ("active", "failed"),
+    ]
+    assert {event.task_id for event in log(session, "run_changed")} == {task}
+
+
+# --- 1. unit tests: persistence CRUD and schema migration -----------------------
+
+
+def test_unit_persistence_crud_outlives_the_process(
+    session: Session, database: str, folder: Path
+) -> None:
+    world = session.world
+    session.begins()
+    task = session.register(plan=WRITE)
+    session.does("write report.md", "written", tool="write")
+    created = SqlStore(database)
+    assert created.read_task(task) == world.store.read_task(task)
+    assert created.read_task(task).run == session.run(task)
+    assert len(created.read_checkpoints(session.run(task).run_id, 9)) == 2
+
+    (folder / "report.md").write_text("All is well.")
+    session.call("task_update", task_id=task, status="completed", message="Done.")
+    updated = created.read_task(task)
+    assert updated.task.status is TaskStatus.COMPLETED
+    assert updated.task.version > 1
+    assert [made.subject for made in updated.artifacts] == ["report.md"]
+    assert len(created.list_events(0, 99)) == len(world.store.list_events(0, 99))
+
+    world.clock.tick(timedelta(days=8).total_seconds())
+    recovery.forget(world.shell)
+    assert created.read_checkpoints(session.run(task).run_id, 9) == []
+    # Only what nobody resumes from is deleted.
+    assert created.read_task(task) == updated
+    created.close()
+
+
+@pytest.fixture(params=DIALECTS)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of the first schema, with a task in it."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'taskmem.db'}"
+    else:
+        url = str(request.getfixturevalue("postgres").new_database())
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        scripts = Path(schema.__file__).parent / "migrations"
+        config.set_main_option("script_location", str(scripts))
+        command.upgrade(config, "0001_tasks")
+        connection.exec_driver_sql(
+            "INSERT INTO tasks (task_id, name, status, plan, done, metadata, "
+            "message_count, created_at, updated_at, version) VALUES ('task_old', "
+            "'Deploy', 'active', '[\"Build\",\"Push\"]', '[0]', '{}', 0, "
+            "'2026-02-16T05:00:00.000000Z', '2026-02-16T05:00:00.000000Z', 1)"
+        )
+    return url
+
+
+def test_unit_schema_migration_keeps_the_tasks_and_gives_them_runs(old: str) -> None:
+    assert look(old, "SELECT version_num FROM alembic_version") == [("0001_tasks",)]
+    store = SqlStore(old)
+    assert look(old, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
+    session = Session(World(store))
+    assert session.world.task("task_old").done == {0}
+    session.begins()
+    session.call("task_claim", task_id="task_old")
+    session.does("push it")
+    session.call("task_update", task_id="task_old", status="completed")
+    assert session.run("task_old").state is RunState.COMPLETED
+    store.close()
+
+
+# --- 1. unit tests: completion evaluator ----------------------------------------
+
+
+@pytest.mark.parametrize("there", ["nothing", "empty", "a folder", "old", "elsewhere"])
+def test_unit_completion_evaluator_negative_evidence_is_no_completion(
+    session: Session, folder: Path, there: str
+) -> None:
+    report = folder / "report.md"
+    match there:
+        case "empty":
+            report.touch()
+        case "a folder":
+            report.mkdir()
+        case "old":
+            report.write_text("Of last week.")
+            session.world.clock.tick(3600)
+        case "elsewhere":
+            (folder.parent / "report.md").write_text("All is well.")
+            report.symlink_to(folder.parent / "report.md")
+    session.begins()
+    task = session.register(plan=WRITE)
+    with pytest.raises(EvidenceMissing, match=r"report\.md"):
+        session.call("task_update", task_id=task, status="completed")
+    facts = session.world.store.read_task(task)
+    assert facts.task.status is TaskStatus.ACTIVE
+    assert facts.run is not None
+    assert facts.run.state is RunState.RUNNING
+    [artifact] = facts.artifacts
+    assert artifact.verdict is not Verdict.VERIFIED
+    assert milestones(session) == ["accepted"]
+
+
+def test_unit_completion_evaluator_positive_evidence_completes(
+    session: Session, folder: Path
+) -> None:
+    (folder / "report.md").write_text("All is well.")
+    session.begins()
+    task = session.register(plan=WRITE)
+    session.call("task_update", task_id=task, status="completed")
+    facts = session.world.store.read_task(task)
+    assert facts.task.status is TaskStatus.COMPLETED
+    [artifact] = facts.artifacts
+    assert (artifact.kind, artifact.subject) == ("file", "report.md")
+    assert artifact.verdict is Verdict.VERIFIED
+    assert artifact.checksum == sha256(b"All is well.").hexdigest()
+
+
+def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_written(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register(plan=["Look whether the site is up"])
+    session.call("task_update", task_id=task, status="completed")
+    assert session.world.task(task).status is TaskStatus.COMPLETED
+    assert session.world.store.read_task(task).artifacts == ()
+    assert milestones(session) == ["accepted", "completed"]
+
+
+# --- 1. unit tests: stalled loop detection --------------------------------------
+
+
+@pytest.mark.parametrize("chatter", [False, True])
+def test_unit_stalled_loop_detection_fails_with_its_reason(
+    session: Session, chatter: bool
+) -> None:
+    session.begins()
+    task = session.register()
+    session.does("look", "as before")
+    session.ends(origin=Origin.USER)
+    for number in range(IDLE_ROUNDS):
+        assert session.run(task).state is RunState.RUNNING
+        goes_on(session)
+        if chatter:
+            session.does("look", "as before")
+        session.ends(f"Still at it, {number} of many.")
+    run = session.run(task)
+    assert (run.state, run.why) == (RunState.FAILED, "stalled_loop")
+    assert session.world.task(task).status is TaskStatus.FAILED
+    assert session.world.deliver() == []
+    assert milestones(session) == ["accepted", "started", "failed"]
+    assert "stalled_loop" in session.lines[-1]
+    [stall] = log(session, "run_stalled")
+    assert stall.data["rounds"] == IDLE_ROUNDS
+
+
+def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register()
+    session.ends(origin=Origin.USER)
+    for number in range(3 * IDLE_ROUNDS):
+        goes_on(session)
+        if number % IDLE_ROUNDS == 0:
+            session.does(f"try {number}")
+        session.world.clock.tick(60)
+        session.ends()
+    assert session.run(task).state is RunState.RUNNING
+    assert log(session, "run_stalled") == []
+
+
+# --- 2. integration tests -------------------------------------------------------
+
+
+def test_integration_a_message_comes_in_and_is_carried_on_without_another(
+    session: Session,
+) -> None:
+    session.begins(Origin.USER)
+    task = session.register(plan=["One", "Two", "Three"])
+    session.does("read the request")
+    session.ends("I have begun.", origin=Origin.USER)
+    for step in (1, 2, 3):
+        wake = goes_on(session)
+        assert wake.task_id == task
+        assert f"step {step} of 3" in wake.text
+        session.does(f"do step {step}")
+        session.call("task_update", task_id=task, completed_steps=[step])
+        if step == 3:
+            session.call("task_update", task_id=task, status="completed")
+        session.ends()
+    assert session.world.task(task).status is TaskStatus.COMPLETED
+    assert session.run(task).rounds == 3
+    assert session.world.deliver() == []
+    assert milestones(session) == ["accepted", "started", "completed"]
+
+
+def test_integration_write_claim_without_evidence_is_blocked(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register(plan=WRITE)
+    session.does("think about it")
+    with pytest.raises(EvidenceMissing):
+        session.call("task_update", task_id=task, status="completed", message=SAVED)
+    found = evidence.unsupported(session.world.shell, session.key, SAVED)
+    assert found is not None
+    assert found[0] == task
+    session.ends(SAVED, refused=found[1])
+    # It remains at work, and is told what is missing.
+    assert session.world.task(task).status is TaskStatus.ACTIVE
+    assert session.run(task).state is RunState.RUNNING
+    assert "report.md" in goes_on(session).text
+    [notice] = log(session, "notice")
+    assert notice.data["about"] == "unverified"
+    assert milestones(session) == ["accepted", "started"]
+    assert not any(SAVED in line for line in session.lines)
+
+
+def test_integration_write_and_verify_path_reaches_completed(
+    session: Session, folder: Path
+) -> None:
+    session.begins()
+    task = session.register(plan=WRITE)
+    (folder / "report.md").write_text("All is well.")
+    session.does("write report.md", "12 bytes", tool="write")
+    session.does("cat report.md", "All is well.")
+    assert evidence.unsupported(session.world.shell, session.key, SAVED) is None
+    session.call("task_update", task_id=task, status="completed", message=SAVED)
+    session.ends(SAVED)
+    assert session.run(task).state is RunState.COMPLETED
+    assert milestones(session) == [
+        "accepted",
+        "started",
+        "tool_write_verified",
+        "completed",
+    ]
+    [checked] = log(session, "evidence_checked")
+    assert [each["verdict"] for each in checked.data["checked"]] == ["verified"]
+    assert session.world.deliver() == []
+
+
+def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register()
+    session.ends(origin=Origin.USER)
+    for failures in range(1, RETRIES + 1):
+        goes_on(session, OVERLOADED)
+        session.ends("", error=OVERLOADED, calls=0)
+        assert session.run(task).state is RunState.RUNNING
+        assert session.run(task).provider_failures == failures
+        session.world.clock.tick(REST * 2 ** (failures - 1) - 1)
+        assert session.world.deliver() == []
+        session.world.clock.tick(1)
+    goes_on(session, OVERLOADED)
+    session.ends("", error=OVERLOADED, calls=0)
+    run = session.run(task)
+    assert (run.state, run.why) == (RunState.FAILED, "provider_error")
+    assert session.world.task(task).status is TaskStatus.FAILED
+    assert milestones(session) == ["accepted", "failed"]
+    assert "provider_error" in session.lines[-1]
+    assert OVERLOADED in session.lines[-1]
+    session.world.clock.tick(3600)
+    assert session.world.deliver() == []
+
+
+# --- 3. regression checks -------------------------------------------------------
+
+
+def test_regression_a_session_without_tasks_is_left_alone(
+    session: Session, database: str
+) -> None:
+    session.begins()
+    session.register()
+    session.ends()
+    session.world.deliver()
+    before = contents(database)
+
+    other = Session(session.world, "agent:main:other")
+    assert other.begins()
+    other.does("rm -rf build")
+    other.does("make", "failed", ok=False)
+    said = "I saved it to nowhere.md. All done!"
+    assert evidence.unsupported(other.world.shell, other.key, said) is None
+    other.ends(said, origin=Origin.USER)
+    other.begins(Origin.HEARTBEAT)
+    other.ends("", error=OVERLOADED)
+    assert other.world.daemon() == []
+
+    assert contents(database) == before
+
+
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        (SAVED, True),
+        ("Everything is done and delivered.", True),
+        ("I could not write report.md.", False),
+        ("Shall I say that I saved report.md?", False),
+        ("Still at it.", False),
+    ],
+)
+def test_regression_the_guardrail_for_text_claims_still_holds(
+    session: Session, folder: Path, said: str, held: bool
+) -> None:
+    session.begins()
+    session.register(plan=WRITE)
+    shell = session.world.shell
+    assert (evidence.unsupported(shell, session.key, said) is not None) is held
+    (folder / "report.md").write_text("All is well.")
+    assert evidence.unsupported(shell, session.key, said) is None
+
+
+# --- recovery behavior, safety and privacy --------------------------------------
+
+
+def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
+    real_world: World,
+) -> None:
+    sessions = [Session(real_world, f"agent:main:{name}") for name in "rqb"]
+    running, queued, blocked = sessions
+    tasks = []
+    for session in sessions:
+        session.begins()
+        tasks.append(session.register())
+        session.does("work")
+    real_world.call("task_reset", PERSON, task_id=tasks[1])
+    blocked.ends("Shall I push it?")
+    asked = blocked.run(tasks[2])
+    real_world.deliver()
+
+    running.settles(running.restarts("boot_2"))
+
+    for session, task in ((running, tasks[0]), (queued, tasks[1])):
+        run = session.run(task)
+        assert (run.state, run.owner) == (RunState.QUEUED, None)
+        assert run.tries == 1
+    assert blocked.run(tasks[2]) == asked
+    assert blocked.lines[-1] == "The task Deploy still waits for you (question)."
+    assert {wake.session_key for wake in real_world.deliver()} == {
+        running.key,
+        queued.key,
+    }
+    blocked.boot = "boot_2"
+    blocked.begins(Origin.HEARTBEAT)
+    assert blocked.run(tasks[2]).state is RunState.BLOCKED
+
+
+def test_credentials_are_scrubbed_in_event_payloads(
+    session: Session, database: str
+) -> None:
+    secret = "sk-" + "a1B2" * 8
+    session.begins()
+    task = session.register(name=f"Deploy with {secret}")
+    session.does(f"curl -H 'Authorization: Bearer {secret}' example.org")
+    session.ends("", error=f"{OVERLOADED}, key {secret}")
+    session.call(
+        "task_update", task_id=task, status="failed", message=f"{secret} is refused."
+    )
+    payloads = [data for (data,) in look(database, "SELECT data FROM events")]
+    assert secret not in "".join(payloads)
+    masked = [json.loads(data) for data in payloads if MASK in data]
+    assert {"name", "error", "line"} <= {key for data in masked for key in data}
