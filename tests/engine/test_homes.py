@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+import taskmem_evidence
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recover, recovery, runs
-from taskmem_hookspecs import Owner, RunState, WaitStatus, Wake, WakeState
+from openclaw_taskmem.engine import evidence, gateway, recover, recovery, runs, wakes
+from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import RunHeld, TaskNotFound
-from taskmem_hookspecs.testing import MemoryStore
+from taskmem_hookspecs.testing import MemoryStore, a_wake
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
 THRESHOLD = 300
+DAY = timedelta(days=1)
+LOOKS = [("evidence", taskmem_evidence)]
 LEASE = 300
 
 
@@ -32,12 +36,13 @@ class Homely(Session):
 
 @pytest.fixture
 def here() -> Homely:
-    return Homely(World(MemoryStore(), home="here"))
+    return Homely(World(MemoryStore(), home="here", plugins=LOOKS))
 
 
 @pytest.fixture
 def there(here: Homely) -> Homely:
-    world = World(here.world.store, here.world.clock, home="there")
+    store, clock = here.world.store, here.world.clock
+    world = World(store, clock, home="there", plugins=LOOKS)
     numbers: Iterator[int] = iter(range(1, 1000))
     named = replace(world.shell, new_id=lambda kind, _: f"{kind}_there_{next(numbers)}")
     world.shell = named
@@ -63,8 +68,21 @@ def test_a_task_that_is_stuck_is_told_to_its_own_gateway_alone(
     task = here.world.register()
     here.world.clock.tick(THRESHOLD)
 
-    assert due(there) == []
-    assert [wake.task_id for wake in due(here)] == [task]
+    assert there.world.sweep() == 0
+    assert here.world.sweep() == 1
+    assert there.world.deliver() == []
+    assert [wake.task_id for wake in here.world.deliver()] == [task]
+
+
+def test_a_daemon_rests_until_its_own_wakes_are_due(
+    here: Homely, there: Homely
+) -> None:
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+
+    assert wakes.next_due(there.world.shell, wakes.never, DAY) is None
+    now = here.world.clock.now()
+    assert wakes.next_due(here.world.shell, wakes.never, DAY) == now
 
 
 def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(
@@ -200,6 +218,34 @@ def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
     assert runs.budget_of(here.world.shell, MAIN) is not None
 
 
+def test_an_answer_is_held_back_for_the_task_of_its_own_home(
+    here: Homely, there: Homely, tmp_path: Path
+) -> None:
+    here.folder = str(tmp_path)
+    here.begins()
+    task = here.register(plan=["Write report.md"])
+    here.does("echo one")
+    said = "I saved the report to report.md."
+
+    assert evidence.unsupported(there.world.shell, MAIN, said) is None
+    found = evidence.unsupported(here.world.shell, MAIN, said)
+    assert found is not None
+    assert found[0] == task
+
+
+def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
+    here: Homely, there: Homely
+) -> None:
+    for number in range(here.world.shell.runs.background):
+        other = replace(there, key=f"agent:main:{number}")
+        other.call("task_background", task_id=at_work(other))
+
+    task = at_work(here)
+    here.call("task_background", task_id=task)
+
+    assert here.run(task).told_session == MAIN
+
+
 def test_a_run_that_is_claimed_from_another_home_goes_on_there(
     here: Homely, there: Homely
 ) -> None:
@@ -210,6 +256,7 @@ def test_a_run_that_is_claimed_from_another_home_goes_on_there(
 
     held = here.run(task)
     assert (held.home, held.owner) == ("there", there.owner)
+    assert due(here) == []
     there.does("echo two")
     assert here.run(task).calls == 2
     there.ends("Half of it is done.")
@@ -248,11 +295,13 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
         session.world.end_wait(wait)
         assert len(session.world.claim()) == 1
     now = here.world.clock.now()
+    nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
+    here.world.store.commit(Change(wakes=(nobodys,)))
 
     recover.take_back(here.world.shell)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
-    assert rests == {"here": True, "there": False}
+    assert rests == {"here": True, "there": False, None: False}
 
 
 def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(

@@ -1,0 +1,83 @@
+"""The loops of a daemon that shares its database with that of another home."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import Owner
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from tests.daemon.looped import Gateway, running
+from tests.support.world import World
+
+THRESHOLD = 300
+
+
+class Counted(MemoryStore):
+    """A store that counts how often it is asked what has come."""
+
+    asked = 0
+
+    def stuck_due(self, *asked: object) -> object:  # type: ignore[override]
+        self.asked += 1
+        return super().stuck_due(*asked)  # type: ignore[arg-type]
+
+    def lapsed_runs(self, *asked: object) -> object:  # type: ignore[override]
+        self.asked += 1
+        return super().lapsed_runs(*asked)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def here() -> World:
+    return World(Counted(), FakeClock(), home="here")
+
+
+@pytest.fixture
+def there(here: World) -> World:
+    return World(here.store, here.clock, home="there")
+
+
+async def test_what_is_due_elsewhere_wakes_nobody_here(
+    here: World, there: World
+) -> None:
+    there.register()
+    owner = Owner(role="builder", process="1:1", home="there")
+    worker = Caller(process="1:1", owner=owner)
+    there.call("task_claim", worker, task_id="task_0001", role="builder")
+    gateway = Gateway(here.clock)
+    async with running(here, gateway, longest=86_400) as loops:
+        await here.clock.advance(THRESHOLD)
+        assert isinstance(here.store, Counted)
+        before = here.store.asked
+        await here.clock.advance(100)
+
+        assert here.store.asked - before <= 2
+        assert await loops.idle()
+    assert gateway.received == []
+    assert here.store.next_stuck_due() is not None
+    assert here.store.next_lapse() is not None
+
+
+async def test_what_is_owed_elsewhere_keeps_nobody_here(
+    here: World, there: World
+) -> None:
+    there.register()
+    here.clock.tick(THRESHOLD)
+    there.sweep()
+    assert here.store.next_wake_due() is not None
+    gateway = Gateway(here.clock)
+    async with running(here, gateway) as loops:
+        await here.clock.advance(THRESHOLD)
+
+        assert await loops.idle()
+    assert gateway.received == []
+
+
+async def test_a_daemon_that_owes_something_here_is_not_idle(
+    here: World, there: World
+) -> None:
+    here.register()
+    async with running(here, Gateway(here.clock)) as loops:
+        assert not await loops.idle()
+    async with running(there, Gateway(here.clock)) as loops:
+        assert await loops.idle()

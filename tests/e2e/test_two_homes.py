@@ -1,0 +1,148 @@
+"""Two homes share a PostgreSQL, each with a gateway whose main session is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.agent import packets_in, reminders_in
+from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.openclaw import OpenClaw
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.shared_house import Story, shared_house
+from tests.support.postgres import Cluster
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+HELD = "file2"
+
+
+class Maker:
+    """Makes three files, a command each, and is held up in the second when told so.
+
+    It completes the task that its packet or the wake names, and knows of no other.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.holds = False
+        self.told: list[str] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        turn = request.turn
+        if request.opens_turn:
+            self.told.append(turn.text)
+        if "Please" in turn.text and not turn.results:
+            return [Call("task_register", {"name": self.name, "plan": ["Make files"]})]
+        if "Please" in turn.text and not self.holds:
+            return "I have begun."
+        made = [path.stem for path in sorted(self.folder.glob("file*"))]
+        if len(made) < 3:
+            return [Call("exec", {"command": self.make(f"file{len(made) + 1}")})]
+        known = [*packets_in(turn.text), *reminders_in(turn.text)]
+        if known and "completed" not in "".join(turn.results[-1:]):
+            task_id = known[-1]["task_id"]
+            return [Call("task_update", {"task_id": task_id, "status": "completed"})]
+        return "All files are there."
+
+    def make(self, name: str) -> str:
+        """The command that makes a file; it outlives a gateway that is killed."""
+        made = f"echo {self.name} > {self.folder / name}"
+        if self.holds and name == HELD:
+            return f"touch {self.folder / 'held'}; sleep 600; {made}"
+        return made
+
+
+@dataclass
+class Home(Story):
+    """A home of the two: its main session, and what its model does in it."""
+
+    maker: Maker
+
+    def _task(self) -> dict[str, Any] | None:
+        rows = self.house.call("task_list", status="all", limit=100)["tasks"]
+        ids = [row["task_id"] for row in rows if row["name"] == self.maker.name]
+        return self.house.ask("show", id=ids[0]) if ids else None
+
+    @property
+    def wakes(self) -> list[dict[str, Any]]:
+        """What was owed for its task."""
+        rows = self.house.ask("wakes", all=True)
+        return [row for row in rows if row["task_id"] == self.task["task_id"]]
+
+    def begin(self) -> None:
+        """Ask its agent to work, and do not wait for the end."""
+        with self.house.gateway.rpc() as rpc:
+            said = {"message": "Please make files.", "idempotencyKey": self.maker.name}
+            rpc.call("agent", sessionKey=self.session, **said)
+
+
+@pytest.fixture
+def homes(
+    openclaw: OpenClaw, postgres: Cluster, tmp_path: Path
+) -> Iterator[tuple[Home, Home]]:
+    """Two gateways, two daemons, one database."""
+    settings = {**SETTINGS, "TASKMEM_DATABASE_URL": postgres.new_database()}
+    made: list[Home] = []
+    with ExitStack() as stack:
+        for name in ("Bread", "Cake"):
+            folder = tmp_path / name
+            folder.mkdir()
+            house, scripts = stack.enter_context(
+                shared_house(openclaw, folder, settings)
+            )
+            maker = Maker(name, folder)
+            home = Home(house, scripts, MAIN_SESSION, maker)
+            home.follow(maker)
+            made.append(home)
+        first, second = made
+        yield first, second
+
+
+def test_each_home_carries_on_with_its_own_work_and_hears_of_no_other(
+    homes: tuple[Home, Home],
+):
+    for home in homes:
+        home.begin()
+    for home in homes:
+        home.ends()
+        home.told("completed")
+    for home, other in (homes, homes[::-1]):
+        [wake] = home.wakes
+        assert (wake["state"], wake["sends"]) == ("acknowledged", 1)
+        task_id = other.task["task_id"]
+        assert not any(task_id in text for text in home.maker.told)
+        assert not any(other.maker.name in line for line in home.lines)
+        assert (home.maker.folder / "file3").read_text() == f"{home.maker.name}\n"
+
+
+def test_what_one_gateway_was_killed_in_goes_on_in_that_one_alone(
+    homes: tuple[Home, Home],
+):
+    first, second = homes
+    first.maker.holds = True
+    first.begin()
+    until((first.maker.folder / "held").exists, "it is held up")
+    before = first.run(state="running", checkpoints=4)
+    first.house.gateway.kill()
+    # The other gateway starts anew meanwhile, and works.
+    second.house.gateway.kill()
+    second.house.gateway.start()
+    second.begin()
+    second.ends()
+    assert first.run() == before
+    first.maker.holds = False
+    first.house.gateway.start()
+    first.ends()
+    resumed = first.run(state="completed")
+    assert (resumed["run_id"], resumed["token"]) == (before["run_id"], 2)
+    task_id = first.task["task_id"]
+    assert not any(task_id in text for text in second.maker.told)
+    assert [w["task_id"] for w in first.wakes] == [task_id] * len(first.wakes)
