@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from at_home import turn_weight, wake_acceptance
+from claims import run_claims
 from conditions import judge_conditions
 from evidence import evidence_claims
 from figures import Figure, header, row
@@ -44,6 +45,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_restart,
         judge_conditions,
         evidence_claims,
+        run_claims,
         see_looks,
         see_idle,
         see_scenes,
