@@ -56,15 +56,21 @@ class Reporter:
 
     def tool_call(self, session: str) -> None:
         """Report a tool's call, from its beginning to its end."""
+        self.call_began(session)
+        self.call_ended(session)
+
+    def call_began(self, session: str) -> None:
+        """Report that a tool is called."""
         self._calls += 1
-        about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"
-        call = {"call_id": f"call_{self._calls}", "tool": "exec", "about": about}
-        self.work("tool_started", session, **call)
+        self.work("tool_started", session, **self._call())
+
+    def call_ended(self, session: str) -> None:
+        """Report that it has answered."""
         said = f"Part {self._calls} is built; the next one is part {self._calls + 1}."
         self.work(
             "tool_called",
             session,
-            **call,
+            **self._call(),
             outcome=f"-rw-r--r-- 1 agent agent 40{self._calls} build/part.o\n" * 5,
             given=f"{self._calls:012x}",
             result=f"{2 * self._calls:012x}",
@@ -72,6 +78,10 @@ class Reporter:
             ms=12.5,
             said=[{"role": "assistant", "text": said}],
         )
+
+    def _call(self) -> dict[str, str]:
+        about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"
+        return {"call_id": f"call_{self._calls}", "tool": "exec", "about": about}
 
     def _ask(self, method: str, params: dict[str, Any]) -> Any:  # noqa: ANN401
         with self._one:
