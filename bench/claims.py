@@ -28,7 +28,7 @@ from taskmem_hookspecs import Change
 from taskmem_sqlmodel.store import SqlStore
 
 PROCESSES = 16
-ON_SQLITE, ON_POSTGRESQL = 100_000, 20_000
+ON_SQLITE, ON_POSTGRESQL = 100_000, 3_000
 DEATHS = 3.0
 """Seconds between two deaths, on the mean."""
 PARTS = 10

@@ -14,8 +14,9 @@ from typing import Any
 
 from machine import filesystem
 
-CONNECTIONS = 200
-"""A process that claims has one for each thread that reads, and one that writes."""
+CONNECTIONS = 500
+"""A process that claims has one for each thread that reads, and one that writes; those
+of the dead stay for a while."""
 
 
 class NoServer(Exception):
