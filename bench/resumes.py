@@ -48,12 +48,16 @@ class Round:
     """What one start brought; instants in seconds from it."""
 
     messages: Sequence[tuple[str, float]]
-    """The session of each message, and when it came; by `wake`."""
+    """The session of each message, and when it came; the earliest first."""
     twofold: Sequence[str]
     recovered: Sequence[str]
     others: Sequence[str]
     unfinished: int
     """Tasks that were not completed at the end."""
+
+    def firsts(self) -> list[float]:
+        """Return when each session was told first."""
+        return [*dict(reversed(self.messages)).values()]
 
     def times(self, sessions: Sequence[str]) -> list[int]:
         """Return how often each of some sessions was told."""
@@ -64,10 +68,13 @@ class Round:
 def run_resumes() -> Iterator[Figure | str]:
     """A gateway is killed with its daemon: who is told to go on, when, how often."""
     rounds = [_one_round() for _ in range(ROUNDS)]
-    instants = [sorted(at for _, at in each.messages) for each in rounds]
-    yield amount("start to the first resume wake", [i[0] for i in instants], "s", 20)
-    many = f"to the last of {SESSIONS}"
-    yield amount(many, [i[SESSIONS - 1] for i in instants], "s")
+    firsts = [each.firsts() for each in rounds]
+    first = [min(instants) for instants in firsts]
+    yield amount("start to the first resume wake", first, "s", 20)
+    last = [max(instants) for instants in firsts]
+    yield amount(
+        f"start to the resume wake of the last of {SESSIONS} sessions", last, "s"
+    )
     one = [n for each in rounds for n in each.times(each.others)]
     two = [n for each in rounds for n in each.times(each.twofold)]
     own = [n for each in rounds for n in each.times(each.recovered)]
