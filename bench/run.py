@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from at_home import turn_weight, wake_acceptance
+from attempts import run_checkpoints
+from claims import run_claims
 from conditions import judge_conditions
 from evidence import evidence_claims
 from figures import Figure, header, row
@@ -16,6 +18,7 @@ from homes import disk
 from idle import idle_daemon
 from machine import described
 from packets import resume_packet
+from resumes import run_resumes
 from rules import rules_compared
 from sdk_client import update_by_sdk_client
 from seeing import see_idle, see_looks, see_scenes
@@ -44,6 +47,9 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_restart,
         judge_conditions,
         evidence_claims,
+        run_claims,
+        run_checkpoints,
+        run_resumes,
         see_looks,
         see_idle,
         see_scenes,

@@ -1,0 +1,178 @@
+"""Processes that claim runs, write for them and give them back, until they are killed.
+
+Each notes in a file of its own what it believes to hold, a line a write: what it did,
+as whom, of which run, with which token, and the instants (ns, monotonic, the same in
+all processes) before and after the call.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.daemon import processes
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.updates import Wish
+from openclaw_taskmem.engine import attempts, handovers, recovery, tasks
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import Run, StoreBusy, TaskStatus
+from taskmem_hookspecs.errors import Conflict, Fenced, RunHeld, RunNotFound, TaskEnded
+from taskmem_sqlmodel.store import SqlStore
+
+ROLE = "worker"
+LEASE = 1.0
+"""Seconds; an owner whose process is not known loses a run after that."""
+THREADS = 12
+"""Of a process, which write together: one claims as its process, the others as
+sessions of which nothing is seen, and one of these is always late."""
+ENDS = 0.2
+"""Share of the claims whose task ends, so that another entry is taken."""
+WRITES = 0.1
+"""Share of the claims for which a step is marked besides."""
+MOST_LOOKS = 40
+"""Looks of a late one, a twentieth of a second apart, until another has its run."""
+LOST = (Conflict, RunHeld, RunNotFound, StoreBusy, TaskEnded)
+"""What a crowd brings about, and another try mends."""
+SAID = "token {}"
+
+
+class Claimer:
+    """One thread's claims: under its process's identity, or known to nobody."""
+
+    def __init__(
+        self, shell: Shell, name: str, note: Callable[[str], None], *, known: bool
+    ) -> None:
+        """Take the store's side, a name of its own, and where it notes what it did."""
+        process = processes.identity(os.getpid()) if known else None
+        self._shell = shell
+        self._caller = Caller(session_key=name, process=process)
+        self._how = f"{name} {'known' if known else 'leased'}"
+        self._note = note
+
+    def one_round(self) -> None:
+        """Claim the next run, write for it, and hand it back or end its task."""
+        run = self._claim()
+        if run is None:
+            return
+        if random.random() < WRITES:  # noqa: S311 - no secret
+            self._do("wrote", run, partial(self._write, run))
+        if random.random() < ENDS:  # noqa: S311 - no secret
+            end = partial(self._write, run, TaskStatus.COMPLETED)
+            self._do("gave", run, end)
+        else:
+            self._do("gave", run, partial(self._hand_back, run))
+
+    def late_round(self) -> None:
+        """Claim a run, stay silent until another has it, and write for it then.
+
+        What has lapsed meanwhile, its own and that of the dead, is put back.
+        """
+        run = self._claim()
+        if run is None:
+            return
+        for _ in range(MOST_LOOKS):
+            time.sleep(LEASE / 20)  # a lease ends by the clock alone
+            with suppress(*LOST):
+                recovery.sweep(self._shell, ())
+            if self._shell.store.read_run(run.run_id).token != run.token:
+                break
+        self._do("wrote", run, partial(self._write, run))
+
+    def _claim(self) -> Run | None:
+        begun = time.monotonic_ns()
+        try:
+            _, run = attempts.claim(self._shell, None, ROLE, (), self._caller)
+        except LOST:
+            return None
+        self._say("got", run, begun)
+        return run
+
+    def _write(self, run: Run, status: TaskStatus | None = None) -> None:
+        wish = Wish(
+            message=SAID.format(run.token),
+            status=status,
+            completed_steps=(1,),
+            token=run.token,
+            caller=self._caller,
+        )
+        tasks.apply(self._shell, run.task_id, wish)
+
+    def _hand_back(self, run: Run) -> None:
+        handovers.hand_off(
+            self._shell,
+            run.task_id,
+            ROLE,
+            note=SAID.format(run.token),
+            token=run.token,
+            caller=self._caller,
+        )
+
+    def _do(self, what: str, run: Run, call: Callable[[], None]) -> None:
+        begun = time.monotonic_ns()
+        while True:
+            try:
+                call()
+            except Fenced:
+                return self._say("fenced", run, begun)
+            except (RunHeld, RunNotFound, TaskEnded):
+                return self._say("refused", run, begun)
+            except (Conflict, StoreBusy):
+                continue
+            return self._say(what, run, begun)
+
+    def _say(self, what: str, run: Run, begun: int) -> None:
+        ended = time.monotonic_ns()
+        self._note(f"{what} {self._how} {run.run_id} {run.token} {begun} {ended}")
+
+
+def work(url: str, log: Path, pipe: tuple[int, int]) -> None:
+    """Be one process: claim until it is killed; write a byte for each claim."""
+    reads, counted = pipe
+    os.close(reads)  # or it would outlive whoever counts
+    logging.disable()  # hundreds of runs are put back
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(line: str) -> None:
+        os.write(file, f"{line}\n".encode())
+        if line.startswith("got "):
+            os.write(counted, b".")
+
+    shell = Shell(
+        store=SqlStore(url, busy_timeout=60.0),
+        seams=Seams(entries=[]),
+        clock=SystemClock(),
+        runs=RunPolicy(lease_seconds=LEASE),
+        lives=processes.lives,
+    )
+    claimers = [
+        Claimer(shell, f"{log.stem}.{number}", note, known=number == 0)
+        for number in range(THREADS)
+    ]
+    *most, last = claimers
+    rounds = [*(each.one_round for each in most), last.late_round]
+    threads = [threading.Thread(target=_forever, args=(each,)) for each in rounds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _forever(one_round: Callable[[], None]) -> None:
+    try:
+        while True:
+            one_round()
+    except BaseException:
+        # The others would hide that one thread of this process has failed.
+        logging.disable(logging.NOTSET)
+        logging.exception("a claimer failed")  # noqa: LOG015 - a program of its own
+        os._exit(1)

@@ -1,0 +1,88 @@
+"""What the plug-in in a gateway says to a daemon, over the same socket."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Self
+from uuid import uuid4
+
+from openclaw_taskmem.faces.link import connect
+from openclaw_taskmem.home import Home
+
+FINGERPRINT = "0123456789ab"
+"""Of every agent's prompt."""
+MAIN = "agent:main:main"
+
+
+class Reporter:
+    """One start of a gateway: its reports, each answered once it is durable."""
+
+    def __init__(self, home: Home, age: float) -> None:
+        """Say hello to the daemon of a home; `age`: since the start, in seconds."""
+        self._link = connect(home, "gateway")
+        self._one = threading.Lock()
+        self._calls = 0
+        self.tell(
+            kind="gateway",
+            boot=str(uuid4()),
+            age=1000 * age,
+            transport="openclaw-plugin",
+            version="0",
+            main=MAIN,
+            fingerprints={"main": FINGERPRINT},
+        )
+
+    def __enter__(self) -> Self:
+        """Answer itself; leaving the block hangs up."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up without a word, as one that is killed."""
+        self._link.close()
+
+    def tell(self, **event: Any) -> None:  # noqa: ANN401 - JSON
+        """Report an event, and return once it is kept."""
+        self._ask("report", {"events": [event]})
+
+    def work(self, kind: str, session: str, **event: Any) -> None:  # noqa: ANN401
+        """Report an event of a session at work."""
+        who = {"agent_id": "main", "fingerprint": FINGERPRINT}
+        self.tell(kind=kind, session_key=session, **who, **event)
+
+    def call(self, session: str, tool: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Call a tool of ours for a session's agent."""
+        by = {"session_key": session, "agent_id": "main"}
+        return dict(self._ask("call", {"tool": tool, "arguments": given, **by}))
+
+    def tool_call(self, session: str) -> None:
+        """Report a tool's call, from its beginning to its end."""
+        self.call_began(session)
+        self.call_ended(session)
+
+    def call_began(self, session: str) -> None:
+        """Report that a tool is called."""
+        self._calls += 1
+        self.work("tool_started", session, **self._call())
+
+    def call_ended(self, session: str) -> None:
+        """Report that it has answered."""
+        said = f"Part {self._calls} is built; the next one is part {self._calls + 1}."
+        self.work(
+            "tool_called",
+            session,
+            **self._call(),
+            outcome=f"-rw-r--r-- 1 agent agent 40{self._calls} build/part.o\n" * 5,
+            given=f"{self._calls:012x}",
+            result=f"{2 * self._calls:012x}",
+            exit_code=0,
+            ms=12.5,
+            said=[{"role": "assistant", "text": said}],
+        )
+
+    def _call(self) -> dict[str, str]:
+        about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"
+        return {"call_id": f"call_{self._calls}", "tool": "exec", "about": about}
+
+    def _ask(self, method: str, params: dict[str, Any]) -> Any:  # noqa: ANN401
+        with self._one:
+            return self._link.call(method, params)
