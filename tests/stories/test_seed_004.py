@@ -466,7 +466,7 @@ def test_regression_a_session_without_tasks_is_left_alone(
         (SAVED, True),
         ("Everything is done and delivered.", True),
         ("I could not write report.md.", False),
-        ("Shall I say that I saved report.md?", False),
+        (f"{SAVED} Shall I send it?", False),
         ("Still at it.", False),
     ],
 )
@@ -512,7 +512,7 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
         queued.key,
     }
     blocked.boot = "boot_2"
-    blocked.begins(Origin.HEARTBEAT)
+    blocked.begins(Origin.OTHER)
     assert blocked.run(tasks[2]).state is RunState.BLOCKED
 
 
