@@ -86,7 +86,8 @@ class Loops:
         self._say = Alarm(shell.clock, longest)
         self._herald = Herald(shell, host, apart)
         self._finding = asyncio.Lock()
-        """Held while the stuck are found, so that their wakes go out together."""
+        """Held while the stuck and the interrupted are found, so that the wakes of a
+        session go out together."""
         self._deliveries: dict[asyncio.Task[None], str | None] = {}
         """The sessions that a message is on its way to."""
         self._on_the_way: set[asyncio.Task[None]] = set()
@@ -316,7 +317,8 @@ class Loops:
         if held > 0:
             return self._shell.clock.now() + timedelta(seconds=held)
         await self._forget()
-        looked = await self._apart(recovery.sweep, self._shell, self._gateways())
+        async with self._finding:
+            looked = await self._apart(recovery.sweep, self._shell, self._gateways())
         if looked == recovery.BATCH:
             return self._shell.clock.now()
         due = await self._apart(self._shell.store.next_lapse, self._shell.only)

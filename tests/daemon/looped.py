@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.shell import Due
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport
@@ -46,6 +48,9 @@ async def running(
     transport: WakeTransport,
     longest: float = 60,
     holds: Callable[[], wakes.Holds] = lambda: wakes.never,
+    *,
+    gateways: Callable[[], Sequence[Presence]] = tuple,
+    apart: Apart = inline,
 ) -> AsyncIterator[Loops]:
     """Run the loops, told of the world's commits as the daemon's are."""
     loops: list[Loops] = []
@@ -55,7 +60,16 @@ async def running(
             one.nudge(due)
 
     object.__setattr__(world.shell, "nudge", nudge)
-    loops.append(Loops(world.shell, transport, inline, longest=longest, holds=holds))
+    loops.append(
+        Loops(
+            world.shell,
+            transport,
+            apart,
+            longest=longest,
+            holds=holds,
+            gateways=gateways,
+        )
+    )
     task = asyncio.create_task(loops[0].run())
     await world.clock.advance(0)
     yield loops[0]
