@@ -148,7 +148,7 @@ def claim(
             break
         chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
         try:
-            return _claim_one(shell, chosen.task_id, owner, attached)
+            return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
         except RunHeld:
             continue
     raise RunNotFound(
@@ -228,14 +228,24 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
 
 
 def _claim_one(
-    shell: Shell, task_id: str, owner: Owner, attached: tuple[str, ...]
+    shell: Shell,
+    task_id: str,
+    owner: Owner,
+    attached: tuple[str, ...],
+    *,
+    queued: bool = False,
 ) -> tuple[Task, Run]:
+    """Claim the run of a task; `queued`: only if nobody did meanwhile."""
+
     def once() -> tuple[Task, Run]:
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
         now = shell.clock.now()
         before: tuple[Event, ...] = ()
         run = facts.run
+        if queued and (run is None or run.state is not RunState.QUEUED):
+            # Not even by its own process, of which another call may have it.
+            raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
         if run is None:
             made = runs.begin(
                 facts.task,

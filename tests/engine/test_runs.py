@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
-from taskmem_hookspecs import Change, RunState
+from taskmem_hookspecs import Change, Owner, RunState
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -86,3 +87,43 @@ def test_what_is_said_of_a_step_counts_though_a_hook_is_heard_meanwhile(
     assert run.step_bonus == (outcome == "more_tools")
     assert run.failed_steps == ((0,) if outcome == "failed" else ())
     assert store.read_task(task).task.done == ({0} if outcome == "done" else set())
+
+
+class Behind(MemoryStore):
+    """Shows as queued what was queued a moment ago."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Any = None
+
+    def queued_runs(self, role: str | None, limit: int) -> Any:
+        found = super().queued_runs(role, limit)
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return found
+
+
+def test_two_calls_of_one_process_never_get_the_same_run_of_a_queue() -> None:
+    store = Behind()
+    world = World(store)
+    owner = Owner(role="agent", process="7:9")
+    worker = Caller(process="7:9", owner=owner)
+    for name in ("First", "Second"):
+        task = world.register(name)
+        world.call("task_claim", worker, task_id=task, role="builder")
+        world.call("task_handoff", worker, task_id=task, to="builder", note="Next.")
+    got: list[Any] = []
+
+    def claims() -> None:
+        got.append(world.call("task_claim", worker, role="builder"))
+
+    store.then = claims
+    claims()
+
+    first, second = (claim["task_id"] for claim in got)
+    assert first != second
+    for claim in got:
+        held = store.read_task(claim["task_id"]).run
+        assert held is not None
+        assert held.token == claim["token"]
