@@ -240,26 +240,35 @@ def next_round(run: Run, now: datetime) -> Run:
     )
 
 
+def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
+    """Whether a caller may write for a run.
+
+    Its owner may, a person may for any, and anybody for one that nobody holds; who
+    gives a token must give that of the last claim.
+    """
+    if run is None:
+        return True
+    if token is not None:
+        return token == run.token
+    if run.owner is None or run.state is not RunState.RUNNING:
+        return True
+    return caller.person or run.owner.same(caller.owner)
+
+
 def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
     """Refuse a write for a run by anybody but its owner.
-
-    A person may write for any run, and anybody for one that nobody holds.
 
     Raises:
         Fenced: The token is an older claim's.
         RunHeld: Another holds the run.
     """
-    if run is None:
+    if run is None or writes(run, caller, token):
         return
-    if token is not None and token != run.token:
+    if token is not None:
         raise Fenced(
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
             f"{wish}; another claimed it: stop working on it, or claim it again."
         )
-    if run.owner is None or caller.person or token is not None:
-        return
-    if run.state is not RunState.RUNNING or run.owner.same(caller.owner):
-        return
     raise RunHeld(
         f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
         "one, or give the token of your claim."

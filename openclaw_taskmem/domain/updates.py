@@ -82,7 +82,8 @@ def update(
     """Decide what an update writes.
 
     A task that has ended keeps a message and changes in nothing else, unless
-    the update reopens it. `begin` makes a run of a task that has none.
+    the update reopens it. So does one whose run another holds: a message is all that
+    anybody may add. `begin` makes a run of a task that has none.
 
     Raises:
         InvalidArguments: A step that the plan does not have.
@@ -91,13 +92,15 @@ def update(
         RunHeld: The task's run is another's.
     """
     before = facts.task
-    if wish.status or wish.completed_steps or wish.reopened_steps:
+    guarded = (wish.status, wish.completed_steps, wish.reopened_steps, wish.token)
+    if any(each not in (None, ()) for each in guarded):
         runs.guard(facts.run, wish.caller, wish.token, "nothing was written")
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
-    if wish.message is not None and not resting:
+    told = runs.writes(facts.run, wish.caller, wish.token)
+    if wish.message is not None and not resting and told:
         done |= narration.marks(wish.message, len(before.plan)) - reopened
     task, moved = lifecycle.move(before, wish.status or before.status, now)
     marks = (before.done | done) - reopened

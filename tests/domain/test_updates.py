@@ -10,16 +10,24 @@ from openclaw_taskmem.domain.updates import Wish, update
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
+    Owner,
+    RunState,
     TaskFacts,
     TaskStatus,
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.errors import TaskEnded
-from taskmem_hookspecs.testing import a_task, a_wake
+from taskmem_hookspecs.errors import Fenced, TaskEnded
+from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
 NOW = DAWN + timedelta(minutes=1)
+
+
+HOLDER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
+HELD = TaskFacts(
+    task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, token=2)
+)
 
 
 def after(wish: Wish, **task: object) -> Change:
@@ -41,6 +49,30 @@ def test_a_message_that_marks_a_step_is_progress() -> None:
 
     assert change.messages[0].msg_type == "progress"
     assert change.tasks[0].done == {1}
+
+
+def test_a_message_by_another_than_the_holder_is_kept_and_marks_nothing() -> None:
+    change, updated = update(HELD, Wish(message="Step 2 done"), NOW)
+
+    assert (updated.marked, change.tasks[0].done) == (frozenset(), frozenset())
+    assert (change.messages[0].content, change.messages[0].msg_type) == (
+        "Step 2 done",
+        "text",
+    )
+
+
+def test_a_message_by_the_holder_of_the_run_marks_its_step() -> None:
+    wish = Wish(message="Step 2 done", caller=Caller(owner=HOLDER))
+
+    assert update(HELD, wish, NOW)[1].marked == {1}
+
+
+def test_a_message_with_the_token_of_an_older_claim_is_refused() -> None:
+    wish = Wish(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
+
+    with pytest.raises(Fenced, match="is 2, and yours is 1"):
+        update(HELD, wish, NOW)
+    assert update(HELD, wish.model_copy(update={"token": 2}), NOW)[1].marked == {1}
 
 
 def test_explicit_marks_count_from_one() -> None:
