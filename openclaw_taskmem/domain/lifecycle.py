@@ -52,8 +52,8 @@ def register(
     plan: tuple[str, ...],
     metadata: Mapping[str, JsonValue],
     session_key: str | None,
-    home: str | None,
     now: datetime,
+    home: str | None = None,
 ) -> Change:
     """Return the change that makes an active task of a home; None: of any."""
     task = Task(
