@@ -15,7 +15,7 @@ from pathlib import Path
 from machine import filesystem
 
 from openclaw_taskmem.domain import lifecycle, stuck
-from openclaw_taskmem.engine import recover, tell
+from openclaw_taskmem.engine import dues, tell
 from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import Home, find_home
@@ -85,7 +85,7 @@ def fill(home: Home, tasks: int) -> list[str]:
         store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
         ids += [task.task_id for task in rows]
     # A daemon would set the dues anew, and tell of every event, at its start.
-    policy = Bookmark(name=recover.BOOKMARK, value=POLICY.model_dump_json())
+    policy = Bookmark(name=dues.BOOKMARK, value=POLICY.model_dump_json())
     told = Bookmark(name=tell.BOOKMARK, value=str(tasks))
     store.commit(Change(bookmarks=(policy, told)))
     store.close()

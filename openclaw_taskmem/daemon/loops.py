@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.engine import (
-    recover,
+    dues,
     recovery,
     say,
     sweep,
@@ -132,9 +132,9 @@ class Loops:
 
     async def _rescheduled(self) -> bool:
         try:
-            await self._apart(recover.reschedule, self._shell)
+            await self._apart(dues.reschedule, self._shell)
             await self._apart(say.begin, self._shell)
-            await self._apart(recover.take_back, self._shell)
+            await self._apart(dues.take_back, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False
@@ -194,7 +194,7 @@ class Loops:
             await self._apart(waits.set_clocks, self._shell, left)
             self._jumped = False
         if self._went_back:
-            await self._apart(lambda: recover.reschedule(self._shell, force=True))
+            await self._apart(lambda: dues.reschedule(self._shell, force=True))
             self._outbox.ring(now.wall)
             self._went_back = False
 

@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain import packet
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import recover, sweep, tell, wakes
+from openclaw_taskmem.engine import dues, sweep, tell, wakes
 from openclaw_taskmem.engine.ids import new_id
 from taskmem_hookspecs import (
     Change,
@@ -376,11 +376,11 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
 def test_a_changed_threshold_reschedules_every_active_task() -> None:
     world = World()
     task = world.register()
-    recover.reschedule(world.shell)
+    dues.reschedule(world.shell)
     eager = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=10))
 
-    assert recover.reschedule(eager.shell) == 1
-    assert recover.reschedule(eager.shell) == 0
+    assert dues.reschedule(eager.shell) == 1
+    assert dues.reschedule(eager.shell) == 0
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=10)
 
 
@@ -390,7 +390,7 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
     world.narrate(task)
     world.clock.jump(-4 * 3600)
 
-    recover.reschedule(world.shell, force=True)
+    dues.reschedule(world.shell, force=True)
 
     assert world.pass_time(THRESHOLD)[0].task_id == task
 
@@ -571,12 +571,12 @@ def test_a_plugins_packet_that_cannot_be_fitted_is_replaced_by_the_cores() -> No
 
 def test_a_clock_that_was_ahead_before_the_start_hides_no_silence() -> None:
     world = World()
-    recover.reschedule(world.shell)
+    dues.reschedule(world.shell)
     world.clock.jump(300 * 86_400)
     task = world.register()
     world.clock.jump(-300 * 86_400)
 
-    recover.reschedule(world.shell)
+    dues.reschedule(world.shell)
 
     assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
 

@@ -12,7 +12,7 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateway, recover, recovery, runs, wakes
+from openclaw_taskmem.engine import dues, evidence, gateway, recovery, runs, wakes
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
@@ -298,7 +298,7 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
     nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
     here.world.store.commit(Change(wakes=(nobodys,)))
 
-    recover.take_back(here.world.shell)
+    dues.take_back(here.world.shell)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
     assert rests == {"here": True, "there": False, None: False}
@@ -309,8 +309,8 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
 ) -> None:
     here.world.register()
     there.world.register()
-    recover.reschedule(here.world.shell)
-    recover.reschedule(there.world.shell)
+    dues.reschedule(here.world.shell)
+    dues.reschedule(there.world.shell)
     eager = World(
         here.world.store,
         here.world.clock,
@@ -318,8 +318,8 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
         home="here",
     )
 
-    assert recover.reschedule(eager.shell) == 1
-    assert recover.reschedule(there.world.shell) == 0
+    assert dues.reschedule(eager.shell) == 1
+    assert dues.reschedule(there.world.shell) == 0
     dues = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
         for task in here.world.store.list_tasks(None, 9)

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from openclaw_taskmem.domain import plan, stuck, waits
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.engine import recover, wakes
+from openclaw_taskmem.engine import dues, wakes
 from taskmem_hookspecs import (
     Change,
     TaskStatus,
@@ -93,11 +93,11 @@ class Engine(RuleBasedStateMachine):
         numbers = self.world._numbers
         self.world = World(self.store, self.clock)
         self.world._numbers = numbers
-        recover.reschedule(self.world.shell)
+        dues.reschedule(self.world.shell)
 
     @initialize()
     def start(self) -> None:
-        recover.reschedule(self.world.shell)
+        dues.reschedule(self.world.shell)
 
     @rule(target=tasks, steps=st.integers(1, 5), session=st.sampled_from([None, "s"]))
     def register(self, steps: int, session: str | None) -> str:
