@@ -320,12 +320,12 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
 
     assert dues.reschedule(eager.shell) == 1
     assert dues.reschedule(there.world.shell) == 0
-    dues = sorted(
+    due_in = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
         for task in here.world.store.list_tasks(None, 9)
         if task.stuck_due_at
     )
-    assert dues == [
+    assert due_in == [
         ("here", timedelta(seconds=10)),
         ("there", timedelta(seconds=THRESHOLD)),
     ]
