@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,12 +39,14 @@ const log = (line) => appendFileSync(%(log)s, `${JSON.stringify(line)}\\n`);
 const timed = (kind, run) => (...given) => {
   const began = performance.now();
   const answer = run(...given);
-  const note = () => log({ kind, run: given[1]?.runId, ms: performance.now() - began });
+  const [event, ctx] = given;
+  const about = { kind, run: ctx?.runId, call: event?.toolCallId };
+  const note = () => log({ ...about, ms: performance.now() - began });
   if (answer?.then) answer.then(note, note); else note();
   return answer;
 };
 export default { ...plugin, register(api) {
-  const on = (hook, run, ...more) => api.on(hook, timed("hook", run), ...more);
+  const on = (hook, run, ...more) => api.on(hook, timed(hook, run), ...more);
   const registerTool = (make, ...more) => api.registerTool((ctx) => {
     const tool = make(ctx);
     return { ...tool, execute: timed("tool", tool.execute) };
@@ -53,6 +55,10 @@ export default { ...plugin, register(api) {
     name === "on" ? on : name === "registerTool" ? registerTool : from[name] }));
 } };
 """
+
+
+Timed = Callable[[], list[dict[str, Any]]]
+"""What was noted so far: `kind` (a hook's name, or `tool`), `run`, `call`, and `ms`."""
 
 
 class Watched(ScriptedModel):
@@ -73,7 +79,7 @@ def a_house(
     *, plugin: Path | None, settings: dict[str, str] | None = None
 ) -> Iterator[tuple[House, Watched]]:
     """A gateway of its own, with the plug-in or without."""
-    with tempfile.TemporaryDirectory() as folder, Watched() as model:
+    with tempfile.TemporaryDirectory() as folder, Watched(most=2_000) as model:
         root = Path(folder)
         room = Room(root)
         taskmem = Taskmem(
@@ -146,8 +152,9 @@ def wake_acceptance() -> Iterator[Figure]:
         yield millis("`openclaw system event`, the whole call", events)
 
 
-def turn_weight() -> Iterator[Figure]:
-    """Measure what hooks, tool calls and prompts cost a turn."""
+@contextmanager
+def a_timed_house() -> Iterator[tuple[House, Watched, Timed]]:
+    """A gateway whose plug-in notes how long each hook and each tool took."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "gateway"
         shutil.copytree(PLUGIN, copy)
@@ -155,30 +162,40 @@ def turn_weight() -> Iterator[Figure]:
         (copy / "index.js").rename(copy / "plugin.js")
         (copy / "index.js").write_text(TIMED % {"log": json.dumps(str(log))})
         with a_house(plugin=copy) as (house, model):
-            house.gateway.say("hello")
-            with_us = model.asked[0][1]
+            yield (
+                house,
+                model,
+                lambda: [json.loads(line) for line in log.read_text().splitlines()],
+            )
 
-            def busy(request: ModelRequest) -> Reply:
-                """Call a tool of ours five times, then end the turn."""
-                if len(request.turn.results) < 5:
-                    return [Call("task_update", {"task_id": "task_x", "query": "?"})]
-                return "Done."
 
-            model.decide = busy
-            for _ in range(CALLS // 5):
-                house.gateway.say("continue")
-            lines = [json.loads(line) for line in log.read_text().splitlines()]
-            direct: list[float] = []
-            given = {"task_id": "task_x", "query": "?"}
-            with connect(find_home(house.taskmem.environment)) as link:
-                for _ in range(CALLS):
-                    began = time.perf_counter()
-                    with suppress(LinkError):  # a refusal, like the model's
-                        link.call("call", {"tool": "task_update", "arguments": given})
-                    direct.append(time.perf_counter() - began)
+def turn_weight() -> Iterator[Figure]:
+    """Measure what hooks, tool calls and prompts cost a turn."""
+    with a_timed_house() as (house, model, timed):
+        house.gateway.say("hello")
+        with_us = model.asked[0][1]
+
+        def busy(request: ModelRequest) -> Reply:
+            """Call a tool of ours five times, then end the turn."""
+            if len(request.turn.results) < 5:
+                return [Call("task_update", {"task_id": "task_x", "query": "?"})]
+            return "Done."
+
+        model.decide = busy
+        for _ in range(CALLS // 5):
+            house.gateway.say("continue")
+        lines = timed()
+        direct: list[float] = []
+        given = {"task_id": "task_x", "query": "?"}
+        with connect(find_home(house.taskmem.environment)) as link:
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                with suppress(LinkError):  # a refusal, like the model's
+                    link.call("call", {"tool": "task_update", "arguments": given})
+                direct.append(time.perf_counter() - began)
     turns: dict[str, float] = {}
     for line in lines:
-        if line["kind"] == "hook" and line.get("run"):
+        if line["kind"] != "tool" and line.get("run"):
             turns[line["run"]] = turns.get(line["run"], 0.0) + line["ms"]
     tools = [line["ms"] / 1000 for line in lines if line["kind"] == "tool"]
     with a_house(plugin=None) as (house, model):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from at_home import turn_weight, wake_acceptance
+from at_work import call_checkpoints
 from attempts import run_checkpoints
 from claims import run_claims
 from conditions import judge_conditions
@@ -56,6 +57,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         rules_compared,
         wake_acceptance,
         turn_weight,
+        call_checkpoints,
     )
 }
 ONLY_WHEN_ASKED = (start_uncached.__name__,)

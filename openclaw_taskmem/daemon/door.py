@@ -199,8 +199,14 @@ class Door:
             return
         try:
             result = await answers(method, params)
-            text = await self._desk.apart(_encoded, {"id": number, "result": result})
-            writer.write(text)
+            document = {"id": number, "result": result}
+            # What may be long is encoded where it keeps nobody waiting.
+            brief = not result
+            writer.write(
+                _encoded(document)
+                if brief
+                else await self._desk.apart(_encoded, document)
+            )
             await writer.drain()
         except ConnectionError:
             log.debug("a client hung up before it had its answer")
