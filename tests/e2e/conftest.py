@@ -127,9 +127,16 @@ def home(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[House, Scripts]]:
-    """One gateway for all stories of a module, with its `SETTINGS`."""
+    """One gateway for all stories of a module, with its `SETTINGS`.
+
+    On SQLite, unless the module's mark `ON_BOTH` asks for PostgreSQL besides.
+    """
+    settings = dict(request.module.SETTINGS)
+    if getattr(request, "param", None) == "postgresql":
+        cluster = request.getfixturevalue("postgres")
+        settings["TASKMEM_DATABASE_URL"] = cluster.new_database()
     folder = tmp_path_factory.mktemp("home")
-    with shared_house(openclaw, folder, request.module.SETTINGS) as found:
+    with shared_house(openclaw, folder, settings) as found:
         yield found
 
 

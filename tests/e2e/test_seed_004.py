@@ -9,8 +9,9 @@ import pytest
 from tests.e2e.house import House
 from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply
 from tests.e2e.shared_house import Overheard, Scripts, Story
+from tests.support.databases import ON_BOTH
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), ON_BOTH]
 
 SETTINGS = {
     "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",

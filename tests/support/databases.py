@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 import sqlalchemy as sa
 
 from openclaw_taskmem.home import Home
 from taskmem_sqlmodel.rows import Base
 
 DIALECTS = ("sqlite", "postgresql")
+ON_BOTH = pytest.mark.parametrize("home", DIALECTS, indirect=True)
+"""Marks a module whose stories have a gateway, on either database."""
 
 
 def look(url: str, query: str, **values: object) -> list[tuple[Any, ...]]:
