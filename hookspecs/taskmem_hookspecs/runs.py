@@ -20,7 +20,8 @@ class RunState(StrEnum):
     RUNNING = "running"
     """Its owner works on it, or is about to be told to go on."""
     BLOCKED = "blocked"
-    """It waits for the user, and nobody but the user moves it on."""
+    """It waits for the user, and nobody is told to go on with it; it goes on when the
+    user says so, or its own agent is seen to work on it."""
     REVIEW = "review"
     """It was handed to the user, who has to look at it."""
     COMPLETED = "completed"

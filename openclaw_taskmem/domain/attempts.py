@@ -42,6 +42,7 @@ def begun(
     policy: RunPolicy,
     home: str | None,
     segmented: bool = False,
+    token: int = 0,
 ) -> Moved | None:
     """Return the run that the caller begins on a task; None: it can hold none.
 
@@ -59,6 +60,7 @@ def begun(
         session_key=owner.session_key,
         home=home,
         segmented=segmented,
+        token=token,
     )
     named = moved.run.model_copy(
         update={"attached": attached(task.metadata), "folder": caller.folder}

@@ -44,9 +44,9 @@ class Course(StrEnum):
     """What becomes of a run whose lease has run out."""
 
     RENEW = "renew"
-    """Its owner lives."""
+    """Its owner lives, or waits for something and is not known to be gone."""
     REST = "rest"
-    """It waits for something, and is woken by that."""
+    """It waits for something, and its gateway's session is woken by that."""
     QUEUE = "queue"
     """Whoever may claims it."""
     RESUME = "resume"
@@ -71,10 +71,13 @@ def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> L
         return Lapsed(course=Course.REST)
     if sight.alive:
         return Lapsed(course=Course.RENEW)
-    if facts.task.linkage.active_wait_ids:
-        return Lapsed(course=Course.REST)
+    waits = bool(facts.task.linkage.active_wait_ids)
     if sight.boot is None or run.session_key is None:
+        if waits and not sight.gone:
+            return Lapsed(course=Course.RENEW)
         return Lapsed(course=Course.QUEUE, why=_proof(run, sight))
+    if waits:
+        return Lapsed(course=Course.REST)
     return _interrupted(run, sight, now, policy)
 
 

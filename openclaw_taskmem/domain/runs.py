@@ -27,6 +27,7 @@ _NEXT: Final[Mapping[RunState, set[RunState]]] = {
     RunState.FAILED: set(),
     RunState.CANCELLED: set(),
 }
+_WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
     TaskStatus.COMPLETED: RunState.COMPLETED,
@@ -118,10 +119,12 @@ def begin(
     session_key: str | None = None,
     home: str | None = None,
     segmented: bool = False,
+    token: int = 0,
 ) -> Moved:
     """Return a new run of a task, queued.
 
-    `role` may claim it; None: anybody may.
+    `role` may claim it; None: anybody may. `token` is the last of the task's run before
+    it, for tokens grow over all of them; 0: there was none.
     """
     run = Run(
         run_id=run_id,
@@ -131,6 +134,7 @@ def begin(
         session_key=session_key,
         home=home,
         segmented=segmented,
+        token=token,
         created_at=now,
         changed_at=now,
         seen_at=now,
@@ -150,8 +154,7 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
             f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
-    waits = run.state in (RunState.BLOCKED, RunState.REVIEW)
-    if waits and run.owner is not None and not owner.same(run.owner):
+    if run.state in _WAITING and not _its(run, owner):
         raise RunHeld(
             f"{run.run_id} waits for the user ({run.why or run.state}), and only "
             f"{_name(run.owner)} goes on with it; claim another."
@@ -244,12 +247,12 @@ def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
     """Whether a caller may write for a run.
 
     Its owner may, a person may for any, and anybody for one that nobody holds; who
-    gives a token must give that of the last claim.
+    gives a token must give that of the claim by which it is held.
     """
     if run is None:
         return True
     if token is not None:
-        return token == run.token
+        return token == run.token and run.owner is not None
     if run.owner is None or run.state is not RunState.RUNNING:
         return True
     return caller.person or run.owner.same(caller.owner)
@@ -267,12 +270,28 @@ def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None
     if token is not None:
         raise Fenced(
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
-            f"{wish}; another claimed it: stop working on it, or claim it again."
+            f"{wish}; {_since(run, caller)}."
         )
     raise RunHeld(
         f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
         "one, or give the token of your claim."
     )
+
+
+def _since(run: Run, caller: Caller) -> str:
+    """Return what became of a claim whose token is no good any more."""
+    if run.owner is None:
+        return "nobody holds it by now: claim it again, if you are to work on it"
+    if run.owner.same(caller.owner):
+        return "you hold it still, by a later claim: give that one's token, or none"
+    return "another claimed it: stop working on it, or claim it again"
+
+
+def _its(run: Run, owner: Owner) -> bool:
+    """Whether a run that waits for the user is an owner's to go on with."""
+    if run.owner is not None:
+        return owner.same(run.owner)
+    return run.session_key is not None and run.session_key == owner.session_key
 
 
 def _name(owner: Owner | None) -> str:

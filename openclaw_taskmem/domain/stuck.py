@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    RunState,
     StuckVerdict,
     Task,
     TaskFacts,
@@ -30,6 +31,10 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
+WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
+"""The states in which a run waits for the user."""
+HELD_FOR_USER: Final = timedelta(minutes=5)
+"""How long an alert rests at a time while its task waits for the user."""
 HELD: Final = timedelta(seconds=60)
 """How long an alert rests at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
@@ -111,9 +116,12 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
 def held(facts: TaskFacts, now: datetime) -> Task | None:
     """Return the task, with no alert for a while; None: nothing holds one back.
 
-    Its run was told to go on, and the message is on its way.
-    Source: ruling "carry-on and stuck".
+    Its run was told to go on, and the message is on its way; or it waits for the user,
+    whom an agent that is woken must not go past.
+    Source: rulings "carry-on and stuck", "a question to the user".
     """
+    if facts.run is not None and facts.run.state in WAITING:
+        return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     open_ = (WakeState.DUE, WakeState.SENT)
     told = [
         wake

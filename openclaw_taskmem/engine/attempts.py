@@ -33,8 +33,9 @@ from taskmem_hookspecs import (
     TaskNotFound,
     TaskStatus,
     Value,
+    Wake,
 )
-from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound
+from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound, RunNotReady
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
@@ -97,9 +98,7 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
         moved = _taken_up(shell, facts, task, caller, now)
         wake = None
         if moved is not None and caller.owner is None:
-            told = runs.next_round(moved.run, now)
-            moved = moved.model_copy(update={"run": told})
-            wake = told_again(shell, facts, told, now)
+            moved, wake = _told(shell, facts, moved, now)
         gone = carrying.dropped(facts)
         shell.commit(
             Change(
@@ -169,17 +168,35 @@ def _own(shell: Shell, caller: Caller) -> str:
     raise TaskNotFound("This session has no task to take up; name one, see task_list.")
 
 
+def _of_holder(shell: Shell, task: Task, owner: Owner) -> Task:
+    """Return a task whose wakes go to whoever holds it, where that is a session."""
+    if owner.session_key in (None, task.session_key):
+        return task
+    moved = {"session_key": owner.session_key, "home": shell.home}
+    return task.model_copy(update=moved)
+
+
 def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
     """Refuse to take up what belongs to another session. Source: requirement E1."""
-    mine, owner = caller.session_key, facts.run.told_session if facts.run else None
-    if caller.person or mine is None:
+    if caller.person:
         return
-    here = shell.minds(facts.run.home if facts.run else facts.task.home)
-    if not here or (facts.task.session_key not in (None, mine) and owner != mine):
+    task, run, session = facts.task, facts.run, caller.session_key
+    here = shell.minds(run.home if run else task.home)
+    known = {task.session_key, run.told_session if run else None} - {None}
+    if not here or (task.session_key is not None and session not in known):
         raise RunHeld(
             f"{facts.task.task_id} belongs to another session, and only that one takes "
             "it up again; say /resume there."
         )
+
+
+def _told(
+    shell: Shell, facts: TaskFacts, moved: Moved, now: datetime
+) -> tuple[Moved, Wake | None]:
+    """Return a run whose session is told to go on; None: it has none, and stays so."""
+    told = runs.next_round(moved.run, now)
+    wake = told_again(shell, facts, told, now)
+    return (moved.model_copy(update={"run": told}) if wake else moved), wake
 
 
 def _taken_up(
@@ -192,6 +209,7 @@ def _taken_up(
         update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
     )
     if run.state is RunState.RUNNING:
+        runs.guard(run, caller, None, "it was not taken up again")
         return Moved(run=forgiven, events=())
     if caller.owner is not None and run.session_key == caller.owner.session_key:
         return attempts.taken_up(forgiven, caller.owner, now, shell.runs)
@@ -213,6 +231,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         now=now,
         session_key=session,
         home=task.home,
+        token=tasks.last_token(shell, task.task_id),
     )
 
 
@@ -240,6 +259,11 @@ def _claim_one(
     def once() -> tuple[Task, Run]:
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
+        if facts.task.status is TaskStatus.PAUSED:
+            raise RunNotReady(
+                f"{task_id} is paused, so nobody can claim it; call task_resume, or "
+                'task_update with status "active", first.'
+            )
         now = shell.clock.now()
         before: tuple[Event, ...] = ()
         run = facts.run
@@ -253,6 +277,7 @@ def _claim_one(
                 now=now,
                 session_key=owner.session_key,
                 home=shell.home,
+                token=tasks.last_token(shell, task_id),
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
@@ -260,7 +285,9 @@ def _claim_one(
         # Whoever was to be told to go on with it no longer is.
         gone = carrying.dropped(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
-        shell.commit(Change(runs=(held,), wakes=gone, events=log))
-        return facts.task, held
+        task = _of_holder(shell, facts.task, owner)
+        changed = (task,) if task != facts.task else ()
+        shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
+        return task, held
 
     return shell.decide(task_id, once)

@@ -149,10 +149,13 @@ def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
     lives = None if process is None else shell.lives(process)
     if run.session_key is None or not _its(shell, run) or not gateways:
         return Sight(alive=lives is True, gone=lives is False)
-    there = gateways[0]
+    latest = max(gateways, key=lambda gateway: gateway.started_at)
+    boot = run.owner.boot if run.owner else None
+    there = next((each for each in gateways if each.boot == boot), latest)
     agent = run.owner.role if run.owner else run.role
+    at_work = any(run.session_key in each.running for each in gateways)
     return Sight(
-        alive=run.session_key in there.running or lives is True,
+        alive=at_work or lives is True,
         gone=lives is False,
         boot=there.boot,
         fingerprint=there.fingerprints.get(agent or ""),

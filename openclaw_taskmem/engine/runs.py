@@ -87,7 +87,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
                     )
                 )
                 return False
-        moved = _taken(shell, run, heard, origin)
+        moved = _taken(shell, run, heard, origin, begins=True)
         if moved is None:
             return True
         if origin is Origin.RECOVERY:
@@ -172,7 +172,9 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     open_ = shell.store.session_runs(heard.session, shell.only)
     worked = [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
     waiting = [r for r in open_ if r.state in _WORKED and not r.lease_until]
-    for place, run in enumerate([*worked, *waiting[: not worked]]):
+    # A turn that was cut short says nothing of what it did not work on.
+    next_one = [] if worked or turn.aborted else waiting[:1]
+    for place, run in enumerate([*worked, *next_one]):
 
         def once(run: Run = run, *, leads: bool = place == 0) -> None:
             facts = shell.store.read_task(run.task_id)
@@ -250,9 +252,17 @@ def _current(open_: Sequence[Run]) -> Run | None:
     return next(iter(open_), None)
 
 
-def _taken(shell: Shell, run: Run, heard: Heard, origin: Origin) -> Moved | None:
-    """Return the run as its owner holds it now; None: it stays as it is."""
+def _taken(
+    shell: Shell, run: Run, heard: Heard, origin: Origin, *, begins: bool = False
+) -> Moved | None:
+    """Return the run as its owner holds it now; None: it stays as it is.
+
+    What was taken from its owner goes to a turn that `begins`, and not back to the one
+    that it was taken from.
+    """
     now = shell.clock.now()
+    if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
+        return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
         held = Moved(run=runs.seen(run, now, shell.runs), events=())
     elif run.state is RunState.RUNNING and not heard.owner.same(run.owner):

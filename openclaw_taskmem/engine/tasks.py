@@ -113,6 +113,14 @@ def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | No
         now=now,
         policy=shell.runs,
         home=shell.home,
+        token=last_token(shell, task.task_id),
+    )
+
+
+def last_token(shell: Shell, task_id: str) -> int:
+    """Return the last token of a task's runs; 0: it had none."""
+    return max(
+        (run.token for run in shell.store.list_runs(None, task_id, 1)), default=0
     )
 
 

@@ -120,7 +120,23 @@ def line(change: Change) -> str:
         ),
         pytest.param(held(), HERE, {"linkage": WAITING}, "rest", None, id="waits"),
         pytest.param(
-            held(), NOWHERE, {"linkage": WAITING}, "rest", None, id="waits-no-gateway"
+            held(), NOWHERE, {"linkage": WAITING}, "renew", None, id="waits-no-gateway"
+        ),
+        pytest.param(
+            of_a_worker(),
+            Sight(gone=True),
+            {"linkage": WAITING},
+            "queue",
+            "owner_gone",
+            id="waits-and-its-worker-is-gone",
+        ),
+        pytest.param(
+            of_a_worker(),
+            NOWHERE,
+            {"linkage": WAITING},
+            "renew",
+            None,
+            id="waits-and-nobody-knows-of-its-worker",
         ),
         pytest.param(
             held(),

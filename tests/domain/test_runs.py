@@ -372,6 +372,34 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
         assert "main in session agent:main:main" in str(caught.value)
     else:
         assert f"The token of run_1 is 4, and yours is {token}" in str(caught.value)
+        still = caller is THE_OWNER
+        assert ("you hold it still, by a later claim" in str(caught.value)) is still
+
+
+def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
+    first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
+    back = runs.move(first, RunState.QUEUED, DAWN, Why.RESET).run
+
+    with pytest.raises(Fenced, match="nobody holds it by now: claim it again"):
+        runs.guard(back, THE_OWNER, first.token, "nothing was written")
+
+
+def test_the_tokens_of_a_tasks_next_run_go_on_from_those_of_its_last() -> None:
+    begun = runs.begin(a_task(), run_id="run_2", now=NOW, token=7).run
+
+    assert runs.claim(begun, MAIN, NOW, POLICY).run.token == 8
+
+
+@pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
+def test_what_waits_for_the_user_and_nobody_holds_is_its_sessions_alone(
+    state: RunState,
+) -> None:
+    run = a_run(state=state, session_key=MAIN.session_key)
+
+    for waits in (run, run.model_copy(update={"session_key": None})):
+        with pytest.raises(RunHeld, match="waits for the user"):
+            runs.claim(waits, OTHER, NOW, POLICY)
+    assert runs.claim(run, MAIN, NOW, POLICY).run.owner == MAIN
 
 
 def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
@@ -482,7 +510,7 @@ class AnyLife(RuleBasedStateMachine):
     @rule(owner=OWNERS, place=st.integers(0))
     def written_with_a_token(self, owner: Owner, place: int) -> None:
         token = self.tokens[place % len(self.tokens)]
-        if token == self.run.token:
+        if token == self.run.token and self.run.owner is not None:
             runs.guard(self.run, Caller(owner=owner), token, "nothing was written")
         else:
             with pytest.raises(Fenced):

@@ -24,7 +24,7 @@ from taskmem_hookspecs.testing.clock import DAWN
 NOW = DAWN + timedelta(minutes=1)
 
 
-HOLDER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
+HOLDER = Owner(role="builder", process="7:9")
 HELD = TaskFacts(
     task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, token=2)
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,6 +179,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("memory_recall", {"query": "x", "limit": 0}),
     ("task_forget", {}),
 ]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """What a refusal says does not depend on where things are kept."""
+    return f"sqlite:///{tmp_path / 'taskmem.db'}"
 
 
 def test_bad_input_is_refused_with_a_sentence_and_nothing_is_written(
