@@ -152,7 +152,7 @@ class Desk:
             self._shell,
             name,
             given,
-            Caller(process=process, owner=_by_process(process)),
+            Caller(process=process, owner=_by_process(process), home=self._shell.only),
             looks=catalog.looks(name),
         )
 
@@ -187,16 +187,18 @@ class Desk:
         return {"message": "Kept."}
 
     def _call(self, params: Params) -> JsonValue:
-        return catalog.call(self._shell, *_tool_call(params), Caller(person=True))
+        person = Caller(person=True, home=self._shell.only)
+        return catalog.call(self._shell, *_tool_call(params), person)
 
     def _agent(self, connection: object, params: Params) -> Caller:
         """Return who calls through a gateway."""
         session_key = _text(params, "session_key")
         owner = self.gateways.owner(connection, session_key, _text(params, "agent_id"))
+        home = self._shell.only
         if params.get("by") == "user":
-            return Caller(person=True, session_key=session_key)
+            return Caller(person=True, session_key=session_key, home=home)
         folder = _text(params, "folder")
-        return Caller(session_key=session_key, owner=owner, folder=folder)
+        return Caller(session_key=session_key, owner=owner, folder=folder, home=home)
 
     def _agent_call(self, params: Params, caller: Caller) -> JsonValue:
         return catalog.call(self._shell, *_tool_call(params), caller)

@@ -18,10 +18,18 @@ class Caller(Value):
     """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None
     """The folder that its agent works in; None: not known."""
+    home: str | None = None
+    """The home that it calls; None: there is but one."""
 
-    def acts_as(self, session_key: str | None) -> bool:
+    def at_home(self, home: str | None) -> bool:
+        """Whether it calls the home that something belongs to; None: any."""
+        return self.home is None or home in (None, self.home)
+
+    def acts_as(self, session_key: str | None, home: str | None) -> bool:
         """Whether the call shows that the agent of a task or wait is awake.
 
-        A person's call counts only in the name of its session, or when it has none.
+        A person's counts only in the name of its session, or when it has none, and one
+        from another home not at all.
         """
-        return not self.person or session_key in (None, self.session_key)
+        own = not self.person or session_key in (None, self.session_key)
+        return own and self.at_home(home)

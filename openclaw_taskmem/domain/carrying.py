@@ -280,14 +280,15 @@ def _go_on(task: Task, before: str = "") -> str:
     if place.current is None:
         left = "all its steps are marked done. Check the result, then complete it."
     else:
-        step = step_name(task.plan[place.current], 160)
+        step = step_name(plain(task.plan[place.current]), 160)
         left = f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
     said = f"{before} " if before else ""
+    name = step_name(plain(task.name), 160)
     return (
-        f"[system] task_continue ({task.task_id}): {said}Your task "
-        f"{step_name(task.name, 160)} is not done: {left} Go on with it now. If it "
-        "waits for something, call smart_wait; if it needs the user, end with a "
-        "question; if it is over, call task_update with its status."
+        f"[system] task_continue ({task.task_id}): {said}Your task {name} is not done: "
+        f"{left} Go on with it now. If it waits for something, call smart_wait; if it "
+        "needs the user, end with a question; if it is over, call task_update with its "
+        "status."
     )
 
 

@@ -109,7 +109,7 @@ def cancelled(facts: TaskFacts, caller: Caller, reason: str, now: datetime) -> C
         )
     moved = runs.move(run, RunState.CANCELLED, now)
     stop: tuple[Event, ...] = ()
-    inside = caller.owner is not None and caller.owner.session_key == run.session_key
+    inside = caller.owner is not None and caller.owner.same(run.owner)
     if run.session_key is not None and not inside:
         stop = (notices.stop(task, moved.run, run.session_key, now),)
     line = f"{plain(task.name)} is cancelled. {reason}".strip()
@@ -233,7 +233,8 @@ def _may(run: Run, caller: Caller) -> bool:
     if caller.person:
         return True
     own = caller.owner.session_key if caller.owner else caller.session_key
-    if own is not None and own in (run.session_key, run.told_session):
+    known = own is not None and own in (run.session_key, run.told_session)
+    if known and caller.at_home(run.home):
         return True
     return run.owner is not None and run.owner.same(caller.owner)
 

@@ -47,7 +47,10 @@ def revise(
         }
     )
     wakes = outbox.answered(
-        facts.wakes, acts=caller.acts_as(before.session_key), moved=True, now=now
+        facts.wakes,
+        acts=caller.acts_as(before.session_key, before.home),
+        moved=True,
+        now=now,
     )
     change = Change(
         tasks=(task,),

@@ -155,9 +155,10 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
             "until that one ends or is seen to be gone."
         )
     if run.state in _WAITING and not _its(run, owner):
+        who = "its own session" if run.owner is None else _name(run.owner)
         raise RunHeld(
-            f"{run.run_id} waits for the user ({run.why or run.state}), and only "
-            f"{_name(run.owner)} goes on with it; claim another."
+            f"{run.run_id} waits for the user ({run.why or run.state}), and only {who} "
+            "goes on with it; claim another, or let the user call task_resume."
         )
     if run.role not in (None, owner.role):
         raise RunHeld(

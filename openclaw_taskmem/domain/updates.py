@@ -123,7 +123,7 @@ def update(
     )
     wakes = outbox.answered(
         facts.wakes,
-        acts=wish.caller.acts_as(before.session_key),
+        acts=wish.caller.acts_as(before.session_key, before.home),
         moved=wish.changes,
         now=now,
     )

@@ -299,7 +299,7 @@ def _answered(
 ) -> tuple[Wake, ...]:
     return outbox.answered(
         facts.owed,
-        acts=caller.acts_as(facts.session_key),
+        acts=caller.acts_as(facts.session_key, facts.home),
         moved=moved,
         now=now,
         wait_id=facts.wait.wait_id,

@@ -78,7 +78,7 @@ def abort(
     """
 
     def once() -> Task:
-        facts, run = held(shell, task_id, caller, "it goes on", token)
+        facts, run = held(shell, task_id, caller, "it was not given up", token)
         change = handover.aborted(facts, run, reason, shell.clock.now())
         shell.commit(change)
         return change.tasks[0]

@@ -154,7 +154,7 @@ def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
     def once() -> TaskFacts:
         facts = shell.store.read_task(task_id)
         now = shell.clock.now()
-        acts = caller.acts_as(facts.task.session_key)
+        acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)
         shell.commit(Change(wakes=wakes, events=outbox.settled_events(wakes, now)))
         return facts

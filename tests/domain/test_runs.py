@@ -447,15 +447,21 @@ class AnyLife(RuleBasedStateMachine):
         try:
             moved = runs.claim(before, owner, self.now, POLICY)
         except RunHeld:
-            waits = (RunState.BLOCKED, RunState.REVIEW)
-            assert before.state in (RunState.RUNNING, *waits)
-            assert before.owner is not None
-            assert not owner.same(before.owner)
+            waits = before.state in (RunState.BLOCKED, RunState.REVIEW)
+            assert waits or before.state is RunState.RUNNING
+            if before.owner is None:
+                assert waits
+                assert before.session_key != owner.session_key
+            else:
+                assert not owner.same(before.owner)
         except RunNotReady:
             assert before.state.terminal
         else:
             free = before.owner is None
             assert free or owner.same(before.owner)
+            if before.state in (RunState.BLOCKED, RunState.REVIEW):
+                own = before.session_key in (None, owner.session_key)
+                assert own or owner.same(before.owner)
             self._becomes(moved.run, moved.events)
             assert self.run.owner == owner
             assert self.run.token > max(self.tokens)

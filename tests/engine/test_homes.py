@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, evidence, gateway, recovery, runs, wakes
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
-from taskmem_hookspecs.errors import RunHeld, TaskNotFound
+from taskmem_hookspecs.errors import NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -32,6 +33,10 @@ class Homely(Session):
     def owner(self) -> Owner:
         home = self.world.shell.only
         return super().owner.model_copy(update={"home": home})
+
+    @property
+    def caller(self) -> Caller:
+        return super().caller.model_copy(update={"home": self.world.shell.only})
 
 
 @pytest.fixture
@@ -199,6 +204,31 @@ def test_a_session_takes_up_nothing_of_another_home(
     with pytest.raises(RunHeld, match="belongs to another session"):
         there.call("task_resume", task_id=task)
     assert here.call("task_resume")["task_id"] == task
+
+
+@pytest.mark.parametrize("tool", ["task_cancel", "task_reset"])
+def test_nobody_of_another_home_takes_a_run_from_its_holder(
+    here: Homely, there: Homely, tool: str
+) -> None:
+    task = at_work(here)
+
+    with pytest.raises(NotAllowed, match="in another session"):
+        there.call(tool, task_id=task)
+    here.call(tool, task_id=task)
+
+
+def test_nobody_of_another_home_answers_for_who_was_woken(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register(session_key=MAIN)
+    here.world.clock.tick(THRESHOLD)
+    due(here)
+
+    there.call("task_update", task_id=task, query="Where does it stand?")
+
+    assert len(here.world.wakes(WakeState.SENT)) == 1
+    here.call("task_update", task_id=task, query="Where does it stand?")
+    assert len(here.world.wakes(WakeState.ACKNOWLEDGED)) == 1
 
 
 def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) -> None:

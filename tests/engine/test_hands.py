@@ -1,0 +1,230 @@
+"""Whose a run is: while it waits for the user, is taken back, or changes hands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import gateway, recovery, runs
+from taskmem_hookspecs import Owner, RunState, TaskStatus, WakeState
+from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+LEASE = THRESHOLD = 300
+HOUR = 3600
+DEV = "agent:dev:main"
+
+
+def worker(name: str) -> Caller:
+    """An agent of a host that has no gateway."""
+    owner = Owner(role="agent", process=f"{name}:1")
+    return Caller(process=f"{name}:1", owner=owner)
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session of a gateway."""
+    return Session(World())
+
+
+@pytest.fixture
+def dev(session: Session) -> Session:
+    """A session of another agent in the same gateway."""
+    return Session(session.world, key=DEV, role="dev")
+
+
+def at_work(session: Session) -> str:
+    """Register a task in a turn of the session, and begin to work; its id."""
+    session.begins()
+    task = session.register()
+    session.does("echo one")
+    return task
+
+
+def handed_over(session: Session, dev: Session) -> str:
+    """Let the other agent claim what the session has handed to its role; its id."""
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="dev")
+    dev.call("task_claim", task_id=task, role="dev")
+    return task
+
+
+# --- what waits for the user -------------------------------------------------------
+
+
+def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.ends("Shall I push it?")
+
+    assert session.world.pass_time(2 * HOUR) == []
+    session.begins()
+    session.does("push it")
+    session.world.pass_time(THRESHOLD + LEASE)
+    assert session.world.wakes(WakeState.SENT) != []
+    assert session.world.task(task).status is TaskStatus.ACTIVE
+
+
+def test_what_is_too_old_to_resume_unasked_is_not_resumed_by_an_alert(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.world.clock.tick(2 * HOUR)
+    session.settles(session.restarts("boot_2"))
+
+    assert session.run(task).state is RunState.BLOCKED
+    assert session.world.pass_time(2 * HOUR) == []
+
+
+def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
+    session: Session,
+) -> None:
+    backlog = session.world.register("Backlog")
+    task = at_work(session)
+    session.call("task_claim", task_id=task, role="main", attach=[backlog])
+    session.call("task_handoff", task_id=task, to="user")
+
+    for each in (task, backlog):
+        with pytest.raises(RunNotReady, match="is paused, so nobody can claim it"):
+            session.world.call("task_claim", worker("1"), task_id=each, role="builder")
+    session.world.call("task_resume", PERSON, task_id=backlog)
+    session.world.call("task_claim", worker("1"), task_id=backlog, role="builder")
+
+
+# --- what was taken back -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("meanwhile", ["the-end-of-its-turn", "a-late-call"])
+def test_what_was_reset_is_not_taken_back_by_the_turn_it_was_taken_from(
+    session: Session, meanwhile: str
+) -> None:
+    task = at_work(session)
+    session.world.call("task_reset", PERSON, task_id=task)
+
+    if meanwhile == "a-late-call":
+        session.does("echo two")
+    session.ends("", aborted=True, origin=Origin.USER)
+
+    assert session.run(task).state is RunState.QUEUED
+    [wake] = session.world.deliver()
+    assert wake.task_id == task
+    session.begins(Origin.TASKMEM)
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_claim_is_void_once_its_run_was_reset(session: Session) -> None:
+    world = session.world
+    task = world.register()
+    token = world.call("task_claim", worker("1"), task_id=task, role="b")["token"]
+    world.call("task_reset", PERSON, task_id=task)
+
+    with pytest.raises(Fenced, match="nobody holds it by now"):
+        world.call(
+            "task_update", worker("1"), task_id=task, status="completed", token=token
+        )
+
+
+def test_the_token_of_an_ended_run_is_of_no_use_in_the_next(session: Session) -> None:
+    world = session.world
+    task = world.register()
+    first = world.call("task_claim", worker("1"), task_id=task, role="b")["token"]
+    world.call("task_abort", worker("1"), task_id=task, reason="No.", token=first)
+    world.call("task_update", PERSON, task_id=task, status="active")
+    second = world.call("task_claim", worker("2"), task_id=task, role="b")["token"]
+
+    assert second > first
+    with pytest.raises(Fenced):
+        world.call(
+            "task_update", worker("1"), task_id=task, completed_steps=[1], token=first
+        )
+
+
+@pytest.mark.parametrize("gone", [True, None])
+def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
+    gone: bool | None,
+) -> None:
+    world = World()
+    world.shell = replace(world.shell, lives=lambda _: None if gone is None else False)
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    wait = world.open_wait(task, timeout=HOUR)
+    world.clock.tick(LEASE)
+    recovery.sweep(world.shell, ())
+
+    run = world.store.list_runs(None, task, 1)[0]
+    if gone:
+        assert run.state is RunState.QUEUED
+        return
+    assert (run.state, run.lease_until is not None) == (RunState.RUNNING, True)
+    world.end_wait(wait)
+    world.clock.tick(LEASE)
+    recovery.sweep(world.shell, ())
+    world.call("task_claim", worker("2"), task_id=task, role="b")
+
+
+def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
+    task = at_work(session)
+    here = session.restarts(session.boot, running=True)
+    there = here.model_copy(update={"boot": "boot_9", "running": {}})
+    session.world.clock.tick(LEASE)
+
+    recovery.sweep(session.world.shell, (there, here))
+
+    assert session.run(task).state is RunState.RUNNING
+
+
+# --- what changes hands ------------------------------------------------------------
+
+
+def test_who_holds_a_task_hears_that_it_is_stuck_and_who_gave_it_away_does_not(
+    session: Session, dev: Session
+) -> None:
+    task = handed_over(session, dev)
+    session.world.clock.tick(THRESHOLD)
+
+    assert [wake.session_key for wake in session.world.daemon()] == [DEV]
+    assert gateway.reminder(session.world.shell, MAIN) is None
+    found = gateway.reminder(session.world.shell, DEV)
+    assert found is not None
+    assert found[0] == task
+
+
+def test_nobody_takes_up_again_what_another_holds(
+    session: Session, dev: Session
+) -> None:
+    task = handed_over(session, dev)
+
+    for caller in (session.caller, worker("1")):
+        with pytest.raises(RunHeld):
+            session.world.call("task_resume", caller, task_id=task)
+    free = session.world.register("Free")
+    session.world.call("task_claim", worker("1"), task_id=free, role="b")
+    with pytest.raises(RunHeld, match="is held by b"):
+        session.world.call("task_resume", worker("2"), task_id=free)
+
+
+def test_a_person_who_resumes_what_runs_leaves_its_worker_the_lease() -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+
+    world.call("task_resume", PERSON, task_id=task)
+
+    assert world.store.list_runs(None, task, 1)[0].lease_until is not None
+
+
+def test_what_the_session_does_next_is_heard_as_before(
+    session: Session, dev: Session
+) -> None:
+    task = handed_over(session, dev)
+    dev.begins()
+
+    runs.heartbeat(session.world.shell, session.heard)
+    dev.does("echo two")
+
+    assert session.run(task).owner == dev.owner
