@@ -158,6 +158,13 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(daemon):
     until(lambda: said_in(daemon.home, task_id) == ["Waited for."], "it is written")
 
 
+COPIED = (
+    "name, status, plan, done, metadata, session_key, home, message_count, created_at, "
+    "updated_at, version, last_stuck_alert_at, alerts, alerts_in_a_row, stuck_due_at, "
+    "held_until"
+)
+
+
 def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
     """New settings are applied to each task, while calls are already answered."""
     daemon = start()
@@ -166,10 +173,8 @@ def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
     change(
         home,
         "WITH RECURSIVE many(n) AS (SELECT 1 UNION SELECT n + 1 FROM many LIMIT 10000) "
-        "INSERT INTO tasks SELECT printf('task_%05d', n), name, status, plan, done, "
-        "metadata, session_key, message_count, created_at, updated_at, version, "
-        "last_stuck_alert_at, alerts, alerts_in_a_row, stuck_due_at, held_until "
-        "FROM tasks, many",
+        f"INSERT INTO tasks (task_id, {COPIED}) "
+        f"SELECT printf('task_%05d', n), {COPIED} FROM tasks, many",
     )
     ((due,),) = rows(home, "SELECT DISTINCT stuck_due_at FROM tasks")
     old = "SELECT count(*) FROM tasks WHERE stuck_due_at = ?"

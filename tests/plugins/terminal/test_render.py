@@ -263,7 +263,7 @@ def test_hostile_bytes_are_passed_however_many_there_are(noise, manner):
         pytest.param(b"\x1b\x1bP" * 100_000, id="strings of escapes"),
     ],
 )
-@pytest.mark.timeout(20)  # what takes more than its length's time never ends
+@pytest.mark.timeout(60)  # what takes more than its length's time never ends
 async def test_hostile_bytes_are_painted_however_many_there_are(noise):
     painting = Painting(500, 500)
     await painting.paint(noise, len(noise))
