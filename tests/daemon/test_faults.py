@@ -172,7 +172,7 @@ def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
     daemon.stop()
     change(
         home,
-        "WITH RECURSIVE many(n) AS (SELECT 1 UNION SELECT n + 1 FROM many LIMIT 10000) "
+        "WITH RECURSIVE many(n) AS (SELECT 1 UNION SELECT n + 1 FROM many LIMIT 10000) "  # noqa: S608 - our own words
         f"INSERT INTO tasks (task_id, {COPIED}) "
         f"SELECT printf('task_%05d', n), {COPIED} FROM tasks, many",
     )
