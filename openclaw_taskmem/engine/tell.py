@@ -27,6 +27,13 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 BOOKMARK: Final = "told"
 BATCH: Final = 200
+HOOKS: Final = {
+    events.TASK_REGISTERED: "on_task_registered",
+    events.WAIT_ENDED: "on_wait_resolved",
+    events.STUCK: "on_stuck",
+    events.RUN_CHANGED: "on_run_changed",
+}
+"""The hook by which plug-ins are told of each kind."""
 
 
 def tell(shell: Shell) -> int:
@@ -52,22 +59,19 @@ def tell(shell: Shell) -> int:
 
 
 def _tell_one(shell: Shell, event: Event) -> None:
-    seams, store = shell.seams, shell.store
-    if event.kind == events.TASK_REGISTERED and seams.hears("on_task_registered"):
-        task = store.read_task(event.task_id or "").task
-        seams.tell("on_task_registered", task=task)
-    elif event.kind == events.WAIT_ENDED and seams.hears("on_wait_resolved"):
-        seams.tell(
-            "on_wait_resolved",
-            wait=store.read_wait(event.wait_id or ""),
-            outcome=WaitOutcome.model_validate(dict(event.data)),
-            task=store.read_task(event.task_id).task if event.task_id else None,
-        )
-    elif event.kind == events.STUCK and seams.hears("on_stuck"):
+    """Tell of an event what it is about as that is now, in the home of its task."""
+    hook, seams, store = HOOKS[event.kind], shell.seams, shell.store
+    if not seams.hears(hook):
+        return
+    task = store.read_task(event.task_id).task if event.task_id else None
+    about: dict[str, object] = {"task": task}
+    if event.kind == events.WAIT_ENDED:
+        about["wait"] = store.read_wait(event.wait_id or "")
+        about["outcome"] = WaitOutcome.model_validate(dict(event.data))
+    elif event.kind == events.STUCK:
         packet = event.data["packet"]
-        seams.tell(
-            "on_stuck",
-            task=store.read_task(event.task_id or "").task,
-            verdict=StuckVerdict.model_validate(event.data["verdict"]),
-            packet=packet and ResumePacket.model_validate(packet),
-        )
+        about["verdict"] = StuckVerdict.model_validate(event.data["verdict"])
+        about["packet"] = packet and ResumePacket.model_validate(packet)
+    elif event.kind == events.RUN_CHANGED:
+        about["run"] = store.read_run(event.run_id or "")
+    seams.tell(hook, **about)
