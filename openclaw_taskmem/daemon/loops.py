@@ -21,6 +21,7 @@ from openclaw_taskmem.engine import (
     dues,
     recovery,
     say,
+    sharing,
     sweep,
     tell,
     waits,
@@ -148,6 +149,7 @@ class Loops:
         while True:
             alarm.arm()
             try:
+                await self._apart(sharing.look, self._shell)
                 due = await one_pass()
                 trouble = TROUBLE
             except Exception as error:

@@ -29,7 +29,7 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     policy = shell.stuck.model_dump_json()
     force = force or _ahead(shell)
     place = shell.place(BOOKMARK)
-    if not force and shell.store.read_bookmark(place) == policy:
+    if not force and shell.read_bookmark(BOOKMARK) == policy:
         return 0
     seen, after = 0, ""
     while batch := shell.store.active_tasks(after, BATCH):
@@ -57,7 +57,7 @@ def take_back(shell: Shell) -> None:
     """
     now = shell.clock.now()
     for wake in _owed(shell):
-        alone = shell.sole or wake.home is not None
+        alone = shell.only is None or wake.home is not None
         if alone and wake.due_at is not None and wake.due_at > now:
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
 

@@ -35,7 +35,7 @@ def started(shell: Shell, presence: Presence) -> None:
     is known already has only found its daemon again.
     """
     place = shell.place(BOOT)
-    if shell.store.read_bookmark(place) == presence.boot:
+    if shell.read_bookmark(BOOT) == presence.boot:
         return
     due = presence.started_at + gateway.SETTLES
     owed = _owed(shell)

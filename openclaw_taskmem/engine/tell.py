@@ -1,7 +1,8 @@
 """One pass of the event log: the plug-ins are told what happened.
 
 After the commit, at least once, in order, and never of what was rolled back;
-the place in the log is a bookmark, so that a crash loses nothing.
+the place in the log is a bookmark of the home, so that a crash loses nothing, and
+the plug-ins of each home hear of its own tasks.
 """
 
 from __future__ import annotations
@@ -36,9 +37,16 @@ HOOKS: Final = {
 """The hook by which plug-ins are told of each kind."""
 
 
+def begin(shell: Shell) -> None:
+    """Set the place where a new home begins: nothing before it is of that home."""
+    if shell.read_bookmark(BOOKMARK) is None:
+        newest = shell.store.last_events(None, 1)
+        _told(shell, newest[-1].event_id if newest else 0)
+
+
 def tell(shell: Shell) -> int:
     """Tell of the next events, and return how many were read; 0: none are left."""
-    place = int(shell.store.read_bookmark(BOOKMARK) or 0)
+    place = int(shell.read_bookmark(BOOKMARK) or 0)
     fresh = shell.store.list_events(place, BATCH)
     if not fresh:
         return 0
@@ -54,19 +62,33 @@ def tell(shell: Shell) -> int:
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
         told = event.event_id
-    shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=str(told)),)))
+    _told(shell, told)
     return len(fresh)
 
 
+def _told(shell: Shell, place: int) -> None:
+    mark = Bookmark(name=shell.place(BOOKMARK), value=str(place))
+    shell.commit(Change(bookmarks=(mark,)))
+
+
 def _tell_one(shell: Shell, event: Event) -> None:
-    """Tell of an event what it is about as that is now, in the home of its task."""
+    """Tell what an event is about, as that is now.
+
+    All that is told of a task is told in its home, also of a wait or a run of it that
+    is another's: who follows a task there must not lose it.
+    """
     hook, seams, store = HOOKS[event.kind], shell.seams, shell.store
     if not seams.hears(hook):
         return
     task = store.read_task(event.task_id).task if event.task_id else None
+    if task is not None and not shell.minds(task.home):
+        return
     about: dict[str, object] = {"task": task}
     if event.kind == events.WAIT_ENDED:
-        about["wait"] = store.read_wait(event.wait_id or "")
+        wait = store.read_wait(event.wait_id or "")
+        if task is None and not shell.minds(wait.home):
+            return
+        about["wait"] = wait
         about["outcome"] = WaitOutcome.model_validate(dict(event.data))
     elif event.kind == events.STUCK:
         packet = event.data["packet"]

@@ -12,7 +12,15 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import dues, evidence, gateway, recovery, runs, wakes
+from openclaw_taskmem.engine import (
+    dues,
+    evidence,
+    gateway,
+    recovery,
+    runs,
+    sharing,
+    wakes,
+)
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
@@ -353,3 +361,41 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before
+
+
+def test_a_home_minds_its_own_alone_once_another_has_come_to_its_database(
+    here: Homely, there: Homely
+) -> None:
+    here.world.shell = replace(here.world.shell, sole=True)
+    sharing.begin(here.world.shell)
+    assert here.world.shell.minds("there")
+
+    sharing.begin(there.world.shell)
+    at_work(there)
+    there.ends("Half of it is done.")
+    assert len(there.world.claim()) == 1
+    sharing.begin(here.world.shell)
+    dues.take_back(here.world.shell)
+
+    assert here.world.claim() == []
+    assert not here.world.shell.minds("there")
+
+
+def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
+    here: Homely, there: Homely
+) -> None:
+    shared = here.world.shell
+    here.world.shell = replace(shared, sole=True)
+    here.restarts("boot_2")
+    dues.reschedule(here.world.shell)
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    [delivery] = here.world.claim()
+    wakes.delivered(here.world.shell, delivery, "openclaw-plugin")
+
+    here.world.shell = shared
+    here.restarts("boot_2")
+
+    assert here.world.wakes(WakeState.DUE) == []
+    here.restarts("boot_3")
+    assert len(here.world.wakes(WakeState.DUE)) == 1

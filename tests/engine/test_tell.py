@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import tell
@@ -36,6 +39,24 @@ class Listener:
     def on_run_changed(self, run: Run, task: Task) -> None:
         self.heard.append(f"on_run_changed {task.name}")
         self.runs.append((run.run_id, run.state.value))
+
+
+@pytest.fixture
+def listeners() -> dict[str, Listener]:
+    return {"here": Listener(), "there": Listener()}
+
+
+@pytest.fixture
+def here(listeners: dict[str, Listener]) -> World:
+    return World(home="here", plugins=[("listener", listeners["here"])])
+
+
+@pytest.fixture
+def there(here: World, listeners: dict[str, Listener]) -> World:
+    plugins = [("listener", listeners["there"])]
+    world = World(here.store, here.clock, home="there", plugins=plugins)
+    world._numbers = here._numbers
+    return world
 
 
 def told(world: World) -> None:
@@ -72,3 +93,61 @@ def test_plugins_are_told_of_a_run_that_was_made_and_as_it_stands() -> None:
     run_id = session.run(task).run_id
     assert listener.runs[0] == (run_id, "running")
     assert listener.runs[-1] == (run_id, "blocked")
+
+
+def test_the_plugins_of_each_home_are_told_of_its_own_tasks(
+    here: World, there: World, listeners: dict[str, Listener]
+) -> None:
+    here.register("mine")
+    task = there.register("theirs")
+    # It belongs to the home of its target; it is told where its task is followed.
+    here.end_wait(here.open_wait(task))
+    there.end_wait(there.open_wait(None))
+    for world in (there, here, there):
+        told(world)
+
+    assert listeners["here"].heard == ["on_task_registered mine"]
+    assert listeners["there"].heard == [
+        "on_task_registered theirs",
+        "on_wait_resolved pty:build",
+        "on_wait_resolved pty:build",
+    ]
+
+
+def test_what_belongs_to_no_home_is_told_in_each(
+    here: World, there: World, listeners: dict[str, Listener]
+) -> None:
+    nobodys = World(here.store, here.clock)
+    nobodys.shell = replace(nobodys.shell, home=None)
+    nobodys.register("nobody's")
+    told(here)
+    told(there)
+
+    assert {len(each.heard) for each in listeners.values()} == {1}
+
+
+def test_a_new_home_begins_with_what_comes_after_it(here: World, there: World) -> None:
+    here.register("old")
+    tell.begin(there.shell)
+
+    assert tell.tell(there.shell) == 0
+    there.register("new")
+    tell.begin(there.shell)
+    assert tell.tell(there.shell) == 1
+
+
+def test_a_home_goes_on_where_it_told_last_when_others_come(
+    here: World, listeners: dict[str, Listener]
+) -> None:
+    shared = here.shell
+    here.shell = replace(shared, sole=True)
+    here.register("told")
+    told(here)
+    here.register("not told yet")
+
+    here.shell = shared
+    tell.begin(shared)
+    told(here)
+
+    names = ["on_task_registered told", "on_task_registered not told yet"]
+    assert listeners["here"].heard == names
