@@ -344,7 +344,7 @@ class Loops:
                 store.next_stuck_due(home)
                 or store.next_wake_due(home)
                 or store.next_lapse(home)
-                or store.list_waits(WaitStatus.WATCHING, None, 1)
+                or store.list_waits(WaitStatus.WATCHING, None, 1, home)
             )
 
         return not self._deliveries and await self._apart(look)

@@ -76,6 +76,16 @@ async def test_what_is_owed_elsewhere_keeps_nobody_here(
     assert gateway.received == []
 
 
+async def test_a_wait_that_is_watched_elsewhere_keeps_nobody_here(
+    here: World, there: World
+) -> None:
+    there.open_wait(None, timeout=86_400)
+    async with running(here, Gateway(here.clock)) as loops:
+        assert await loops.idle()
+    async with running(there, Gateway(here.clock)) as loops:
+        assert not await loops.idle()
+
+
 async def test_a_daemon_that_owes_something_here_is_not_idle(
     here: World, there: World
 ) -> None:
