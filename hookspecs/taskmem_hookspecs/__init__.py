@@ -31,6 +31,7 @@ from taskmem_hookspecs.evidence import (
     Finding,
     Verdict,
 )
+from taskmem_hookspecs.health import Checkup, HealthCheck, HealthRow, HealthState
 from taskmem_hookspecs.markers import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.model import (
     RESERVED_METADATA,
@@ -64,11 +65,7 @@ from taskmem_hookspecs.packet import (
 )
 from taskmem_hookspecs.roles import (
     AgentHost,
-    Checkup,
     Clock,
-    HealthCheck,
-    HealthRow,
-    HealthState,
     ModelUsage,
     QueryAnswerer,
     QueryFacts,

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmem_hookspecs.evidence import EvidenceVerifier
+from taskmem_hookspecs.health import HealthCheck
 from taskmem_hookspecs.markers import hookspec
 from taskmem_hookspecs.model import (
     Task,
@@ -24,7 +25,6 @@ from taskmem_hookspecs.model import (
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.roles import (
     AgentHost,
-    HealthCheck,
     ModelUsage,
     QueryAnswerer,
     RecallSource,

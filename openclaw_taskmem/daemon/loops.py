@@ -21,6 +21,7 @@ from openclaw_taskmem.engine import (
     dues,
     recovery,
     say,
+    sharing,
     sweep,
     tell,
     waits,
@@ -148,6 +149,7 @@ class Loops:
         while True:
             alarm.arm()
             try:
+                await self._apart(sharing.look, self._shell)
                 due = await one_pass()
                 trouble = TROUBLE
             except Exception as error:
@@ -342,7 +344,7 @@ class Loops:
                 store.next_stuck_due(home)
                 or store.next_wake_due(home)
                 or store.next_lapse(home)
-                or store.list_waits(WaitStatus.WATCHING, None, 1)
+                or store.list_waits(WaitStatus.WATCHING, None, 1, home)
             )
 
         return not self._deliveries and await self._apart(look)

@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine import sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import HomeRefused
 from openclaw_taskmem.seams.seams import Seams
@@ -155,6 +156,9 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
+        # Before anybody can write: what comes then is news.
+        sharing.begin(shell)
+        tell.begin(shell)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))

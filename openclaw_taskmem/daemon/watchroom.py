@@ -178,7 +178,7 @@ class Watchroom:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(shell))
             group.create_task(self._snapshots.run(shell))
-            if not shell.sole:
+            if shell.only is not None:
                 group.create_task(self._relieve(shell))
 
     async def _relieve(self, shell: Shell) -> None:

@@ -210,10 +210,7 @@ def owed(
 def on_its_way(facts: TaskFacts, now: datetime) -> bool:
     """Whether the run was told to go on already, by a message that may yet arrive."""
     return any(
-        wake.state is WakeState.SENT
-        or (
-            wake.attempts > 0 and wake.last_error is None and (wake.due_at or now) > now
-        )
+        wake.state is WakeState.SENT or outbox.on_its_way(wake, now)
         for wake in facts.wakes
         if wake.cause is WakeCause.RUN
     )

@@ -143,6 +143,7 @@ def claim(
             update={
                 "attempts": wake.attempts + 1,
                 "delivery_id": delivery_id,
+                "last_error": None,
                 "due_at": now + timedelta(seconds=policy.lease_seconds),
             }
         )
@@ -159,6 +160,15 @@ def claim(
             message=stored[0].model_copy(update={"text": compose(stored)}),
         ),
     )
+
+
+def on_its_way(wake: Wake, now: datetime) -> bool:
+    """Whether a wake that is due was claimed, and nobody said what became of it.
+
+    One that rests before it goes out, for the first time or again, was not.
+    """
+    claimed = wake.attempts > 0 and wake.last_error is None
+    return claimed and wake.due_at is not None and wake.due_at > now
 
 
 def compose(wakes: Sequence[Wake]) -> str:

@@ -224,13 +224,13 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     return run.model_copy(update={"lease_until": due})
 
 
-def announced(task: Task, run: Run, now: datetime) -> Change:
+def announced(task: Task, run: Run, now: datetime) -> Event:
     """Return what tells the user of a run that still waits for them.
 
     Source: requirement F7.
     """
     line = f"The task {plain(task.name)} still waits for you ({run.why})."
-    return Change(events=(notices.notice("blocked", task, run, line, now),))
+    return notices.notice("blocked", task, run, line, now)
 
 
 def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:

@@ -39,8 +39,6 @@ from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound, Run
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
-RECENT: Final = 200
-"""Tasks of a status among which a session's own is looked for."""
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
@@ -162,9 +160,8 @@ def _own(shell: Shell, caller: Caller) -> str:
         for run in shell.store.session_runs(session, shell.only):
             return run.task_id
         for status in _RESUMABLE:
-            for task in shell.store.list_tasks(status, RECENT):
-                if task.session_key == session and shell.minds(task.home):
-                    return task.task_id
+            for task in shell.store.list_tasks(status, 1, shell.only, session):
+                return task.task_id
     raise TaskNotFound("This session has no task to take up; name one, see task_list.")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Bookmark, Change, Task, Wake, WakeState
 from taskmem_hookspecs.errors import Conflict
@@ -29,7 +30,7 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     policy = shell.stuck.model_dump_json()
     force = force or _ahead(shell)
     place = shell.place(BOOKMARK)
-    if not force and shell.store.read_bookmark(place) == policy:
+    if not force and shell.read_bookmark(BOOKMARK) == policy:
         return 0
     seen, after = 0, ""
     while batch := shell.store.active_tasks(after, BATCH):
@@ -50,23 +51,24 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
 
 
 def take_back(shell: Shell) -> None:
-    """Make every wake due now that is owed here: nobody is on the way with any.
+    """Make every wake due now that was claimed here: nobody is on the way with any.
 
     A home has one daemon, so what was claimed by the one that was killed would
-    otherwise rest until its lease ends. A wake of no home may be another's.
+    otherwise rest until its lease ends. What rests for another reason goes on resting;
+    a wake of no home may be another's.
     """
     now = shell.clock.now()
     for wake in _owed(shell):
-        alone = shell.sole or wake.home is not None
-        if alone and wake.due_at is not None and wake.due_at > now:
+        alone = shell.only is None or wake.home is not None
+        if alone and outbox.on_its_way(wake, now):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
 
 
 def _ahead(shell: Shell) -> bool:
-    """Whether anything was written by a clock that was ahead of this one."""
+    """Whether anything of this home was written by a clock ahead of this one."""
     now = shell.clock.now()
-    newest = shell.store.list_tasks(None, 1)
-    owed = shell.store.list_wakes((WakeState.DUE,), None, 1)
+    newest = shell.store.list_tasks(None, 1, shell.only)
+    owed = shell.store.list_wakes((WakeState.DUE,), None, 1, shell.only)
     return any(task.updated_at > now for task in newest) or any(
         wake.created_at > now for wake in owed
     )
@@ -74,8 +76,7 @@ def _ahead(shell: Shell) -> bool:
 
 def _owed(shell: Shell) -> Sequence[Wake]:
     """Return the wakes that are due here, and not delivered yet."""
-    every = shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES)
-    return [wake for wake in every if shell.minds(wake.home)]
+    return shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES, shell.only)
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:

@@ -21,8 +21,6 @@ from taskmem_hookspecs import (
 
 BOOT: Final = "gateway_boot"
 MOST: Final = 10_000
-RECENT: Final = 200
-"""Open tasks among which a session's own is looked for."""
 SAID_BYTES: Final = 300
 """What is kept of the reason why a turn failed."""
 _OWED: Final = (WakeState.DUE, WakeState.SENT)
@@ -34,8 +32,7 @@ def started(shell: Shell, presence: Presence) -> None:
     What rests because the gateway was away goes out as soon as it may. A gateway that
     is known already has only found its daemon again.
     """
-    place = shell.place(BOOT)
-    if shell.store.read_bookmark(place) == presence.boot:
+    if shell.read_bookmark(BOOT) == presence.boot:
         return
     due = presence.started_at + gateway.SETTLES
     owed = _owed(shell)
@@ -53,7 +50,9 @@ def started(shell: Shell, presence: Presence) -> None:
     resting = [wake for wake in owed if wake.last_error is not None]
     _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
     recovery.started(shell, presence)
-    shell.commit(Change(bookmarks=(Bookmark(name=place, value=presence.boot),)))
+    # The lines go out with the mark, and so once, also where all this is done again.
+    mark = Bookmark(name=shell.place(BOOT), value=presence.boot)
+    shell.commit(Change(events=recovery.announced(shell), bookmarks=(mark,)))
 
 
 def turn_ended(
@@ -104,8 +103,7 @@ def reminder(
         TaskNotFound: No task has that id.
     """
     if task_id is None:
-        tasks = shell.store.list_tasks(TaskStatus.ACTIVE, RECENT)
-        own = [task for task in tasks if shell.minds(task.home)]
+        own = shell.store.list_tasks(TaskStatus.ACTIVE, 1, shell.only, session_key)
         task = gateway.open_task(own, session_key, since)
         if task is None:
             return None
@@ -123,8 +121,7 @@ def reminder(
 
 def _owed(shell: Shell) -> Sequence[Wake]:
     """Return the wakes of this home that nobody is known to have acted on."""
-    every = shell.store.list_wakes(_OWED, None, MOST)
-    return [wake for wake in every if shell.minds(wake.home)]
+    return shell.store.list_wakes(_OWED, None, MOST, shell.only)
 
 
 def _not_after(current: Sequence[Wake], instant: datetime) -> Change:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -30,7 +30,7 @@ ABANDONED: Final = timedelta(minutes=10)
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
-_HELD: Final = (RunState.RUNNING, RunState.QUEUED, RunState.BLOCKED)
+_HELD: Final = (RunState.RUNNING, RunState.QUEUED)
 _RESET: Final = (Course.QUEUE, Course.RESUME)
 _INTERRUPTED: Final = (
     "Your work on this was interrupted by a restart; go on with it now."
@@ -90,16 +90,27 @@ def _lapsed(shell: Shell) -> Sequence[Run]:
 def started(shell: Shell, presence: Presence) -> None:
     """Give what an earlier start of a gateway held to its own recovery, then to ours.
 
-    Who waits for the user is announced. Source: requirements D2, E3, F7.
+    Source: requirements D2, E3.
     """
-    for run in shell.store.list_runs(_HELD, None, MOST):
-        if not _its(shell, run):
-            continue
-        if run.state is RunState.BLOCKED:
-            facts = shell.store.read_task(run.task_id)
-            shell.commit(recovery.announced(facts.task, run, shell.clock.now()))
-        else:
-            shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+    for run in _of_gateway(shell, _HELD):
+        shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+
+
+def announced(shell: Shell) -> tuple[Event, ...]:
+    """Return what tells the users of the runs that still wait for them.
+
+    Source: requirement F7.
+    """
+    now = shell.clock.now()
+    return tuple(
+        recovery.announced(shell.store.read_task(run.task_id).task, run, now)
+        for run in _of_gateway(shell, (RunState.BLOCKED,))
+    )
+
+
+def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
+    runs = shell.store.list_runs(states, None, MOST, shell.only)
+    return [run for run in runs if _its(shell, run)]
 
 
 def forget(shell: Shell) -> None:

@@ -81,7 +81,9 @@ class Shell:
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False
-    """Whether no other daemon can have the same database."""
+    """Whether the database is this home's, unless another home has come to it."""
+    shared: threading.Event = field(default_factory=threading.Event)
+    """Set once another home has."""
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -105,7 +107,8 @@ class Shell:
     @property
     def only(self) -> str | None:
         """The home that alone is this daemon's business; None: all there are."""
-        return None if self.sole else self.home
+        alone = self.sole and not self.shared.is_set()
+        return None if alone else self.home
 
     def minds(self, home: str | None) -> bool:
         """Whether what belongs to a home is for this daemon to look after."""
@@ -114,6 +117,15 @@ class Shell:
     def place(self, name: str) -> str:
         """Return the name under which a home keeps a bookmark of its own."""
         return name if self.only is None else f"{name}:{self.only}"
+
+    def read_bookmark(self, name: str) -> str | None:
+        """Return a bookmark of this home; None: it never set it.
+
+        One that was written while the database had a single home is the first's, and
+        no other home can mistake it for news.
+        """
+        own = self.store.read_bookmark(self.place(name))
+        return self.store.read_bookmark(name) if own is None else own
 
     def decide(self, subject: str, read_decide_commit: Callable[[], T]) -> T:
         """Run a use case, and again from the start when someone else wrote first.

@@ -1,7 +1,8 @@
 """One pass of the event log: the plug-ins are told what happened.
 
 After the commit, at least once, in order, and never of what was rolled back;
-the place in the log is a bookmark, so that a crash loses nothing.
+the place in the log is a bookmark of the home, so that a crash loses nothing, and
+the plug-ins of each home hear of its own tasks.
 """
 
 from __future__ import annotations
@@ -27,11 +28,25 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 BOOKMARK: Final = "told"
 BATCH: Final = 200
+HOOKS: Final = {
+    events.TASK_REGISTERED: "on_task_registered",
+    events.WAIT_ENDED: "on_wait_resolved",
+    events.STUCK: "on_stuck",
+    events.RUN_CHANGED: "on_run_changed",
+}
+"""The hook by which plug-ins are told of each kind."""
+
+
+def begin(shell: Shell) -> None:
+    """Set the place where a new home begins: nothing before it is of that home."""
+    if shell.read_bookmark(BOOKMARK) is None:
+        newest = shell.store.last_events(None, 1)
+        _told(shell, newest[-1].event_id if newest else 0)
 
 
 def tell(shell: Shell) -> int:
     """Tell of the next events, and return how many were read; 0: none are left."""
-    place = int(shell.store.read_bookmark(BOOKMARK) or 0)
+    place = int(shell.read_bookmark(BOOKMARK) or 0)
     fresh = shell.store.list_events(place, BATCH)
     if not fresh:
         return 0
@@ -47,27 +62,38 @@ def tell(shell: Shell) -> int:
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
         told = event.event_id
-    shell.commit(Change(bookmarks=(Bookmark(name=BOOKMARK, value=str(told)),)))
+    _told(shell, told)
     return len(fresh)
 
 
+def _told(shell: Shell, place: int) -> None:
+    mark = Bookmark(name=shell.place(BOOKMARK), value=str(place))
+    shell.commit(Change(bookmarks=(mark,)))
+
+
 def _tell_one(shell: Shell, event: Event) -> None:
-    seams, store = shell.seams, shell.store
-    if event.kind == events.TASK_REGISTERED and seams.hears("on_task_registered"):
-        task = store.read_task(event.task_id or "").task
-        seams.tell("on_task_registered", task=task)
-    elif event.kind == events.WAIT_ENDED and seams.hears("on_wait_resolved"):
-        seams.tell(
-            "on_wait_resolved",
-            wait=store.read_wait(event.wait_id or ""),
-            outcome=WaitOutcome.model_validate(dict(event.data)),
-            task=store.read_task(event.task_id).task if event.task_id else None,
-        )
-    elif event.kind == events.STUCK and seams.hears("on_stuck"):
+    """Tell what an event is about, as that is now.
+
+    All that is told of a task is told in its home, also of a wait or a run of it that
+    is another's: who follows a task there must not lose it.
+    """
+    hook, seams, store = HOOKS[event.kind], shell.seams, shell.store
+    if not seams.hears(hook):
+        return
+    task = store.read_task(event.task_id).task if event.task_id else None
+    if task is not None and not shell.minds(task.home):
+        return
+    about: dict[str, object] = {"task": task}
+    if event.kind == events.WAIT_ENDED:
+        wait = store.read_wait(event.wait_id or "")
+        if task is None and not shell.minds(wait.home):
+            return
+        about["wait"] = wait
+        about["outcome"] = WaitOutcome.model_validate(dict(event.data))
+    elif event.kind == events.STUCK:
         packet = event.data["packet"]
-        seams.tell(
-            "on_stuck",
-            task=store.read_task(event.task_id or "").task,
-            verdict=StuckVerdict.model_validate(event.data["verdict"]),
-            packet=packet and ResumePacket.model_validate(packet),
-        )
+        about["verdict"] = StuckVerdict.model_validate(event.data["verdict"])
+        about["packet"] = packet and ResumePacket.model_validate(packet)
+    elif event.kind == events.RUN_CHANGED:
+        about["run"] = store.read_run(event.run_id or "")
+    seams.tell(hook, **about)

@@ -152,8 +152,9 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
 
 def watched_here(shell: Shell) -> list[Wait]:
     """Return the open waits that are for this daemon to watch, oldest first."""
-    every = shell.store.list_waits(WaitStatus.WATCHING, None, MOST)
-    return [wait for wait in reversed(every) if shell.minds(wait.home)]
+    return [
+        *reversed(shell.store.list_waits(WaitStatus.WATCHING, None, MOST, shell.only))
+    ]
 
 
 def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:

@@ -83,6 +83,14 @@ class Tasks(Base, table=True):
         sa.Index("tasks_by_update", "updated_at", "task_id"),
         sa.Index("tasks_by_id", "status", "task_id"),
         index_where(
+            "session_key IS NOT NULL",
+            "tasks_of_session",
+            "session_key",
+            "status",
+            "updated_at",
+            "task_id",
+        ),
+        index_where(
             "stuck_due_at IS NOT NULL",
             "tasks_stuck_due",
             "status",
@@ -273,6 +281,10 @@ def wait_params(wait: Wait) -> Params:
     return {**dict(wait), "status": wait.status.value}
 
 
+OPEN_WAKE: Final = "state IN ('due', 'sent')"
+"""What holds for a wake that is owed, or that nobody is known to have acted on."""
+
+
 class Wakes(Base, table=True):
     """One message owed to an agent: the outbox."""
 
@@ -282,19 +294,20 @@ class Wakes(Base, table=True):
         sa.Index("wakes_by_age", "created_at", "wake_id"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
         index_where(
-            "state IN ('due', 'sent')",
+            OPEN_WAKE,
             "wakes_open",
             "task_id",
             "created_at",
             "wake_id",
         ),
         index_where(
-            "state IN ('due', 'sent')",
+            OPEN_WAKE,
             "wakes_open_of_wait",
             "wait_id",
             "created_at",
             "wake_id",
         ),
+        index_where(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
         index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
         index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
     )

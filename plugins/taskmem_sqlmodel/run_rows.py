@@ -24,6 +24,7 @@ class Runs(Base, table=True):
         one_of("news", News),
         index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
         index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
+        index_where(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
         index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
         index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
         sa.Index("runs_by_task", "task_id", "created_at", "run_id"),

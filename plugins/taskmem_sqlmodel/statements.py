@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from taskmem_sqlmodel.columns import Text
-from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.rows import OPEN_WAKE, Base
 from taskmem_sqlmodel.run_rows import OPEN_RUN
 
 _TABLES = Base.metadata.tables
@@ -49,7 +49,7 @@ TASK: Final = sa.select(
     TASKS,
     sa.exists().where(WAITS.c.task_id == TASKS.c.task_id).label("has_waits"),
     sa.exists()
-    .where(WAKES.c.task_id == TASKS.c.task_id, sa.text("state IN ('due', 'sent')"))
+    .where(WAKES.c.task_id == TASKS.c.task_id, sa.text(OPEN_WAKE))
     .label("has_wakes"),
     sa.exists()
     .where(RUNS.c.task_id == TASKS.c.task_id, sa.text(OPEN_RUN))
@@ -89,10 +89,14 @@ def next_stuck_due(*, by_home: bool) -> sa.Select[Any]:
 
 
 @cache
-def tasks(*, by_status: bool) -> sa.Select[Any]:
+def tasks(
+    *, by_status: bool, by_session: bool = False, by_home: bool = False
+) -> sa.Select[Any]:
     """Select tasks, most recently updated first."""
     every = sa.select(TASKS).order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
-    return _narrowed(every, TASKS.c.status, by_status).limit(_LIMIT)
+    some = _narrowed(every, TASKS.c.status, by_status)
+    some = _narrowed(some, TASKS.c.session_key, by_session)
+    return _at_home(some, TASKS, by_home).limit(_LIMIT)
 
 
 @cache
@@ -128,7 +132,7 @@ ENDED_WAITS_OF_TASK: Final = (
 
 OPEN_WAKES_OF_TASK: Final = (
     sa.select(WAKES)
-    .where(WAKES.c.task_id == _TASK_ID, sa.text("state IN ('due', 'sent')"))
+    .where(WAKES.c.task_id == _TASK_ID, sa.text(OPEN_WAKE))
     .order_by(WAKES.c.created_at, WAKES.c.wake_id)
 )
 
@@ -136,36 +140,42 @@ OPEN_WAKES_OF_WAIT: Final = (
     sa.select(WAKES)
     .where(
         WAKES.c.wait_id == sa.bindparam("wait_id"),
-        sa.text("state IN ('due', 'sent')"),
+        sa.text(OPEN_WAKE),
     )
     .order_by(WAKES.c.created_at, WAKES.c.wake_id)
 )
 
-WATCHING: Final = (
-    sa.select(WAITS)
-    .where(sa.text("status = 'watching'"))
-    .order_by(WAITS.c.created_at.desc(), WAITS.c.wait_id.desc())
-    .limit(_LIMIT)
-)
-"""The waits that are watching, newest first, whatever else there is."""
+
+@cache
+def watching(*, by_home: bool) -> sa.Select[Any]:
+    """Select the waits that are watching, newest first, whatever else there is."""
+    every = (
+        sa.select(WAITS)
+        .where(sa.text("status = 'watching'"))
+        .order_by(WAITS.c.created_at.desc(), WAITS.c.wait_id.desc())
+        .limit(_LIMIT)
+    )
+    return _at_home(every, WAITS, by_home)
 
 
 @cache
-def waits(*, by_status: bool, by_task: bool) -> sa.Select[Any]:
+def waits(*, by_status: bool, by_task: bool, by_home: bool = False) -> sa.Select[Any]:
     """Select waits, newest first."""
     every = sa.select(WAITS).order_by(WAITS.c.created_at.desc(), WAITS.c.wait_id.desc())
     some = _narrowed(every, WAITS.c.status, by_status)
-    return _narrowed(some, WAITS.c.task_id, by_task).limit(_LIMIT)
+    some = _narrowed(some, WAITS.c.task_id, by_task)
+    return _at_home(some, WAITS, by_home).limit(_LIMIT)
 
 
 @cache
-def wakes(*, by_states: bool, by_task: bool) -> sa.Select[Any]:
-    """Select wakes, newest first; `states` is a list."""
+def wakes(
+    *, by_states: bool, by_task: bool, by_home: bool = False, is_open: bool = False
+) -> sa.Select[Any]:
+    """Select wakes, newest first; `states` is a list; `is_open`: only of open ones."""
     every = sa.select(WAKES).order_by(WAKES.c.created_at.desc(), WAKES.c.wake_id.desc())
     some = _narrowed(every, WAKES.c.task_id, by_task)
-    if by_states:
-        some = some.where(WAKES.c.state.in_(sa.bindparam("states", expanding=True)))
-    return some.limit(_LIMIT)
+    some = _in_states(some, WAKES, by_states, OPEN_WAKE if is_open else None)
+    return _at_home(some, WAKES, by_home).limit(_LIMIT)
 
 
 WAKES_BY_ID: Final = sa.select(WAKES).where(
@@ -230,13 +240,14 @@ ARTIFACTS_OF_TASK: Final = (
 
 
 @cache
-def runs(*, by_states: bool, by_task: bool) -> sa.Select[Any]:
-    """Select runs, newest first; `states` is a list."""
+def runs(
+    *, by_states: bool, by_task: bool, by_home: bool = False, is_open: bool = False
+) -> sa.Select[Any]:
+    """Select runs, newest first; `states` is a list; `is_open`: only of open ones."""
     every = sa.select(RUNS).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
     some = _narrowed(every, RUNS.c.task_id, by_task)
-    if by_states:
-        some = some.where(RUNS.c.state.in_(sa.bindparam("states", expanding=True)))
-    return some.limit(_LIMIT)
+    some = _in_states(some, RUNS, by_states, OPEN_RUN if is_open else None)
+    return _at_home(some, RUNS, by_home).limit(_LIMIT)
 
 
 @cache
@@ -345,6 +356,19 @@ def _narrowed(
 ) -> sa.Select[Any]:
     """Keep the rows whose column is the parameter of the same name, if wanted."""
     return statement.where(column == sa.bindparam(column.name)) if wanted else statement
+
+
+def _in_states(
+    statement: sa.Select[Any],
+    table: sa.Table,
+    wanted: bool,  # noqa: FBT001 - likewise
+    index: str | None,
+) -> sa.Select[Any]:
+    """Keep the rows in the parameter `states`, if wanted, by what an index is about."""
+    if not wanted:
+        return statement
+    some = statement.where(table.c.state.in_(sa.bindparam("states", expanding=True)))
+    return some if index is None else some.where(sa.text(index))
 
 
 def _at_home(

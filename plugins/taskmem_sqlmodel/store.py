@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -36,6 +36,8 @@ from taskmem_sqlmodel import rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.translation import translated
+
+_OPEN_WAKES: Final = {WakeState.DUE, WakeState.SENT}
 
 
 class SqlStore:
@@ -109,10 +111,21 @@ class SqlStore:
         found = self._read(statements.REVISIONS_OF_TASK, task_id=task_id)
         return [PlanRevision(**row) for row in found]
 
-    def list_tasks(self, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+    def list_tasks(
+        self,
+        status: TaskStatus | None,
+        limit: int,
+        home: str | None = None,
+        session_key: str | None = None,
+    ) -> Sequence[Task]:
         """Return tasks, most recently updated first."""
-        statement = statements.tasks(by_status=status is not None)
-        found = self._read(statement, status=_word(status), limit=limit)
+        statement = statements.tasks(
+            by_status=status is not None,
+            by_session=session_key is not None,
+            by_home=home is not None,
+        )
+        given = {"status": _word(status), "session_key": session_key, "home": home}
+        found = self._read(statement, **given, limit=limit)
         return [rows.task_value(row) for row in found]
 
     def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
@@ -143,30 +156,41 @@ class SqlStore:
         )
 
     def list_waits(
-        self, status: WaitStatus | None, task_id: str | None, limit: int
+        self,
+        status: WaitStatus | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Wait]:
         """Return waits, newest first."""
         if status is WaitStatus.WATCHING and task_id is None:
-            found = self._read(statements.WATCHING, limit=limit)
+            statement = statements.watching(by_home=home is not None)
         else:
             statement = statements.waits(
-                by_status=status is not None, by_task=task_id is not None
+                by_status=status is not None,
+                by_task=task_id is not None,
+                by_home=home is not None,
             )
-            found = self._read(
-                statement, status=_word(status), task_id=task_id, limit=limit
-            )
-        return [Wait(**row) for row in found]
+        given = {"status": _word(status), "task_id": task_id, "home": home}
+        return [Wait(**row) for row in self._read(statement, **given, limit=limit)]
 
     def list_wakes(
-        self, states: Collection[WakeState] | None, task_id: str | None, limit: int
+        self,
+        states: Collection[WakeState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Wake]:
         """Return wakes, newest first."""
         statement = statements.wakes(
-            by_states=states is not None, by_task=task_id is not None
+            by_states=states is not None,
+            by_task=task_id is not None,
+            by_home=home is not None,
+            is_open={*(states or ())} <= _OPEN_WAKES,
         )
         words = sorted(state.value for state in states or ())
-        found = self._read(statement, states=words, task_id=task_id, limit=limit)
-        return [Wake(**row) for row in found]
+        given = {"states": words, "task_id": task_id, "home": home}
+        return [Wake(**row) for row in self._read(statement, **given, limit=limit)]
 
     def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
         """Return the wakes with these ids; an unknown id is passed over."""
@@ -202,15 +226,22 @@ class SqlStore:
         raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
 
     def list_runs(
-        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+        self,
+        states: Collection[RunState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Run]:
         """Return runs, newest first."""
         statement = statements.runs(
-            by_states=states is not None, by_task=task_id is not None
+            by_states=states is not None,
+            by_task=task_id is not None,
+            by_home=home is not None,
+            is_open=not any(state.terminal for state in states or ()),
         )
         words = sorted(state.value for state in states or ())
-        found = self._read(statement, states=words, task_id=task_id, limit=limit)
-        return [Run(**row) for row in found]
+        given = {"states": words, "task_id": task_id, "home": home}
+        return [Run(**row) for row in self._read(statement, **given, limit=limit)]
 
     def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended, the latest first."""

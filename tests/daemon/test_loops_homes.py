@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import sharing
 from taskmem_hookspecs import Owner
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.daemon.looped import Gateway, running
@@ -73,6 +76,16 @@ async def test_what_is_owed_elsewhere_keeps_nobody_here(
     assert gateway.received == []
 
 
+async def test_a_wait_that_is_watched_elsewhere_keeps_nobody_here(
+    here: World, there: World
+) -> None:
+    there.open_wait(None, timeout=86_400)
+    async with running(here, Gateway(here.clock)) as loops:
+        assert await loops.idle()
+    async with running(there, Gateway(here.clock)) as loops:
+        assert not await loops.idle()
+
+
 async def test_a_daemon_that_owes_something_here_is_not_idle(
     here: World, there: World
 ) -> None:
@@ -81,3 +94,18 @@ async def test_a_daemon_that_owes_something_here_is_not_idle(
         assert not await loops.idle()
     async with running(there, Gateway(here.clock)) as loops:
         assert await loops.idle()
+
+
+async def test_a_home_that_comes_while_the_first_is_at_work_keeps_what_is_its(
+    here: World, there: World
+) -> None:
+    here.shell = replace(here.shell, sole=True)
+    first, second = Gateway(here.clock), Gateway(here.clock)
+    async with running(here, first):
+        sharing.begin(there.shell)
+        there.register()
+        async with running(there, second):
+            await here.clock.advance(THRESHOLD)
+
+    assert first.received == []
+    assert len(second.received) == 1

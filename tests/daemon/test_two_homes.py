@@ -53,3 +53,18 @@ def test_killed_and_started_again_two_daemons_send_no_alert_twice(
     assert len(said) == len(tasks)
     for task in tasks:
         assert sum(task in line for line in said) == 1
+
+
+def test_a_home_leaves_alone_what_one_that_was_given_its_file_has_there(start, home):
+    database = f"sqlite:///{home.database}"
+    ours = start()
+    with short_home() as other:
+        with closing(Daemon(other, TASKMEM_DATABASE_URL=database)) as theirs:
+            theirs.wait_until_it_serves()
+            theirs.register("Theirs")
+            assert theirs.stop() == 0
+        ours.restart(**SOON)
+        task = ours.register("Ours")
+        # What is due is looked at in order: theirs would come first.
+        until(lambda: alerts(database), "an alert is owed")
+        assert [owed for owed, _, _ in alerts(database)] == [task]

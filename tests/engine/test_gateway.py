@@ -17,6 +17,7 @@ from taskmem_hookspecs import (
     Wake,
     WakeState,
 )
+from tests.support.sessions import Session
 from tests.support.world import World
 
 THRESHOLD = 300
@@ -179,6 +180,30 @@ def test_a_start_that_is_cut_off_is_taken_up_where_it_was(
     start(world)
 
     assert states(world) == {MAIN: "due", OTHER: "due"}
+
+
+def test_a_start_that_is_told_again_says_once_what_waits_for_the_user(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(world)
+    session.begins()
+    session.register()
+    session.ends("Shall I push it?")
+    commit = world.store.commit
+
+    def fail(change: Change) -> None:
+        if change.bookmarks:
+            raise StoreBusy("locked")
+        commit(change)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "commit", fail)
+        with pytest.raises(StoreBusy):
+            session.restarts("boot_2")
+    session.restarts("boot_2")
+    session.restarts("boot_2")
+
+    assert sum("still waits" in line for line in session.lines) == 1
 
 
 def test_who_acts_while_a_gateway_starts_has_answered(

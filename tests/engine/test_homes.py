@@ -13,7 +13,15 @@ import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import dues, evidence, gateway, recovery, runs, wakes
+from openclaw_taskmem.engine import (
+    dues,
+    evidence,
+    gateway,
+    recovery,
+    runs,
+    sharing,
+    wakes,
+)
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
@@ -334,6 +342,95 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
     assert rests == {"here": True, "there": False, None: False}
 
 
+def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
+    here.world.shell = replace(here.world.shell, sole=True)
+    at_work(here)
+    here.ends("", error="overloaded", reason="overloaded")
+    [rests] = here.world.wakes(WakeState.DUE)
+    assert rests.due_at is not None
+    assert rests.due_at > here.world.clock.now()
+
+    dues.take_back(here.world.shell)
+
+    assert here.world.wakes(WakeState.DUE) == [rests]
+
+
+def test_a_delivery_that_failed_rests_on_and_one_under_way_again_is_taken_back(
+    here: Homely,
+) -> None:
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    [delivery] = here.world.claim()
+    wakes.failed(here.world.shell, delivery, "gateway down", 60)
+    [rests] = here.world.wakes(WakeState.DUE)
+
+    dues.take_back(here.world.shell)
+    assert here.world.wakes(WakeState.DUE) == [rests]
+    assert rests.last_error == "gateway down"
+
+    here.world.clock.tick(60)
+    assert len(here.world.claim()) == 1
+    dues.take_back(here.world.shell)
+    assert len(here.world.claim()) == 1
+
+
+def test_a_clock_of_another_home_that_is_ahead_sets_nothing_anew_here(
+    here: Homely, there: Homely
+) -> None:
+    at_work(here)
+    here.ends("", error="overloaded", reason="overloaded")
+    [rests] = here.world.wakes(WakeState.DUE)
+    dues.reschedule(here.world.shell)
+    here.world.clock.tick(5)
+    at_work(there)
+    there.ends("Half of it is done.")
+    here.world.clock.jump(-5)
+
+    assert dues.reschedule(here.world.shell) == 0
+
+    assert rests in here.world.wakes(WakeState.DUE)
+    here.world.clock.jump(-5)
+    assert dues.reschedule(here.world.shell) == 1
+
+
+def test_a_session_finds_its_task_whatever_others_have_done_since(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register(session_key=MAIN)
+    for session in (here, there):
+        for number in range(201):
+            session.world.clock.tick(1)
+            session.world.register(f"{number}", session_key="agent:dev:main")
+
+    assert here.call("task_status")["task_id"] == task
+    assert (gateway.reminder(here.world.shell, MAIN) or "")[0] == task
+
+
+def test_what_other_homes_owe_hides_nothing_of_this_one(
+    here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = at_work(here)
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    [delivery] = here.world.claim()
+    for _ in range(2):
+        here.world.clock.tick(1)
+        at_work(there)
+        there.world.end_wait(there.world.open_wait(None))
+    for module, most in ((gateway, "MOST"), (recovery, "MOST"), (dues, "MOST_WAKES")):
+        monkeypatch.setattr(module, most, 1)
+    before = here.run(task)
+
+    dues.take_back(here.world.shell)
+    here.restarts("boot_2")
+
+    due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
+    assert due[wait.wait_id] == here.world.clock.now()
+    assert here.run(task) != before
+    gateway.turn_ended(here.world.shell, MAIN, [delivery.delivery_id], None)
+    assert wait.wait_id not in {w.wait_id for w in here.world.wakes(WakeState.DUE)}
+
+
 def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
     here: Homely, there: Homely
 ) -> None:
@@ -383,3 +480,41 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before
+
+
+def test_a_home_minds_its_own_alone_once_another_has_come_to_its_database(
+    here: Homely, there: Homely
+) -> None:
+    here.world.shell = replace(here.world.shell, sole=True)
+    sharing.begin(here.world.shell)
+    assert here.world.shell.minds("there")
+
+    sharing.begin(there.world.shell)
+    at_work(there)
+    there.ends("Half of it is done.")
+    assert len(there.world.claim()) == 1
+    sharing.begin(here.world.shell)
+    dues.take_back(here.world.shell)
+
+    assert here.world.claim() == []
+    assert not here.world.shell.minds("there")
+
+
+def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
+    here: Homely, there: Homely
+) -> None:
+    shared = here.world.shell
+    here.world.shell = replace(shared, sole=True)
+    here.restarts("boot_2")
+    dues.reschedule(here.world.shell)
+    wait = here.world.open_wait(None)
+    here.world.end_wait(wait)
+    [delivery] = here.world.claim()
+    wakes.delivered(here.world.shell, delivery, "openclaw-plugin")
+
+    here.world.shell = shared
+    here.restarts("boot_2")
+
+    assert here.world.wakes(WakeState.DUE) == []
+    here.restarts("boot_3")
+    assert len(here.world.wakes(WakeState.DUE)) == 1

@@ -100,13 +100,20 @@ class MemoryStore:
         with self._lock:
             return [r for r in self._revisions if r.task_id == task_id]
 
-    def list_tasks(self, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+    def list_tasks(
+        self,
+        status: TaskStatus | None,
+        limit: int,
+        home: str | None = None,
+        session_key: str | None = None,
+    ) -> Sequence[Task]:
         """Return tasks, most recently updated first."""
         with self._lock:
-            tasks = [t for t in self._tasks.values() if status in (None, t.status)]
-        return sorted(tasks, key=lambda t: (t.updated_at, t.task_id), reverse=True)[
-            :limit
-        ]
+            here = of_home(home, self._tasks.values())
+        tasks = [t for t in here if status in (None, t.status)]
+        own = [t for t in tasks if session_key in (None, t.session_key)]
+        latest = sorted(own, key=lambda t: (t.updated_at, t.task_id), reverse=True)
+        return latest[:limit]
 
     def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
         """Return active tasks whose id is greater than `after`, in order of id."""
@@ -116,18 +123,26 @@ class MemoryStore:
             return [t for t in tasks if t.status is TaskStatus.ACTIVE][:limit]
 
     def list_waits(
-        self, status: WaitStatus | None, task_id: str | None, limit: int
+        self,
+        status: WaitStatus | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Wait]:
         """Return waits, newest first."""
         with self._lock:
-            return self._waits_of(status, task_id)[:limit]
+            return of_home(home, self._waits_of(status, task_id))[:limit]
 
     def list_wakes(
-        self, states: Collection[WakeState] | None, task_id: str | None, limit: int
+        self,
+        states: Collection[WakeState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Wake]:
         """Return wakes, newest first."""
         with self._lock:
-            return self._wakes_of(states, task_id)[:limit]
+            return of_home(home, self._wakes_of(states, task_id))[:limit]
 
     def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
         """Return the wakes with these ids; an unknown id is passed over."""
@@ -193,11 +208,16 @@ class MemoryStore:
             return self._runs[run_id]
 
     def list_runs(
-        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+        self,
+        states: Collection[RunState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Run]:
         """Return runs, newest first."""
         with self._lock:
-            runs = [r for r in self._runs.values() if task_id in (None, r.task_id)]
+            here = of_home(home, self._runs.values())
+        runs = [r for r in here if task_id in (None, r.task_id)]
         chosen = [r for r in runs if states is None or r.state in states]
         return sorted(chosen, key=age, reverse=True)[:limit]
 

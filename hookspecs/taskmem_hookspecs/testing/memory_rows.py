@@ -22,7 +22,7 @@ from taskmem_hookspecs.runs import Checkpoint, Run
 ENDED_WAITS = 20
 """Waits that ended which the facts of a task hold; the linkage needs the last."""
 RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
-OwnedT = TypeVar("OwnedT", Task, Wake, Run)
+OwnedT = TypeVar("OwnedT", Task, Wait, Wake, Run)
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
 SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 

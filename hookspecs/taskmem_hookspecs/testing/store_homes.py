@@ -6,10 +6,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.model import TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.values import a_run, a_task, a_wake
+from taskmem_hookspecs.testing.values import a_run, a_task, a_wait, a_wake
 
 HOMES = ("home_1", "home_2", None)
 
@@ -109,3 +110,66 @@ class StoreHomes:
         assert lapsed(None) == ["run_0", "run_1", "run_2"]
         first = [store.next_lapse(home) for home in (*HOMES, "home_3")]
         assert first == [_at(0), _at(1), _at(0), _at(2)]
+
+    def test_what_is_listed_is_cut_to_its_home_before_its_limit(
+        self, store: TaskStore
+    ) -> None:
+        for n, home in enumerate(HOMES):
+            task_id = f"task_{n}"
+            made = {"task_id": task_id, "created_at": _at(n), "home": home}
+            change = Change(
+                tasks=(a_task(task_id=task_id, home=home, updated_at=_at(n)),),
+                waits=(a_wait(wait_id=f"wait_{n}", **made),),
+                wakes=(a_wake(wake_id=f"wake_{n}", **made),),
+                runs=(a_run(run_id=f"run_{n}", **made),),
+            )
+            store.commit(change)
+        active, watching = TaskStatus.ACTIVE, WaitStatus.WATCHING
+        due, queued = (WakeState.DUE,), (RunState.QUEUED,)
+
+        def listed(limit: int, home: str | None) -> set[tuple[str, ...]]:
+            """Return what each list holds, by number; by states, and of all states."""
+            tasks = (store.list_tasks(s, limit, home) for s in (active, None))
+            waits = (store.list_waits(s, None, limit, home) for s in (watching, None))
+            wakes = (store.list_wakes(s, None, limit, home) for s in (due, None))
+            runs = (store.list_runs(s, None, limit, home) for s in (queued, None))
+            return {
+                *(tuple(row.task_id[-1] for row in found) for found in tasks),
+                *(tuple(row.wait_id[-1] for row in found) for found in waits),
+                *(tuple(row.wake_id[-1] for row in found) for found in wakes),
+                *(tuple(row.run_id[-1] for row in found) for found in runs),
+            }
+
+        assert listed(9, "home_1") == {("2", "0")}
+        assert listed(2, "home_2") == {("2", "1")}
+        assert listed(1, "home_3") == {("2",)}
+        assert listed(9, None) == {("2", "1", "0")}
+
+    def test_the_tasks_of_a_session_are_listed_whatever_others_have(
+        self, store: TaskStore
+    ) -> None:
+        sessions = ("s", "s", "t", None)
+        homes = ("home_1", "home_2", "home_1", "home_1")
+        store.commit(
+            Change(
+                tasks=tuple(
+                    a_task(
+                        task_id=f"task_{n}",
+                        session_key=session_key,
+                        home=home,
+                        updated_at=_at(n),
+                    )
+                    for n, (session_key, home) in enumerate(
+                        zip(sessions, homes, strict=True)
+                    )
+                )
+            )
+        )
+
+        def listed(home: str | None, status: TaskStatus | None = None) -> list[str]:
+            return [task.task_id for task in store.list_tasks(status, 2, home, "s")]
+
+        assert listed(None) == ["task_1", "task_0"]
+        assert listed("home_1") == ["task_0"]
+        assert listed("home_1", TaskStatus.ACTIVE) == ["task_0"]
+        assert listed("home_1", TaskStatus.PAUSED) == []

@@ -17,6 +17,7 @@ OF_A_HOME = (
     *(statements.stuck_due, statements.next_stuck_due),
     *(statements.due_wakes, statements.next_wake_due, statements.sent_since),
     *(statements.session_runs, statements.lapsed_runs, statements.next_lapse),
+    statements.watching,
 )
 QUESTIONS = {
     name: statement
@@ -27,7 +28,12 @@ QUESTIONS = {
 } | {
     f"{ask.__name__}{flags}": ask(**flags)
     for ask, flags in (
-        *((statements.tasks, {"by_status": b}) for b in YES_AND_NO),
+        *(
+            (statements.tasks, {"by_status": b, "by_home": home})
+            for b in YES_AND_NO
+            for home in YES_AND_NO
+        ),
+        (statements.tasks, {"by_status": True, "by_session": True, "by_home": True}),
         *((statements.thread, {"limited": b}) for b in YES_AND_NO),
         *((statements.last_events, {"by_task": b}) for b in YES_AND_NO),
         (statements.waits, {"by_status": True, "by_task": True}),
@@ -36,6 +42,12 @@ QUESTIONS = {
         (statements.wakes, {"by_states": True, "by_task": True}),
         (statements.wakes, {"by_states": False, "by_task": True}),
         (statements.wakes, {"by_states": False, "by_task": False}),
+        *(
+            (ask, {"by_states": True, "is_open": True, "by_task": b, "by_home": home})
+            for ask in (statements.wakes, statements.runs)
+            for b in YES_AND_NO
+            for home in YES_AND_NO
+        ),
         (statements.runs, {"by_states": True, "by_task": True}),
         (statements.runs, {"by_states": False, "by_task": True}),
         (statements.runs, {"by_states": False, "by_task": False}),
@@ -53,9 +65,34 @@ def database(tmp_path_factory):
         yield connection
 
 
+@pytest.mark.parametrize(
+    ("ask", "index"),
+    [(statements.wakes, "wakes_open_by_age"), (statements.runs, "runs_open_by_age")],
+)
+def test_what_is_open_is_found_whatever_has_ended(database, ask, index):
+    flags = {"by_states": True, "is_open": True, "by_task": False, "by_home": True}
+    assert any(index in step for step in plan_of(database, ask(**flags)))
+
+
+def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
+    flags = {"by_status": True, "by_session": True, "by_home": True}
+    [step] = plan_of(database, statements.tasks(**flags))
+    assert "tasks_of_session" in step
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_reads_an_index_in_order(database, name):
-    statement = QUESTIONS[name]
+    steps = plan_of(database, QUESTIONS[name])
+    assert steps
+    for step in steps:
+        assert not step.startswith("SCAN") or "INDEX" in step or "events" in step, step
+        # What went out to a session in a minute is small, and so are its open runs.
+        few = name.startswith(("sent_since", "session_runs"))
+        assert "TEMP B-TREE" not in step or few, step
+
+
+def plan_of(database, statement):
+    """Return the steps in which a question is answered."""
     asked = dict.fromkeys(statement.compile().params, 1) | {
         "states": ["due", "sent"],
         "wake_ids": ["wake_1"],
@@ -66,10 +103,4 @@ def test_a_question_reads_an_index_in_order(database, name):
         )
     )
     plan = database.execute(f"EXPLAIN QUERY PLAN {sql}", [None] * sql.count("?"))
-    steps = [step for *_, step in plan]
-    assert steps
-    for step in steps:
-        assert not step.startswith("SCAN") or "INDEX" in step or "events" in step, step
-        # What went out to a session in a minute is small, and so are its open runs.
-        few = name.startswith(("sent_since", "session_runs"))
-        assert "TEMP B-TREE" not in step or few, step
+    return [step for *_, step in plan]

@@ -106,6 +106,8 @@ CREATE INDEX runs_by_task ON runs (task_id, created_at, run_id);
 
 CREATE INDEX runs_leased ON runs (lease_until, run_id) WHERE lease_until IS NOT NULL;
 
+CREATE INDEX runs_open_by_age ON runs (created_at, run_id, home) WHERE state IN ('queued', 'running', 'blocked', 'review');
+
 CREATE INDEX runs_open_of_session ON runs (session_key, task_id) WHERE state IN ('queued', 'running', 'blocked', 'review');
 
 CREATE UNIQUE INDEX runs_open_of_task ON runs (task_id) WHERE state IN ('queued', 'running', 'blocked', 'review');
@@ -163,6 +165,8 @@ CREATE INDEX tasks_by_id ON tasks (status, task_id);
 CREATE INDEX tasks_by_status ON tasks (status, updated_at, task_id);
 
 CREATE INDEX tasks_by_update ON tasks (updated_at, task_id);
+
+CREATE INDEX tasks_of_session ON tasks (session_key, status, updated_at, task_id) WHERE session_key IS NOT NULL;
 
 CREATE INDEX tasks_stuck_due ON tasks (status, stuck_due_at, task_id) WHERE stuck_due_at IS NOT NULL;
 
@@ -236,6 +240,8 @@ CREATE INDEX wakes_by_task ON wakes (task_id, created_at, wake_id);
 CREATE INDEX wakes_due ON wakes (due_at, wake_id) WHERE due_at IS NOT NULL;
 
 CREATE INDEX wakes_open ON wakes (task_id, created_at, wake_id) WHERE state IN ('due', 'sent');
+
+CREATE INDEX wakes_open_by_age ON wakes (created_at, wake_id, home) WHERE state IN ('due', 'sent');
 
 CREATE INDEX wakes_open_of_wait ON wakes (wait_id, created_at, wake_id) WHERE state IN ('due', 'sent');
 
