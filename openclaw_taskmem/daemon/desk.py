@@ -98,9 +98,7 @@ class Desk:
                 f"The daemon does not know {quoted(method, 80)}; it may be older than "
                 "the command: restart it with taskmem daemon stop."
             )
-        looks = method == "feed" or (
-            method == "call" and catalog.looks(str(params.get("tool")))
-        )
+        looks = method == "feed" or (method == "call" and _looks(params))
         return await self._answered(handler, params, looks=looks)
 
     async def answer_gateway(
@@ -122,7 +120,7 @@ class Desk:
             looks = method == "finalize"
             return await self._answered(work, params, looks=looks)
         if method == "call":
-            looks = catalog.looks(str(params.get("tool")))
+            looks = _looks(params)
             caller = self._agent(connection, params)
             return await self._answered(self._agent_call, params, caller, looks=looks)
         raise UnknownTool(
@@ -153,7 +151,7 @@ class Desk:
             name,
             given,
             Caller(process=process, owner=_by_process(process), home=self._shell.only),
-            looks=catalog.looks(name),
+            looks=catalog.looks(name, given),
         )
 
     async def _answered(
@@ -284,6 +282,10 @@ def _text(params: Params, name: str) -> str | None:
 def _by_process(process: str | None) -> Owner | None:
     """Return as whom a relay's agent holds what it has claimed."""
     return None if process is None else Owner(role="agent", process=process)
+
+
+def _looks(params: Params) -> bool:
+    return catalog.looks(str(params.get("tool")), params.get("arguments"))
 
 
 def _tool_call(params: Params) -> tuple[str, dict[str, object]]:

@@ -14,12 +14,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import Claim, Task, Value
 
 KEY: Final = "artifacts"
 """The key of a task's metadata that names what it makes."""
-MOST: Final = 50
-"""Claims that are checked at once; a task that makes more proves the first."""
+MOST: Final = 200
+"""Things that are looked at for one task; who names more is refused."""
 
 _SUFFIXES: Final = (
     *("md", "txt", "rst", "csv", "tsv", "json", "jsonl", "yaml", "yml", "toml", "ini"),
@@ -77,16 +78,22 @@ _INCOMPLETE: Final = re.compile(
 )
 
 
+_SUM: Final = re.compile(r"[0-9a-f]{64}")
+_HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
+"""What `~/` may mean; whose it is, nobody here knows."""
+
+
 class Wanted(Value):
     """A thing that is to be there."""
 
     kind: str
     subject: str
     checksum: str | None = None
+    """In lower case and without `sha256:`; else as it was given, see `fault`."""
 
 
 def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wanted, ...]:
-    """Return what a task is to have made, each once, as it was named first.
+    """Return what a task is to have made, each once: what it names itself comes first.
 
     `said` is a message that may say that something was written; `given` are named
     by the caller, and stand for what the plan names by the end of their path.
@@ -98,13 +105,30 @@ def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wante
         for path in to_write(step)
     ]
     told = [Wanted(kind="file", subject=path) for path in written(said)]
-    others = [
-        each
-        for each in (*planned, *told)
-        if not any(_stands_for(one, each) for one in own)
-    ]
-    every = (*own, *in_metadata(task.metadata), *others)
-    return tuple(dict.fromkeys(every))[:MOST]
+    planned, told = (
+        [each for each in group if not any(_stands_for(one, each) for one in own)]
+        for group in (planned, told)
+    )
+    every = (*in_metadata(task.metadata), *planned, *own, *told)
+    return tuple(dict.fromkeys(every))
+
+
+def fault(things: Sequence[Wanted]) -> str | None:
+    """Return why things cannot be looked at, and what to do; None: they can be."""
+    if len(things) > MOST:
+        return (
+            f"At most {MOST} things are looked at for one task, and {len(things)} are "
+            "named; name fewer, such as one archive of them, in the plan "
+            "(task_plan_update), metadata and artifacts."
+        )
+    for thing in things:
+        if thing.checksum is not None and not _SUM.fullmatch(thing.checksum):
+            return (
+                f"The checksum of {quoted(plain(thing.subject), 160)} in "
+                f"metadata.{KEY}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
+                "register the task with its 64 hexadecimal digits, or without it."
+            )
+    return None
 
 
 def named(text: str) -> Wanted:
@@ -184,11 +208,9 @@ def _item(item: JsonValue) -> Wanted | None:
     checksum = item.get("checksum")
     if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
         return None
-    proof = checksum.lower() if isinstance(checksum, str) else ""
+    proof = "" if checksum is None else str(checksum).strip().lower()
     return Wanted(
-        kind=kind,
-        subject=subject,
-        checksum=proof if re.fullmatch(r"[0-9a-f]{64}", proof) else None,
+        kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None
     )
 
 
@@ -206,7 +228,10 @@ def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
 
 def _stands_for(given: Wanted, planned: Wanted) -> bool:
     """Whether what the caller names is what the plan names, in full."""
-    tail = planned.subject.removeprefix("./").removeprefix("~/")
-    return given.kind == planned.kind and (
-        given.subject == planned.subject or given.subject.endswith(f"/{tail}")
-    )
+    if given.kind != planned.kind:
+        return False
+    if planned.subject.startswith("~/"):
+        home = _HOME.match(given.subject)
+        return home is not None and given.subject[home.end() :] == planned.subject[2:]
+    tail = planned.subject.removeprefix("./")
+    return given.subject == planned.subject or given.subject.endswith(f"/{tail}")

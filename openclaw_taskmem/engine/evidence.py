@@ -2,32 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 from openclaw_taskmem.domain import claims, evidence, turns
 from openclaw_taskmem.domain.evidence import Checked
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
-from taskmem_hookspecs import Change, Claim, RunState, TaskFacts, TaskStatus, Verdict
-from taskmem_hookspecs.errors import EvidenceMissing
+from taskmem_hookspecs import (
+    Change,
+    Claim,
+    Finding,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Verdict,
+)
+from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments
+from taskmem_hookspecs.value import Instant
+
+LOOKING: Final = timedelta(seconds=45)
+"""How long things are looked at, one after the other: a gateway waits 60 s for a tool.
+
+Not at once, for they would share the disk, and each has little time to be read.
+"""
+FRESH: Final = timedelta(seconds=2)
+"""How long what was seen counts."""
+_LATE: Final = Finding(
+    verdict=Verdict.UNPROVEN,
+    detail=f"There was no time left to look at it, for what comes before it took "
+    f"{LOOKING.seconds} s; name fewer things.",
+)
 
 
-def prove(
-    shell: Shell,
-    facts: TaskFacts,
-    said: str,
-    given: Sequence[str],
-    folder: str | None,
-) -> Change:
+class Sought(Value):
+    """What is to be looked at before a task is completed."""
+
+    task: Task
+    things: tuple[claims.Wanted, ...]
+    folder: str | None
+
+
+class Seen(Value):
+    """What was looked at, and what was seen."""
+
+    sought: Sought
+    checked: tuple[Checked, ...]
+    at: Instant
+
+    def answers(self, sought: Sought, now: datetime) -> bool:
+        """Whether it is what is sought now, and was seen just now."""
+        seen = self.sought
+        same = seen.things == sought.things and seen.folder == sought.folder
+        return same and abs(now - self.at) <= FRESH
+
+
+def sought(
+    facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
+) -> Sought:
+    """Return what a task must have made to be completed.
+
+    Raises:
+        InvalidArguments: It cannot be looked at.
+    """
+    things = claims.wanted(facts.task, said, given)
+    fault = claims.fault(things)
+    if fault is not None:
+        raise InvalidArguments(f"{facts.task.task_id} is not completed. {fault}")
+    return _sought(facts, things, folder)
+
+
+def prove(shell: Shell, facts: TaskFacts, seen: Seen) -> Change:
     """Return what is written of a task whose artifacts are all there.
 
     Raises:
         EvidenceMissing: They are not; what was seen is kept all the same.
     """
-    checked = look(shell, facts, claims.wanted(facts.task, said, given), folder)
-    if not checked:
-        return Change()
-    now = shell.clock.now()
+    checked, now = seen.checked, seen.at
     kept = evidence.written_down(
         facts, checked, lambda: shell.new_id("artifact", now), now
     )
@@ -43,22 +97,20 @@ def prove(
     return kept.model_copy(update={"events": log})
 
 
-def look(
-    shell: Shell,
-    facts: TaskFacts,
-    things: Sequence[claims.Wanted],
-    folder: str | None,
-) -> tuple[Checked, ...]:
-    """Look at things that are to be there, each by all verifiers of its kind."""
-    own = facts.run.folder if facts.run else None
+def look(shell: Shell, sought: Sought) -> Seen:
+    """Look at things that are to be there, each by all verifiers of its kind.
+
+    It may take long, and so must not be done while a task is locked.
+    """
     asked = claims.claims(
-        things,
-        facts.task,
-        folder=own or folder,
+        sought.things,
+        sought.task,
+        folder=sought.folder,
         roots=shell.roots,
         now=shell.clock.now(),
     )
-    return tuple(_look(shell, claim) for claim in asked)
+    checked = tuple(_looked(shell, asked))
+    return Seen(sought=sought, checked=checked, at=shell.clock.now())
 
 
 def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None:
@@ -76,11 +128,9 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
         claims.Wanted(kind="file", subject=path) for path in claims.written(said)
     )
     things = claims.wanted(facts.task, said) if claims.says_done(said) else told
-    lies = [
-        each
-        for each in look(shell, facts, things, None)
-        if each.finding.verdict is Verdict.REFUTED
-    ]
+    known = [each for each in things if claims.fault([each]) is None]
+    seen = look(shell, _sought(facts, known[: claims.MOST], None))
+    lies = [each for each in seen.checked if each.finding.verdict is Verdict.REFUTED]
     missing = evidence.missing(lies)
     if missing is None:
         return None
@@ -91,5 +141,16 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
     )
 
 
-def _look(shell: Shell, claim: Claim) -> Checked:
-    return evidence.together(claim, proving.findings(shell.seams, claim))
+def _sought(
+    facts: TaskFacts, things: Sequence[claims.Wanted], folder: str | None
+) -> Sought:
+    own = facts.run.folder if facts.run else None
+    return Sought(task=facts.task, things=tuple(things), folder=own or folder)
+
+
+def _looked(shell: Shell, asked: Sequence[Claim]) -> Iterator[Checked]:
+    until = shell.clock.now() + LOOKING
+    for claim in asked:
+        late = shell.clock.now() > until
+        found = (_LATE,) if late else proving.findings(shell.seams, claim)
+        yield evidence.together(claim, found)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import (
     answers,
     attempts,
+    claims,
     lifecycle,
     outbox,
     revisions,
@@ -21,8 +22,10 @@ from openclaw_taskmem.domain.plan import Remap
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.updates import Updated, Wish, update
 from openclaw_taskmem.engine import evidence
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.evidence import Seen, Sought
+from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import Change, QueryFacts, Task, TaskFacts, TaskStatus
+from taskmem_hookspecs.errors import Conflict, InvalidArguments
 
 
 def register(
@@ -34,7 +37,11 @@ def register(
     caller: Caller,
     segmented: bool = False,
 ) -> Task:
-    """Make an active task and return it; its gateway's agent begins a run of it."""
+    """Make an active task and return it; its gateway's agent begins a run of it.
+
+    Raises:
+        InvalidArguments: It names what could never be proved.
+    """
     now = shell.clock.now()
     change = lifecycle.register(
         task_id=shell.new_id("task", now),
@@ -46,6 +53,9 @@ def register(
         now=now,
     )
     (task,) = change.tasks
+    fault = claims.fault(claims.wanted(task))
+    if fault is not None:
+        raise InvalidArguments(f"{fault} Nothing was written.")
     moved = attempts.begun(
         task,
         caller,
@@ -65,38 +75,58 @@ def register(
 def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
     """Write an update and return what it did.
 
+    What it makes is looked at while nobody waits for the task; that counts only if the
+    same is sought when the task is written.
+
     Raises:
         TaskNotFound: No task has that id.
-        InvalidArguments: A step that the plan does not have.
+        InvalidArguments: A step that the plan does not have, or what it makes cannot
+            be looked at.
         TaskEnded: Steps are to be marked on a task that has ended.
         EvidenceMissing: It is to be completed, and what it makes is not there.
+        Conflict: Something else was sought whenever it had been looked at.
     """
+    seen: Seen | None = None
+    for _ in range(TRIES):
+        answer = shell.decide(task_id, partial(_applied, shell, task_id, wish, seen))
+        if isinstance(answer, Updated):
+            return answer
+        seen = evidence.look(shell, answer)
+    raise Conflict(
+        f"{task_id} was changed whenever what it makes had been looked at; call again. "
+        "Nothing was written."
+    )
 
-    def once() -> Updated:
-        facts = shell.store.read_task(task_id)
-        now = shell.clock.now()
-        change, updated = update(
-            facts,
-            wish,
-            now,
-            policy=shell.runs,
-            begin=partial(begin, shell, wish.caller, now),
+
+def _applied(
+    shell: Shell, task_id: str, wish: Wish, seen: Seen | None
+) -> Updated | Sought:
+    """Write an update; or return what must be looked at before it can be."""
+    facts = shell.store.read_task(task_id)
+    now = shell.clock.now()
+    change, updated = update(
+        facts,
+        wish,
+        now,
+        policy=shell.runs,
+        begin=partial(begin, shell, wish.caller, now),
+    )
+    if _completes(facts, updated):
+        sought = evidence.sought(
+            facts, wish.message or "", wish.artifacts, wish.caller.folder
         )
-        if _completes(facts, updated):
-            folder = wish.caller.folder
-            proof = evidence.prove(
-                shell, facts, wish.message or "", wish.artifacts, folder
-            )
+        if sought.things:
+            if seen is None or not seen.answers(sought, now):
+                return sought
+            proof = evidence.prove(shell, facts, seen)
             change = change.model_copy(
                 update={
                     "artifacts": proof.artifacts,
                     "events": (*proof.events, *change.events),
                 }
             )
-        shell.commit(change)
-        return updated
-
-    return shell.decide(task_id, once)
+    shell.commit(change)
+    return updated
 
 
 def _completes(facts: TaskFacts, updated: Updated) -> bool:

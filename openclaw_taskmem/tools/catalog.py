@@ -18,7 +18,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import arguments, forms, runs, waits
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import Task
+from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.errors import UnknownTool
 
 F = TypeVar("F", bound=forms.Form)
@@ -51,9 +51,10 @@ def offered(profile: str) -> tuple[Tool, ...]:
     return tuple(tool for tool in TOOLS if profile != "default" or not tool.runs)
 
 
-def looks(name: str) -> bool:
-    """Whether a tool looks at what is out there; an unknown one does not."""
-    return any(tool.looks for tool in TOOLS if tool.name == name)
+def looks(name: str, given: object = None) -> bool:
+    """Whether a call looks at what is out there; that of an unknown tool does not."""
+    known = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
+    return any(tool.looks(known) for tool in TOOLS if tool.name == name)
 
 
 def find(name: str) -> Tool:
@@ -149,6 +150,11 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         )
     answer["message"] = " ".join(said)
     return answer
+
+
+def _completes(given: Mapping[str, object]) -> bool:
+    """Whether an update asks for what has to be proved first."""
+    return str(given.get("status")).strip().lower() == TaskStatus.COMPLETED
 
 
 def _said(updated: Updated, wish: Wish) -> str:
@@ -276,6 +282,7 @@ TOOLS: Final = (
         "step, and with status when the work ends.",
         forms.TaskUpdate,
         _update,
+        looks=_completes,
     ),
     Tool(
         "task_plan_update",
@@ -298,7 +305,7 @@ TOOLS: Final = (
         "on pty:NAME. Never sleep or poll yourself.",
         forms.SmartWait,
         waits.smart_wait,
-        looks=True,
+        looks=lambda _: True,
     ),
     Tool(
         "wait_update",
@@ -306,7 +313,7 @@ TOOLS: Final = (
         "was. Also after it woke you, timed out or was cancelled.",
         forms.WaitUpdate,
         waits.wait_update,
-        looks=True,
+        looks=lambda _: True,
     ),
     Tool(
         "wait_cancel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ class Tool:
     """For the model: what it does, when to use it."""
     form: type[forms.Form]
     answer: Callable[[Shell, Any, Caller], Answer]
-    looks: bool = False
-    """Whether it looks at what is out there, which may take seconds."""
+    looks: Callable[[Mapping[str, object]], bool] = lambda _: False
+    """Whether it looks at what is out there, which may take seconds, if so called."""
     runs: bool = False
     """Whether it is one of those for runs, which are offered only when asked for."""
 

@@ -1,0 +1,92 @@
+"""Which calls wait for which: what looks at things that may be slow holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.desk import THREADS, Desk
+from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.home import find_home
+from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
+from tests.support.world import World
+
+
+class Patient:
+    """A plug-in that believes a claim once it is let."""
+
+    def __init__(self) -> None:
+        self.looking = threading.Semaphore(0)
+        self.let = threading.Event()
+
+    @hookimpl
+    def evidence_verifier(self, kind: str) -> Patient:
+        return self
+
+    async def verify(self, claim: Claim) -> Finding:
+        self.looking.release()
+        self.let.wait()
+        return Finding(verdict=Verdict.VERIFIED, detail="It is there.")
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "looks"),
+    [
+        ("smart_wait", {}, True),
+        ("task_update", {"status": "completed"}, True),
+        ("task_update", {"status": " Completed "}, True),
+        ("task_update", {"status": "paused"}, False),
+        ("task_update", {"message": "completed"}, False),
+        ("task_update", {"status": ["completed"]}, False),
+        ("task_update", "completed", False),
+        ("task_update", None, False),
+        ("task_list", {"status": "completed"}, False),
+        ("no_such_tool", {"status": "completed"}, False),
+    ],
+)
+def test_an_update_looks_only_where_it_completes(
+    tool: str, given: object, looks: bool
+) -> None:
+    assert catalog.looks(tool, given) is looks
+
+
+@pytest.mark.parametrize("way", ["agent", "person", "gateway"])
+async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
+    tmp_path: Path, way: str
+) -> None:
+    patient = Patient()
+    world = World(plugins=[("patient", patient)])
+    room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
+    settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
+    desk = Desk(world.shell, settings, room)
+
+    async def call(tool: str, **given: object) -> object:
+        params = {"tool": tool, "arguments": given}
+        if way == "agent":
+            return await desk.call_tool(tool, given)
+        if way == "person":
+            return await desk.answer("call", params)
+        return await desk.answer_gateway(desk, "call", params)
+
+    tasks = [world.register(plan=["Write report.md"]) for _ in range(THREADS)]
+    completing = [
+        asyncio.create_task(call("task_update", task_id=task, status="completed"))
+        for task in tasks
+    ]
+    for _ in tasks:
+        await asyncio.to_thread(patient.looking.acquire)
+
+    await call("task_list")
+    still = [not each.done() for each in completing]
+    patient.let.set()
+    await asyncio.gather(*completing)
+
+    assert all(still)
+    assert {world.task(task).status for task in tasks} == {TaskStatus.COMPLETED}
+    await desk.close()
+    await room.close()

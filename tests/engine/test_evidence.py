@@ -1,0 +1,172 @@
+"""Looking at what a task makes, while others go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taskmem_evidence
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import evidence
+from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
+from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from tests.support.world import World
+
+WRITE = ["Write report.md"]
+
+
+class Witness:
+    """A plug-in that believes every claim; `then` happens while it looks."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.then: Callable[[], object] = lambda: None
+
+    @hookimpl
+    def evidence_verifier(self, kind: str) -> Witness:
+        return self
+
+    async def verify(self, claim: Claim) -> Finding:
+        self.seen.append(claim.subject)
+        self.then()
+        return Finding(verdict=Verdict.VERIFIED, detail="It is there.")
+
+
+class Delayed(MemoryStore):
+    """Lets time pass before a task is read, as when its turn is waited for."""
+
+    clock: FakeClock
+    delays: list[float]
+
+    def read_task(self, task_id: str) -> Any:
+        if self.delays:
+            self.clock.tick(self.delays.pop(0))
+        return super().read_task(task_id)
+
+
+@pytest.fixture
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture
+def world(witness: Witness) -> World:
+    return World(plugins=[("witness", witness)])
+
+
+def complete(world: World, task: str, **given: object) -> TaskStatus:
+    world.call("task_update", task_id=task, status="completed", **given)
+    return world.task(task).status
+
+
+def test_nobody_waits_for_a_task_while_what_it_makes_is_looked_at(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(plan=WRITE)
+    witness.then = lambda: world.narrate(task)
+
+    assert complete(world, task) is TaskStatus.COMPLETED
+    assert witness.seen == ["report.md"]
+    assert [said for _, _, said in world.thread(task)][:1] == ["Still at it."]
+
+
+def test_what_is_sought_anew_meanwhile_is_looked_at_as_well(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(plan=WRITE)
+    plan = [*WRITE, "Write list.csv"]
+    witness.then = lambda: (
+        world.task(task).plan == tuple(plan)
+        or world.call("task_plan_update", task_id=task, new_plan=plan, reason="More.")
+    )
+
+    assert complete(world, task) is TaskStatus.COMPLETED
+    assert witness.seen == ["report.md", "report.md", "list.csv"]
+
+
+def test_a_task_that_changes_at_every_look_is_left_as_it_is(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(plan=WRITE)
+    witness.then = lambda: world.call(
+        "task_plan_update",
+        task_id=task,
+        new_plan=[f"Write {len(witness.seen)}.md"],
+        reason="Another name.",
+    )
+
+    with pytest.raises(Conflict, match="call again"):
+        complete(world, task)
+    assert world.task(task).status is TaskStatus.ACTIVE
+
+
+@pytest.mark.parametrize(("waited", "looks"), [(1.0, 1), (3.0, 2)])
+def test_what_was_seen_counts_only_for_a_moment(
+    witness: Witness, waited: float, looks: int
+) -> None:
+    store = Delayed()
+    store.clock, store.delays = FakeClock(), []
+    world = World(store, store.clock, plugins=[("witness", witness)])
+    task = world.register(plan=WRITE)
+    store.delays = [0.0, waited]
+
+    assert complete(world, task) is TaskStatus.COMPLETED
+    assert len(witness.seen) == looks
+
+
+def test_things_are_looked_at_for_so_long_and_what_is_left_is_not_proved(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(plan=[f"Write {number}.md" for number in range(9)])
+    witness.then = lambda: world.clock.tick(evidence.LOOKING / timedelta(seconds=2))
+
+    with pytest.raises(EvidenceMissing, match=r"3\.md.*no time left.*4\.md") as refused:
+        complete(world, task)
+    assert witness.seen == ["0.md", "1.md", "2.md"]
+    assert "2.md" not in str(refused.value)
+
+
+def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
+    world = World(clock=clock, plugins=[("evidence", taskmem_evidence)])
+    others = [tmp_path / f"{number}.txt" for number in range(50)]
+    for other in others:
+        other.write_text("x")
+    agent = Caller(folder=str(tmp_path))
+    task = world.register(plan=WRITE)
+
+    with pytest.raises(EvidenceMissing, match=r"report\.md"):
+        world.call(
+            "task_update",
+            agent,
+            task_id=task,
+            status="completed",
+            artifacts=[str(other) for other in others],
+        )
+
+
+def test_what_cannot_be_looked_at_is_refused_when_it_is_registered(
+    world: World,
+) -> None:
+    made = [{"path": "a.txt", "checksum": "md5:0"}]
+
+    with pytest.raises(InvalidArguments, match=r'"a\.txt".*Nothing was written'):
+        world.register(metadata={"artifacts": made})
+    assert world.store.list_tasks(None, 9) == []
+
+
+def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
+    world: World, witness: Witness
+) -> None:
+    paths = [f"Write {number}a.md, {number}b.md" for number in range(100)]
+    task = world.register(plan=paths)
+
+    with pytest.raises(InvalidArguments, match=f"{task} is not completed. At most 200"):
+        complete(world, task, artifacts=["/other.md"])
+    assert witness.seen == []
+    assert world.task(task).status is TaskStatus.ACTIVE
