@@ -165,12 +165,15 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         else f"It is queued for {form.to}"
     )
     more = f", together with {', '.join(along)}" if along else ""
+    named = run.attached if form.to == "user" else ()
+    stay = [t for t in dict.fromkeys(named) if t not in (task.task_id, *along)]
+    kept = f"; {', '.join(stay)} stayed" if stay else ""
     return {
         "task_id": task.task_id,
         "status": task.status,
         "run": _run(run),
         "attached": [*along],
-        "message": f"{said}{more}. Stop working on it.",
+        "message": f"{said}{more}{kept}. Stop working on it.",
     }
 
 
