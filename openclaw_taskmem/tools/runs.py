@@ -96,7 +96,7 @@ def task_step_done(
         "status": task.status,
         "plan": list(task.plan),
         "done": [step + 1 for step in sorted(task.done)],
-        **(warned((form.remaining or [])[-left_out:]) if left_out else {}),
+        **warned(left_out),
         "message": f"{said} {answers.next_step(task)}",
     }
 
@@ -195,6 +195,8 @@ def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answe
 
 def warned(left_out: Sequence[str]) -> Answer:
     """Return the warning of a plan that was cut to what is worked on at once."""
+    if not left_out:
+        return {}
     more = plural(len(left_out), "step")
     return {
         "warning": (
