@@ -56,14 +56,18 @@ def step_over(
         return tasks.apply(shell, task_id, update).task, ()
     if wish.outcome == "failed":
         return _failed(shell, facts, current, wish, caller)
-    return _more(shell, task_id, current, wish, caller), ()
+    return _more(shell, task_id, wish, caller), ()
 
 
-def _more(
-    shell: Shell, task_id: str, current: int, wish: StepWish, caller: Caller
-) -> Task:
+def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
     def once() -> Task:
         facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+        current = progress(facts.task).current
+        if current is None or wish.step not in (None, current + 1):
+            raise InvalidArguments(
+                "Only the step that is worked on has more calls, and that is "
+                f"{'none' if current is None else current + 1}. Nothing was written."
+            )
         same = run.step == current
         if run.step_bonus and same:
             raise InvalidArguments(
@@ -95,9 +99,7 @@ def _failed(
             again, run = held(shell, task_id, caller, NOTHING, wish.token)
             now = shell.clock.now()
             failed = (*(s for s in run.failed_steps if s != current), current)
-            marked = run.model_copy(
-                update={"failed_steps": failed, "step_calls": 0, "step_bonus": False}
-            )
+            marked = run.model_copy(update={"failed_steps": failed})
             task = lifecycle.touch(again.task, now)
             note_ = lifecycle.noted(task, said, now)
             counted = task.model_copy(update={"message_count": task.message_count + 1})

@@ -89,7 +89,8 @@ def task_step_done(
         "more_tools": f"{plural(shell.runs.step_bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
         if form.remaining
-        else "Noted; plan the rest anew with task_plan_update, or try the step again.",
+        else "Noted; plan the rest anew with task_plan_update, or try the step again "
+        "if it has calls left.",
     }[form.outcome]
     return {
         "task_id": task.task_id,

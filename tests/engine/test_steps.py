@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.engine import runs
-from taskmem_hookspecs.errors import Fenced, RunHeld
+from taskmem_hookspecs.errors import Fenced, InvalidArguments, RunHeld
 from tests.support.sessions import Session
 from tests.support.world import PLAN, World
 
@@ -59,3 +59,48 @@ def test_a_segmented_plan_that_grows_too_long_is_cut_with_a_warning(
     assert "so 2 steps at its end were left out" in answer["warning"]
     states = [s["state"] for s in session.call("task_status", task_id=task)["steps"]]
     assert states == ["running", *["pending"] * 9]
+
+
+# --- what a step may call -------------------------------------------------------
+
+
+def spent(session: Session) -> str:
+    """Return a segmented task whose current step has no calls left."""
+    task = session.register(segmented=True)
+    for number in range(3):
+        session.does(f"look {number}")
+    assert left(session) == 0
+    return task
+
+
+def test_only_the_current_step_has_more_calls(session: Session) -> None:
+    task = spent(session)
+
+    with pytest.raises(InvalidArguments, match="has more calls, and that is 1"):
+        session.call("task_step_done", task_id=task, step=3, outcome="more_tools")
+
+    assert left(session) == 0
+    session.call("task_step_done", task_id=task, step=1, outcome="more_tools")
+    assert left(session) == 2
+    with pytest.raises(InvalidArguments, match="Step 1 has had its 2 more calls"):
+        session.call("task_step_done", task_id=task, outcome="more_tools")
+
+
+def test_a_step_that_failed_has_no_more_calls_until_it_is_planned_anew(
+    session: Session,
+) -> None:
+    task = spent(session)
+    session.call("task_step_done", task_id=task, outcome="more_tools")
+    for number in range(2):
+        session.does(f"look again {number}")
+
+    session.call("task_step_done", task_id=task, outcome="failed")
+
+    assert left(session) == 0
+    with pytest.raises(InvalidArguments, match="has had its 2 more calls"):
+        session.call("task_step_done", task_id=task, outcome="more_tools")
+    for plan, calls in ((PLAN, 0), (["Another way"], 3)):
+        session.call(
+            "task_step_done", task_id=task, outcome="failed", remaining=[*plan]
+        )
+        assert left(session) == calls
