@@ -17,6 +17,8 @@ from taskmem_hookspecs import Owner, Run, RunState, Task, TaskFacts, TaskNotFoun
 log = logging.getLogger(__name__)
 
 MOST: Final = 10_000
+_BACKGROUND: Final = "background"
+"""The subject of whoever moves a run there: how many may be is for all tasks."""
 _OPEN: Final = tuple(state for state in RunState if not state.terminal)
 
 
@@ -46,7 +48,7 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
         shell.commit(change)
         return change.tasks[0], change.runs[0]
 
-    return shell.decide(task_id, once)
+    return shell.decide(task_id, once, _BACKGROUND)
 
 
 def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
-from taskmem_hookspecs import RunState
+from taskmem_hookspecs import Run, RunState
+from taskmem_hookspecs.errors import LimitReached
+from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
@@ -85,3 +92,60 @@ def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) ->
 
     assert answer["attached"] == [backlog]
     assert session.run(backlog).state is RunState.REVIEW
+
+
+# --- moved to the background ----------------------------------------------------
+
+
+class Together(MemoryStore):
+    """Lets whoever reads all runs wait until another has read them, if one comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.two = threading.Barrier(2, timeout=0.5)
+
+    def list_runs(
+        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+    ) -> Sequence[Run]:
+        found = super().list_runs(states, task_id, limit)
+        if task_id is None:
+            with suppress(threading.BrokenBarrierError):
+                self.two.wait()
+        return found
+
+
+def test_two_calls_at_once_never_exceed_what_may_be_in_the_background() -> None:
+    session = Session(World(Together()))
+    tasks = [at_work(session), session.register(name="Second")]
+    refused: list[Any] = []
+
+    def moves(task: str) -> None:
+        try:
+            session.call("task_background", task_id=task)
+        except LimitReached as error:
+            refused.append(str(error))
+
+    calls = [threading.Thread(target=moves, args=(task,)) for task in tasks]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+
+    away = [task for task in tasks if session.run(task).told_session is not None]
+    [why] = refused
+    assert why.startswith(f"This session has {away[0]} in the background")
+    assert len(away) == 1
+
+
+def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
+    shell = World().shell
+    decided: list[str] = []
+
+    def decides() -> None:
+        decided.append(shell.decide("a", lambda: "yes", "a"))
+
+    call = threading.Thread(target=decides, daemon=True)
+    call.start()
+    call.join(5)
+
+    assert decided == ["yes"]
