@@ -84,6 +84,7 @@ def followed(
     task: Task,
     caller: Caller,
     *,
+    token: int | None = None,
     marked: frozenset[int],
     said: str | None,
     now: datetime,
@@ -99,10 +100,7 @@ def followed(
         return Change()
     change = (facts.task.status, task.status)
     moved = _moved(run, change, caller, now, policy)
-    after = moved.run
-    holder = after.owner if after.state is RunState.RUNNING else None
-    if holder is not None and holder.same(caller.owner):
-        after = runs.seen(after, now, policy)
+    after = runs.called(moved.run, caller, token, now, policy)
     if marked:
         after = runs.came_to_an_end(after).model_copy(
             update={"news": News.CALL, "idle_rounds": 0}

@@ -5,7 +5,7 @@ Source: requirements D4, D5, E5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from openclaw_taskmem.domain import carrying, lifecycle, notices, outbox, runs
@@ -28,8 +28,8 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
 
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
-"""The states from which an attached task goes to review; one without a run does, too.
-Source: requirement D5."""
+"""The states from which an attached task goes to review, unless another holds it; one
+without a run does, too. Source: requirement D5."""
 
 
 def to_background(
@@ -127,20 +127,26 @@ def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
 
 
 def handed_to_user(
-    facts: TaskFacts, run: Run, attached: Sequence[TaskFacts], note: str, now: datetime
+    facts: TaskFacts,
+    run: Run,
+    attached: Mapping[str, TaskFacts],
+    note: str,
+    now: datetime,
 ) -> Change:
     """Return what hands a run to the user, and its attached tasks with it.
 
-    An attached task goes along from the states of `REVIEWED`, or when it has no run;
-    others stay. Source: requirement D5.
+    `attached` are by the id of the run that each begins where it has none. One goes
+    along from the states of `REVIEWED`, or when it has no run; others stay, and so
+    does what another session works on. Source: requirement D5.
     """
+    asked = [_attached(other, run, new, now) for new, other in attached.items()]
+    rest = [change for change in asked if not change.empty]
     task, message = _paused(facts.task, f"Handed to the user for review. {note}", now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
-    more = f", with {len(attached)} more" if attached else ""
+    more = f", with {len(rest)} more" if rest else ""
     line = f"{plain(task.name)} is for you to review{more}. {note}".strip()
     told = notices.notice("review", task, moved.run, line, now)
     first = _written(facts, (task, message), moved, now, (told,))
-    rest = [_attached(each, run, now) for each in attached]
     return Change(
         tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),
         messages=(*first.messages, *(m for each in rest for m in each.messages)),
@@ -208,17 +214,15 @@ def reset(
     )
 
 
-def _attached(facts: TaskFacts, by: Run, now: datetime) -> Change:
+def _attached(facts: TaskFacts, by: Run, run_id: str, now: datetime) -> Change:
     run = facts.run
     if facts.task.status.terminal:
         return Change()
     if run is None:
-        made = runs.begin(
-            facts.task, run_id=f"{by.run_id}_{facts.task.task_id}", now=now
-        )
+        made = runs.begin(facts.task, run_id=run_id, now=now)
         moved = runs.move(made.run, RunState.REVIEW, now, Why.HANDED_OFF)
         moved = Moved(run=moved.run, events=(*made.events, *moved.events))
-    elif run.state in REVIEWED:
+    elif run.state in REVIEWED and _of_the_same(run, by):
         moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     else:
         return Change()
@@ -226,6 +230,13 @@ def _attached(facts: TaskFacts, by: Run, now: datetime) -> Change:
         facts.task, f"Goes to review together with {by.task_id}.", now
     )
     return _written(facts, (task, message), moved, now)
+
+
+def _of_the_same(run: Run, by: Run) -> bool:
+    """Whether a run is nobody's, or belongs to who holds another one."""
+    if run.owner is not None:
+        return run.owner.same(by.owner)
+    return run.session_key in (None, by.session_key)
 
 
 def _may(run: Run, caller: Caller) -> bool:

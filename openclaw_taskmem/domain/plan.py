@@ -5,6 +5,7 @@ Source: requirement A7; ruling "a step keeps its identity".
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import defaultdict
@@ -69,6 +70,11 @@ def progress(task: Task) -> Progress:
         remaining=tuple(left[1:]),
         pct=100 * len(completed) // len(steps) if steps else 100,
     )
+
+
+def leading(done: Collection[int]) -> int:
+    """Return how many steps at the beginning of a plan are done."""
+    return next(step for step in itertools.count() if step not in done)
 
 
 def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Remap:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from openclaw_taskmem.domain import events, lifecycle, outbox, plan
+from openclaw_taskmem.domain import budget, events, lifecycle, outbox, plan, runs
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import RunPolicy
 from taskmem_hookspecs import (
     Author,
     Change,
@@ -17,9 +18,20 @@ from taskmem_hookspecs import (
     MessageType,
     PlanRevision,
     Role,
+    Run,
     Task,
     TaskFacts,
+    Value,
 )
+
+
+class Revised(Value):
+    """What a revision did."""
+
+    task: Task
+    remap: plan.Remap
+    left_out: tuple[str, ...] = ()
+    """Steps at the end of the plan that are too many for a segmented task."""
 
 
 def revise(
@@ -29,15 +41,26 @@ def revise(
     now: datetime,
     *,
     caller: Caller,
+    token: int | None = None,
     author: Author = Author.AGENT,
-) -> tuple[Change, Task, plan.Remap]:
+    policy: RunPolicy = runs.POLICY,
+) -> tuple[Change, Revised]:
     """Decide what a revision writes: the row, the plan, a message, the marks.
 
     Raises:
         TaskEnded: The task has ended.
+        Fenced: The caller's claim on the task's run is not the last.
+        RunHeld: The task's run is another's.
     """
-    before = facts.task
+    before, run = facts.task, facts.run
     lifecycle.require_open(before, "its plan stays as it is")
+    runs.guard(run, caller, token, "its plan stays as it is")
+    left_out: tuple[str, ...] = ()
+    if run is not None and run.segmented:
+        over = plan.leading(plan.remap(before.plan, before.done, new_plan).done)
+        whole = new_plan
+        new_plan, _ = budget.capped(whole, over)
+        left_out = whole[len(new_plan) :]
     remap = plan.remap(before.plan, before.done, new_plan)
     task = lifecycle.touch(before, now).model_copy(
         update={
@@ -52,8 +75,12 @@ def revise(
         moved=True,
         now=now,
     )
+    worked: tuple[Run, ...] = ()
+    if run is not None:
+        worked = (runs.called(_anew(run, before, task), caller, token, now, policy),)
     change = Change(
         tasks=(task,),
+        runs=worked,
         revisions=(
             PlanRevision(
                 task_id=task.task_id,
@@ -90,4 +117,17 @@ def revise(
             *outbox.settled_events(wakes, now),
         ),
     )
-    return change, task, remap
+    return change, Revised(task=task, remap=remap, left_out=left_out)
+
+
+def _anew(run: Run, before: Task, task: Task) -> Run:
+    """Return a run whose plan was replaced; only the same step keeps its count."""
+    was, now = plan.progress(before).current, plan.progress(task).current
+    fresh = run.model_copy(update={"step": now, "failed_steps": ()})
+    if run.step == was and _step(before, was) == _step(task, now):
+        return fresh
+    return fresh.model_copy(update={"step_calls": 0, "step_bonus": False})
+
+
+def _step(task: Task, index: int | None) -> tuple[str, ...] | None:
+    return None if index is None else plan.identity(task.plan[index])

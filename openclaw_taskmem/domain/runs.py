@@ -222,6 +222,16 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
     return run.model_copy(update={"seen_at": now, "lease_until": until})
 
 
+def called(
+    run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy
+) -> Run:
+    """Return a run after a call on its task: one by who holds it shows it at work."""
+    if run.state is not RunState.RUNNING or run.owner is None:
+        return run
+    holds = token == run.token or run.owner.same(caller.owner)
+    return seen(run, now, policy) if holds else run
+
+
 def rest(run: Run) -> Run:
     """Return a run that rests: nothing is expected of its owner until a turn begins."""
     return run.model_copy(update={"lease_until": None})

@@ -163,6 +163,7 @@ def _worked(
         facts,
         updated.task,
         wish.caller,
+        token=wish.token,
         marked=updated.marked,
         said=wish.message,
         now=now,

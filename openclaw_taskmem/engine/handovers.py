@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from openclaw_taskmem.domain import handover, runs
@@ -11,11 +12,13 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.holding import GO_ON, held, told_again
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Owner, Run, RunState, Task
+from taskmem_hookspecs import Owner, Run, RunState, Task, TaskFacts, TaskNotFound
 
 log = logging.getLogger(__name__)
 
 MOST: Final = 10_000
+_BACKGROUND: Final = "background"
+"""The subject of whoever moves a run there: how many may be is for all tasks."""
 _OPEN: Final = tuple(state for state in RunState if not state.terminal)
 
 
@@ -45,7 +48,7 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
         shell.commit(change)
         return change.tasks[0], change.runs[0]
 
-    return shell.decide(task_id, once)
+    return shell.decide(task_id, once, _BACKGROUND)
 
 
 def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
@@ -110,8 +113,11 @@ def hand_off(
             change = handover.handed_to_role(facts, run, to, note, now)
             shell.commit(change)
             return change.tasks[0], change.runs[0], ()
-        named = [t for t in run.attached if t != task_id]
-        attached = [shell.store.read_task(t) for t in dict.fromkeys(named)]
+        attached = {
+            shell.new_id("run", now): each
+            for each in _there(shell, run.attached)
+            if each.task.task_id != task_id
+        }
         change = handover.handed_to_user(facts, run, attached, note, now)
         shell.commit(change)
         along = [each.task_id for each in change.runs[1:]]
@@ -120,6 +126,13 @@ def hand_off(
         return change.tasks[0], change.runs[0], along
 
     return shell.decide(task_id, once)
+
+
+def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:
+    """Read the tasks among the named ones that there are."""
+    for task_id in dict.fromkeys(named):
+        with suppress(TaskNotFound):
+            yield shell.store.read_task(task_id)
 
 
 def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -127,18 +128,26 @@ class Shell:
         own = self.store.read_bookmark(self.place(name))
         return self.store.read_bookmark(name) if own is None else own
 
-    def decide(self, subject: str, read_decide_commit: Callable[[], T]) -> T:
+    def decide(
+        self, subject: str, read_decide_commit: Callable[[], T], *others: str
+    ) -> T:
         """Run a use case, and again from the start when someone else wrote first.
 
         Args:
             subject: The id of the task (or wait) that it is about; calls on one
                 subject take turns, or a crowd would starve its slowest.
             read_decide_commit: The use case, whole.
+            others: What else it decides about, beyond the one subject; it takes its
+                turn at all of them at once.
 
         Raises:
             Conflict: Someone else wrote first, every time.
         """
-        with self.turns[hash(subject) % TURNS]:
+        places = {hash(each) % TURNS for each in (subject, *others)}
+        with ExitStack() as turn:
+            # In one order, or two that want the same two would wait for each other.
+            for place in sorted(places):
+                turn.enter_context(self.turns[place])
             for _ in range(TRIES - 1):
                 try:
                     return read_decide_commit()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from openclaw_taskmem.domain import budget, lifecycle, revisions
+from collections.abc import Sequence
+
+from openclaw_taskmem.domain import lifecycle, revisions
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.updates import Wish
@@ -30,8 +32,8 @@ class StepWish(Value):
 
 def step_over(
     shell: Shell, task_id: str, wish: StepWish, caller: Caller
-) -> tuple[Task, int]:
-    """Note how a step ended; return the task, and how many steps a plan left out.
+) -> tuple[Task, Sequence[str]]:
+    """Note how a step ended; return the task, and the steps that a plan left out.
 
     Raises:
         InvalidArguments: There is no such step, or it has had its bonus.
@@ -51,17 +53,21 @@ def step_over(
             token=wish.token,
             caller=caller,
         )
-        return tasks.apply(shell, task_id, update).task, 0
+        return tasks.apply(shell, task_id, update).task, ()
     if wish.outcome == "failed":
         return _failed(shell, facts, current, wish, caller)
-    return _more(shell, task_id, current, wish, caller), 0
+    return _more(shell, task_id, wish, caller), ()
 
 
-def _more(
-    shell: Shell, task_id: str, current: int, wish: StepWish, caller: Caller
-) -> Task:
+def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
     def once() -> Task:
         facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+        current = progress(facts.task).current
+        if current is None or wish.step not in (None, current + 1):
+            raise InvalidArguments(
+                "Only the step that is worked on has more calls, and that is "
+                f"{'none' if current is None else current + 1}. Nothing was written."
+            )
         same = run.step == current
         if run.step_bonus and same:
             raise InvalidArguments(
@@ -83,7 +89,7 @@ def _more(
 
 def _failed(
     shell: Shell, facts: TaskFacts, current: int, wish: StepWish, caller: Caller
-) -> tuple[Task, int]:
+) -> tuple[Task, Sequence[str]]:
     task_id = facts.task.task_id
     note = wish.note or "No reason was given."
     said = f"Step {current + 1} could not be done. {note}"
@@ -93,29 +99,27 @@ def _failed(
             again, run = held(shell, task_id, caller, NOTHING, wish.token)
             now = shell.clock.now()
             failed = (*(s for s in run.failed_steps if s != current), current)
-            marked = run.model_copy(
-                update={"failed_steps": failed, "step_calls": 0, "step_bonus": False}
-            )
+            marked = run.model_copy(update={"failed_steps": failed})
             task = lifecycle.touch(again.task, now)
             note_ = lifecycle.noted(task, said, now)
             counted = task.model_copy(update={"message_count": task.message_count + 1})
             shell.commit(Change(tasks=(counted,), messages=(note_,), runs=(marked,)))
             return counted
 
-        return shell.decide(task_id, once), 0
+        return shell.decide(task_id, once), ()
 
-    def replan() -> tuple[Task, int]:
-        again, run = held(shell, task_id, caller, NOTHING, wish.token)
-        now = shell.clock.now()
-        kept = again.task.plan[:current]
-        plan, left_out = (*kept, *wish.remaining), 0
-        if run.segmented:
-            plan, left_out = budget.capped(plan, len(kept))
-        change, task, _ = revisions.revise(again, plan, said, now, caller=caller)
-        fresh = run.model_copy(
-            update={"step_calls": 0, "step_bonus": False, "failed_steps": ()}
+    def replan() -> tuple[Task, Sequence[str]]:
+        again, _ = held(shell, task_id, caller, NOTHING, wish.token)
+        change, revised = revisions.revise(
+            again,
+            (*again.task.plan[:current], *wish.remaining),
+            said,
+            shell.clock.now(),
+            caller=caller,
+            token=wish.token,
+            policy=shell.runs,
         )
-        shell.commit(change.model_copy(update={"runs": (fresh,)}))
-        return task, left_out
+        shell.commit(change)
+        return revised.task, revised.left_out
 
     return shell.decide(task_id, replan)

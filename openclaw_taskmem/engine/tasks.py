@@ -18,7 +18,7 @@ from openclaw_taskmem.domain import (
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.plan import Remap
+from openclaw_taskmem.domain.revisions import Revised
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.updates import Updated, Wish, update
 from openclaw_taskmem.engine import evidence
@@ -198,23 +198,30 @@ def revise(
     *,
     new_plan: tuple[str, ...],
     reason: str,
+    token: int | None,
     caller: Caller,
-) -> tuple[Task, Remap]:
+) -> Revised:
     """Replace a plan, and return the task with what became of its marks.
 
     Raises:
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
+        Fenced: The caller's claim on the task's run is not the last.
+        RunHeld: The task's run is another's.
     """
 
-    def once() -> tuple[Task, Remap]:
-        facts = shell.store.read_task(task_id)
-        now = shell.clock.now()
-        change, task, remap = revisions.revise(
-            facts, new_plan, reason, now, caller=caller
+    def once() -> Revised:
+        change, revised = revisions.revise(
+            shell.store.read_task(task_id),
+            new_plan,
+            reason,
+            shell.clock.now(),
+            caller=caller,
+            token=token,
+            policy=shell.runs,
         )
         shell.commit(change)
-        return task, remap
+        return revised
 
     return shell.decide(task_id, once)
 

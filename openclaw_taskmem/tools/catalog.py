@@ -82,9 +82,9 @@ def _progress(task: Task) -> Answer:
 
 
 def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
-    plan_, left_out = tuple(form.plan), 0
+    plan_ = tuple(form.plan)
     if form.segmented:
-        plan_, left_out = budget.capped(plan_)
+        plan_, _ = budget.capped(plan_)
     task = tasks.register(
         shell,
         name=form.name,
@@ -94,14 +94,13 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         segmented=form.segmented,
     )
     silence = f"{shell.stuck.threshold_seconds:g}"
-    warned = runs.warned(form.plan[len(plan_) :]) if left_out else {}
     return {
         "task_id": task.task_id,
         "name": task.name,
         "status": task.status,
         "plan": list(task.plan),
         "created_at": iso(task.created_at),
-        **warned,
+        **runs.warned(form.plan[len(plan_) :]),
         "message": (
             f"Registered with {plural(len(task.plan), 'step')}. Report with "
             "task_update as you go; after "
@@ -186,13 +185,15 @@ def _said(updated: Updated, wish: Wish) -> str:
 
 
 def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
-    task, remap = tasks.revise(
+    revised = tasks.revise(
         shell,
         form.task_id,
         new_plan=tuple(form.new_plan),
         reason=form.reason,
+        token=form.token,
         caller=caller,
     )
+    task, remap = revised.task, revised.remap
     told = f"Plan revised: {plural(len(task.plan), 'step')}"
     told += f", {len(remap.done)} still done." if remap.done else "."
     if remap.dropped:
@@ -206,6 +207,7 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
         "plan": list(task.plan),
         "plan_progress": _progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
+        **runs.warned(revised.left_out),
         "message": f"{told} {answers.next_step(task)}",
     }
 

@@ -189,6 +189,7 @@ class TaskPlanUpdate(Form):
     task_id: Id
     new_plan: Annotated[Plan, Field(description="The whole new checklist.")]
     reason: Annotated[Text, Field(description="Why, in a sentence.")]
+    token: Token = None
 
 
 class TaskList(Form):

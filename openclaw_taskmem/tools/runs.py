@@ -89,14 +89,15 @@ def task_step_done(
         "more_tools": f"{plural(shell.runs.step_bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
         if form.remaining
-        else "Noted; plan the rest anew with task_plan_update, or try the step again.",
+        else "Noted; plan the rest anew with task_plan_update, or try the step again "
+        "if it has calls left.",
     }[form.outcome]
     return {
         "task_id": task.task_id,
         "status": task.status,
         "plan": list(task.plan),
         "done": [step + 1 for step in sorted(task.done)],
-        **(warned((form.remaining or [])[-left_out:]) if left_out else {}),
+        **warned(left_out),
         "message": f"{said} {answers.next_step(task)}",
     }
 
@@ -165,12 +166,15 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         else f"It is queued for {form.to}"
     )
     more = f", together with {', '.join(along)}" if along else ""
+    named = run.attached if form.to == "user" else ()
+    stay = [t for t in dict.fromkeys(named) if t not in (task.task_id, *along)]
+    kept = f"; {', '.join(stay)} stayed" if stay else ""
     return {
         "task_id": task.task_id,
         "status": task.status,
         "run": _run(run),
         "attached": [*along],
-        "message": f"{said}{more}. Stop working on it.",
+        "message": f"{said}{more}{kept}. Stop working on it.",
     }
 
 
@@ -192,6 +196,8 @@ def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answe
 
 def warned(left_out: Sequence[str]) -> Answer:
     """Return the warning of a plan that was cut to what is worked on at once."""
+    if not left_out:
+        return {}
     more = plural(len(left_out), "step")
     return {
         "warning": (

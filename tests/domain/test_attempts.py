@@ -73,12 +73,14 @@ def after(
     was: TaskStatus = TaskStatus.ACTIVE,
     status: TaskStatus = TaskStatus.ACTIVE,
     marked: bool = False,
+    token: int | None = None,
 ) -> Change:
     """Return what a call means that changes, or leaves, a task's status."""
     return attempts.followed(
         TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
         a_task(status=status),
         caller,
+        token=token,
         marked=frozenset({0}) if marked else frozenset(),
         said=None,
         now=NOW,
@@ -250,6 +252,12 @@ def test_a_call_by_its_owner_is_a_sign_of_it() -> None:
 @pytest.mark.parametrize("caller", [THE_OTHER, A_PERSON], ids=["another", "a-person"])
 def test_a_call_by_anybody_else_is_no_sign_of_its_owner(caller: Caller) -> None:
     assert after(held(), caller).empty
+
+
+def test_a_call_with_the_token_of_the_claim_is_a_sign_of_its_owner_too() -> None:
+    (run,) = after(held(), Caller(), token=4).runs
+
+    assert (run.seen_at, run.lease_until) == (NOW, NOW + LEASE)
 
 
 def test_a_run_that_rested_goes_on_with_its_owners_first_call() -> None:

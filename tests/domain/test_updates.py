@@ -11,13 +11,14 @@ from taskmem_hookspecs import (
     Change,
     InvalidArguments,
     Owner,
+    Run,
     RunState,
     TaskFacts,
     TaskStatus,
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.errors import Fenced, TaskEnded
+from taskmem_hookspecs.errors import Fenced, RunHeld, TaskEnded
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -194,10 +195,12 @@ def test_an_unknown_status_is_refused_with_the_allowed_ones() -> None:
 def test_a_revision_writes_the_row_the_plan_the_message_and_the_event() -> None:
     facts = TaskFacts(task=a_task(done=[0, 1]))
 
-    change, task, remap = revisions.revise(
+    change, revised = revisions.revise(
         facts, ("1. Build it", "Ship it"), "no tests", NOW, caller=Caller()
     )
 
+    task, remap = revised.task, revised.remap
+    assert change.runs == ()
     assert task.done == {0}
     assert task.updated_at == NOW
     assert [step.step for step in remap.dropped] == [2]
@@ -215,3 +218,69 @@ def test_the_plan_of_an_ended_task_is_not_revised() -> None:
 
     with pytest.raises(TaskEnded, match="active"):
         revisions.revise(facts, ("x",), "y", NOW, caller=Caller())
+
+
+def revised(
+    run: Run, *new_plan: str, token: int | None = None, **task: object
+) -> tuple[Run, revisions.Revised]:
+    facts = TaskFacts(task=a_task(**task), run=run)
+    change, found = revisions.revise(
+        facts, new_plan, "so", NOW, caller=Caller(owner=HOLDER), token=token
+    )
+    return change.runs[0], found
+
+
+def test_a_plan_on_which_another_works_is_not_revised() -> None:
+    with pytest.raises(RunHeld, match="so its plan stays as it is"):
+        revisions.revise(HELD, ("x",), "y", NOW, caller=Caller())
+    with pytest.raises(Fenced, match="so its plan stays as it is"):
+        revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER), token=1)
+
+
+def test_whoever_holds_the_run_or_its_token_revises_the_plan_and_is_seen() -> None:
+    (by_owner,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER))[
+        0
+    ].runs
+    (by_token,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(), token=2)[
+        0
+    ].runs
+    (by_person,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(person=True))[
+        0
+    ].runs
+
+    assert by_owner.seen_at == by_token.seen_at == NOW
+    assert by_person.seen_at == DAWN
+
+
+def test_what_a_run_counted_of_its_steps_goes_with_the_plan_it_was_counted_of() -> None:
+    run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1, 2))
+
+    left, _ = revised(run, "Other way", "Ship it", done=[0])
+
+    assert (left.step, left.step_calls, left.step_bonus) == (0, 0, False)
+    assert left.failed_steps == ()
+
+
+def test_a_step_that_stays_the_same_keeps_what_it_has_called() -> None:
+    run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1,))
+
+    left, _ = revised(run, "First", "Build it", "1. Test it", done=[0])
+    moved, _ = revised(run, "Build it", "Look", "Test it", done=[0])
+    same, _ = revised(run, "Build it", "1. Test it", done=[0])
+
+    assert (left.step, left.step_calls) == (0, 0)
+    assert (moved.step, moved.step_calls) == (1, 0)
+    assert (same.step, same.step_calls, same.step_bonus) == (1, 3, True)
+    assert same.failed_steps == ()
+
+
+def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
+    plan = ("Build it", *(f"Part {n}" for n in range(12)))
+
+    _, cut = revised(a_run(segmented=True), *plan, done=[0])
+    _, flat = revised(a_run(), *plan, done=[0])
+
+    # What is done at its beginning does not count.
+    assert (cut.task.plan, cut.left_out) == (plan[:11], plan[11:])
+    assert cut.task.done == {0}
+    assert (flat.task.plan, flat.left_out) == (plan, ())

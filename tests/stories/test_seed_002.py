@@ -119,14 +119,18 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     real_world: World,
 ) -> None:
     main = real_world.register("Main")
-    names = ("Backlog", "Queued", "In progress", "Paused by the user", "Done")
+    names = (
+        *("Backlog", "Queued", "In progress", "Another's"),
+        *("Paused by the user", "Done"),
+    )
     attached = {name: real_world.register(name) for name in names}
     me = worker("1")
     real_world.call(
         "task_claim", me, task_id=main, role="builder", attach=[*attached.values()]
     )
     other = worker("2")
-    for name in ("Queued", "In progress", "Paused by the user"):
+    real_world.call("task_claim", me, task_id=attached["In progress"])
+    for name in ("Queued", "Another's", "Paused by the user"):
         real_world.call("task_claim", other, task_id=attached[name], role="tester")
     real_world.call("task_reset", PERSON, task_id=attached["Queued"])
     real_world.call(
@@ -138,8 +142,12 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
 
     along = {attached[name] for name in ("Backlog", "Queued", "In progress")}
     assert set(answer["attached"]) == along
+    stay = [attached[name] for name in ("Another's", "Paused by the user", "Done")]
+    assert f"; {', '.join(stay)} stayed. " in answer["message"]
     for task in (main, *along):
         assert real_world.store.read_task(task).run.state is RunState.REVIEW
+    others = real_world.store.read_task(attached["Another's"]).run
+    assert (others.state, others.owner.process) == (RunState.RUNNING, "2:1")
     blocked = real_world.store.read_task(attached["Paused by the user"]).run
     assert blocked.state is RunState.BLOCKED
     assert real_world.task(attached["Done"]).status is TaskStatus.COMPLETED

@@ -1,0 +1,106 @@
+"""The steps of a task that is worked on: planned anew, and what each may call."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.engine import runs
+from taskmem_hookspecs.errors import Fenced, InvalidArguments, RunHeld
+from tests.support.sessions import Session
+from tests.support.world import PLAN, World
+
+
+@pytest.fixture
+def session() -> Session:
+    """An agent's session in a gateway, in a turn."""
+    session = Session(World())
+    session.begins()
+    return session
+
+
+def left(session: Session) -> int:
+    """Return how many calls the current step has left."""
+    found = runs.budget_of(session.world.shell, session.key)
+    assert found is not None
+    return found.left
+
+
+# --- planned anew ---------------------------------------------------------------
+
+
+def test_nobody_replaces_the_plan_of_what_another_works_on(session: Session) -> None:
+    task = session.register()
+    other = Session(session.world, key="agent:dev:main", role="dev")
+    new = {"task_id": task, "new_plan": ["Nothing"], "reason": "Mine."}
+
+    with pytest.raises(RunHeld, match="is held by main in session agent:main:main"):
+        other.call("task_plan_update", **new)
+    with pytest.raises(Fenced, match="is 1, and yours is 7"):
+        session.call("task_plan_update", **new, token=7)
+
+    assert session.world.task(task).plan == tuple(PLAN)
+    session.call("task_plan_update", **new, token=1)
+    assert session.world.task(task).plan == ("Nothing",)
+
+
+def test_a_segmented_plan_that_grows_too_long_is_cut_with_a_warning(
+    session: Session,
+) -> None:
+    task = session.register(segmented=True)
+    session.call("task_step_done", task_id=task, outcome="failed")
+    new = [f"Part {number}" for number in range(12)]
+
+    answer = session.call(
+        "task_plan_update", task_id=task, new_plan=new, reason="More to do."
+    )
+
+    assert answer["plan"] == new[:10]
+    assert answer["left_out_steps"] == new[10:]
+    assert "so 2 steps at its end were left out" in answer["warning"]
+    states = [s["state"] for s in session.call("task_status", task_id=task)["steps"]]
+    assert states == ["running", *["pending"] * 9]
+
+
+# --- what a step may call -------------------------------------------------------
+
+
+def spent(session: Session) -> str:
+    """Return a segmented task whose current step has no calls left."""
+    task = session.register(segmented=True)
+    for number in range(3):
+        session.does(f"look {number}")
+    assert left(session) == 0
+    return task
+
+
+def test_only_the_current_step_has_more_calls(session: Session) -> None:
+    task = spent(session)
+
+    with pytest.raises(InvalidArguments, match="has more calls, and that is 1"):
+        session.call("task_step_done", task_id=task, step=3, outcome="more_tools")
+
+    assert left(session) == 0
+    session.call("task_step_done", task_id=task, step=1, outcome="more_tools")
+    assert left(session) == 2
+    with pytest.raises(InvalidArguments, match="Step 1 has had its 2 more calls"):
+        session.call("task_step_done", task_id=task, outcome="more_tools")
+
+
+def test_a_step_that_failed_has_no_more_calls_until_it_is_planned_anew(
+    session: Session,
+) -> None:
+    task = spent(session)
+    session.call("task_step_done", task_id=task, outcome="more_tools")
+    for number in range(2):
+        session.does(f"look again {number}")
+
+    session.call("task_step_done", task_id=task, outcome="failed")
+
+    assert left(session) == 0
+    with pytest.raises(InvalidArguments, match="has had its 2 more calls"):
+        session.call("task_step_done", task_id=task, outcome="more_tools")
+    for plan, calls in ((PLAN, 0), (["Another way"], 3)):
+        session.call(
+            "task_step_done", task_id=task, outcome="failed", remaining=[*plan]
+        )
+        assert left(session) == calls
