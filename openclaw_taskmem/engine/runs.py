@@ -239,6 +239,18 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
         shell.decide(run.task_id, once)
 
 
+def turn_of(shell: Shell, run: Run | None) -> str | None:
+    """Return the session whose turn works on a run; None: none does.
+
+    Of several that a session holds, it is the one that the turn's end would be of.
+    """
+    if run is None or run.owner is None or run.owner.session_key is None:
+        return None
+    session = run.owner.session_key
+    first = next(iter(_worked(shell.store.session_runs(session, run.home))), None)
+    return session if first is not None and first.run_id == run.run_id else None
+
+
 def budget_of(shell: Shell, session: str) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
     run = _current(shell.store.session_runs(session, shell.only))
