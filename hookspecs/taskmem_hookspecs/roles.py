@@ -273,8 +273,11 @@ class AgentHost(Protocol):
         """Show the user of a session a line; no model reads it. None: the main one."""
         ...
 
-    async def stop(self, session_key: str) -> None:
-        """Stop the turn that runs in a session; one where none runs is fine."""
+    async def stop(self, session_key: str, age: float) -> None:
+        """Stop the turn that runs in a session; one where none runs is fine.
+
+        A turn that began less than `age` seconds ago is another one, and goes on.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,8 @@ from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
-from openclaw_taskmem.engine.runs import Heard
+from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine.runs import Heard, Reported
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Owner
 
@@ -47,6 +49,12 @@ class Gateways:
         self._free = free
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
+        self._done: dict[str, Reported] = {}
+        """What each start of a gateway has reported that is done."""
+        self._unsure: set[str] = set()
+        """Those of which an event failed: what it wrote may be kept all the same."""
+        self._in_order = asyncio.Lock()
+        """Held by one report: one that is sent again waits for the first."""
 
     async def report(
         self, connection: object, params: Mapping[str, object]
@@ -57,37 +65,74 @@ class Gateways:
             InvalidArguments: One of them is no event; then none counts.
         """
         stop: list[JsonValue] = []
-        for event in reports.parse(params):
-            self._seen.setdefault(connection, Counter())[event.kind] += 1
-            match event:
-                case reports.Noted():
-                    pass
-                case reports.Started():
-                    await self._started(connection, event)
-                case reports.Answered():
-                    await self._took(event, None)
-                case reports.Stopped():
-                    self.left(connection)
-                case _ if not await self._worked(connection, event):
+        events = reports.parse(params)
+        async with self._in_order:
+            for event in events:
+                goes_on = await self._once(connection, event)
+                if not goes_on and isinstance(event, reports.TurnStarted):
                     stop.append(event.session_key)
-                case _:
-                    pass
         return {"stop": stop} if stop else {}
 
-    async def _worked(self, connection: object, event: reports.Work) -> bool:
+    async def _once(self, connection: object, event: reports.Event) -> bool:
+        """Take an event, where that was not done; False: its turn must not go on."""
+        known = self._known.get(connection)
+        if known is None or event.number is None:
+            return await self._take(connection, event, None)
+        done = await self._reported(known.boot)
+        if event.number <= done.number:
+            return event.number not in done.stopped
+        done = done.upto(event.number)
+        try:
+            goes_on = await self._take(connection, event, done)
+        except BaseException:
+            self._unsure.add(known.boot)
+            raise
+        self._done[known.boot] = done if goes_on else done.forbidden()
+        return goes_on
+
+    async def _reported(self, boot: str) -> Reported:
+        """Return what a start of a gateway has reported that is done."""
+        if boot not in self._done or boot in self._unsure:
+            kept = await self._apart(runs.reported, self._shell, boot)
+            here = self._done.get(boot, kept)
+            self._done[boot] = max(here, kept, key=lambda each: each.number)
+            self._unsure.discard(boot)
+        return self._done[boot]
+
+    async def _take(
+        self, connection: object, event: reports.Event, done: Reported | None
+    ) -> bool:
+        """Take an event; False: its turn must not go on."""
+        self._seen.setdefault(connection, Counter())[event.kind] += 1
+        match event:
+            case reports.Noted():
+                pass
+            case reports.Started():
+                await self._started(connection, event)
+            case reports.Answered():
+                await self._took(event, None)
+            case reports.Stopped():
+                self.left(connection)
+            case _:
+                return await self._worked(connection, event, done)
+        return True
+
+    async def _worked(
+        self, connection: object, event: reports.Work, done: Reported | None
+    ) -> bool:
         """Take what shows a session at work; False: its turn must not go on."""
         match event:
             case reports.TurnStarted():
                 self._runs(connection, event.running)
-                return await self._works(turn_began, connection, event)
+                return await self._works(turn_began, connection, event, done)
             case reports.ToolStarted():
-                return await self._works(call_began, connection, event)
+                return await self._works(call_began, connection, event, done)
             case reports.ToolCalled():
-                return await self._works(call_ended, connection, event)
+                return await self._works(call_ended, connection, event, done)
             case reports.TurnEnded():
                 try:
                     await self._took(event, event.error)
-                    return await self._works(turn_over, connection, event)
+                    return await self._works(turn_over, connection, event, done)
                 finally:
                     # The turn is over, also where that cannot be written now.
                     self._runs(connection, event.running)
@@ -119,12 +164,18 @@ class Gateways:
         work: Callable[[Shell, Heard, W], bool],
         connection: object,
         event: W,
+        done: Reported | None,
     ) -> bool:
         """Note on a thread what an event shows of its session's run."""
         owner = self.owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
-        heard = Heard(owner=owner, folder=event.folder, fingerprint=event.fingerprint)
+        heard = Heard(
+            owner=owner,
+            folder=event.folder,
+            fingerprint=event.fingerprint,
+            reported=done,
+        )
         return await self._apart(work, self._shell, heard, event)
 
     def left(self, connection: object) -> None:

@@ -1,4 +1,4 @@
-"""Tells the agents' host what the log has for it, in order, until it was told."""
+"""Tells the agents' host what the log has for it, until it was told or given up."""
 
 from __future__ import annotations
 
@@ -10,51 +10,117 @@ from typing import Final
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import say
+from openclaw_taskmem.engine.say import Errand
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import AgentHost, Event, WakeRefused, WakeUndelivered
 
 log = logging.getLogger(__name__)
 
 FIRST_REST: Final = timedelta(seconds=2)
-"""After which a host that was away is tried again; doubled while it is."""
+"""After which what could not be told is tried again; doubled while it cannot."""
 LONGEST_REST: Final = timedelta(seconds=30)
+PATIENCE: Final = timedelta(minutes=15)
+"""After which what cannot be told is given up; its entry in the log stays."""
 SECONDS: Final = 10.0
-"""How long the host may take for one line."""
+"""How long the host may take for one entry."""
 
 
 class Herald:
-    """One pass at a time, from the event loop."""
+    """One errand, in order for each session, and no session waits for another.
 
-    def __init__(self, shell: Shell, host: AgentHost | None, apart: Apart) -> None:
+    One pass at a time, from the event loop.
+    """
+
+    def __init__(
+        self, shell: Shell, host: AgentHost | None, apart: Apart, errand: Errand
+    ) -> None:
         """Take the log's side, whom to tell, and threads; None: there is nobody."""
         self._shell = shell
         self._host = host
         self._apart = apart
+        self._errand = errand
         self._rest = FIRST_REST
+        self._owed: dict[str, list[Event]] = {}
+        """What each session is yet to be told."""
+        self._since: dict[str, datetime] = {}
+        """Since when nothing can be told to a session."""
+        self._read = self._kept = -1
+        """How far the log was read, and up to where that is kept; -1: not known."""
 
     async def one_pass(self) -> datetime | None:
         """Tell what is due; return when to look again, None: nothing is due."""
-        fresh, place = await self._apart(say.due, self._shell)
+        more = await self._listen()
+        ready = [*self._owed]
+        while ready:
+            firsts = (self._told(self._owed[session][0]) for session in ready)
+            told = await asyncio.gather(*firsts)
+            ready = [
+                session
+                for session, done in zip(ready, told, strict=True)
+                if self._settled(session, told=done)
+            ]
+            await self._keep()
+        await self._keep()
+        now = self._shell.clock.now()
+        again = now + self._rest if self._owed else None
+        self._rest = min(self._rest * 2, LONGEST_REST) if self._owed else FIRST_REST
+        return now if more else again
+
+    async def _listen(self) -> bool:
+        """Read on in the log; False: there was nothing new."""
+        if self._read < 0:
+            self._read = await self._apart(say.place, self._shell, self._errand)
+            self._kept = self._read
+        fresh, place = await self._apart(say.due, self._shell, self._errand, self._read)
         for event in fresh:
-            if not await self._told(event):
-                again = self._shell.clock.now() + self._rest
-                self._rest = min(self._rest * 2, LONGEST_REST)
-                return again
-            self._rest = FIRST_REST
-            await self._apart(say.told, self._shell, event.event_id)
-        if place:
-            await self._apart(say.told, self._shell, place)
-        return self._shell.clock.now() if place else None
+            self._owed.setdefault(str(event.data["session_key"]), []).append(event)
+        self._read, before = place, self._read
+        return place != before
+
+    def _settled(self, session: str, *, told: bool) -> bool:
+        """Note how telling a session went; True: it has more to be told now."""
+        now = self._shell.clock.now()
+        left = self._owed[session]
+        if told:
+            self._since.pop(session, None)
+            left = left[1:]
+        else:
+            since = self._since.setdefault(session, now)
+            late = [e for e in left if now - max(since, e.at) >= PATIENCE]
+            for event in late:
+                log.warning(
+                    "event %d (%s) was not told to %s in %s, and is given up",
+                    event.event_id,
+                    event.kind,
+                    session,
+                    PATIENCE,
+                )
+            left = left[len(late) :]
+        if left:
+            self._owed[session] = left
+        else:
+            del self._owed[session]
+            self._since.pop(session, None)
+        return told and bool(left)
+
+    async def _keep(self) -> None:
+        """Keep up to where all was told: what follows is told again after a crash."""
+        firsts = (left[0].event_id - 1 for left in self._owed.values())
+        place = min(firsts, default=self._read)
+        if place != self._kept:
+            await self._apart(say.told, self._shell, self._errand, place)
+            self._kept = place
 
     async def _told(self, event: Event) -> bool:
         """Whether an event needs no telling any more."""
         if self._host is None:
             return True
         session, line = str(event.data["session_key"]), str(event.data.get("line", ""))
+        age = (self._shell.clock.now() - event.at).total_seconds()
         try:
             async with asyncio.timeout(SECONDS):
                 if event.kind == events.TURN_STOPPED:
-                    await self._host.stop(session)
+                    await self._host.stop(session, max(0.0, age))
                 else:
                     await self._host.say(session, line)
         except (WakeUndelivered, TimeoutError) as error:

@@ -84,8 +84,10 @@ class Loops:
         self._outbox = Alarm(shell.clock, longest)
         self._tell = Alarm(shell.clock, longest)
         self._leases = Alarm(shell.clock, SWEEP_SECONDS)
-        self._say = Alarm(shell.clock, longest)
-        self._herald = Herald(shell, host, apart)
+        self._heralds = [
+            (Alarm(shell.clock, longest), Herald(shell, host, apart, errand))
+            for errand in say.Errand
+        ]
         self._finding = asyncio.Lock()
         """Held while the stuck and the interrupted are found, so that the wakes of a
         session go out together."""
@@ -110,12 +112,16 @@ class Loops:
         if due.tell:
             self._tell.ring(self._shell.clock.now())
         if due.say:
-            self._say.ring(self._shell.clock.now())
+            self._call_heralds()
 
     def free(self) -> None:
         """Take note that a session may be no longer held; called on the event loop."""
         self._outbox.ring(self._shell.clock.now())
-        self._say.ring(self._shell.clock.now())
+        self._call_heralds()
+
+    def _call_heralds(self) -> None:
+        for alarm, _ in self._heralds:
+            alarm.ring(self._shell.clock.now())
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
@@ -127,7 +133,8 @@ class Loops:
                 group.create_task(self._forever(self._outbox, self._outbox_pass))
                 group.create_task(self._forever(self._tell, self._tell_pass))
                 group.create_task(self._forever(self._leases, self._leases_pass))
-                group.create_task(self._forever(self._say, self._herald.one_pass))
+                for alarm, herald in self._heralds:
+                    group.create_task(self._forever(alarm, herald.one_pass))
         finally:
             await self._stop_deliveries()
 

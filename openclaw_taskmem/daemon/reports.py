@@ -45,6 +45,9 @@ Label = Annotated[str, BeforeValidator(_short)]
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    number: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """It grows with every event of a start; None: heard as often as it is told."""
+
 
 class Started(_Event):
     """A gateway is there: it has started, or has found its daemon again."""

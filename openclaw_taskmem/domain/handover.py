@@ -89,8 +89,12 @@ def to_background(
     )
 
 
-def cancelled(facts: TaskFacts, caller: Caller, reason: str, now: datetime) -> Change:
+def cancelled(
+    facts: TaskFacts, caller: Caller, reason: str, turn: str | None, now: datetime
+) -> Change:
     """Return what calls a task off: its checkpoints stay, and its turn is stopped.
+
+    `turn`: the session whose turn works on it; None: none does.
 
     Raises:
         NotAllowed: It is another session's.
@@ -108,10 +112,8 @@ def cancelled(facts: TaskFacts, caller: Caller, reason: str, now: datetime) -> C
             events=lifecycle.status_changed(facts.task.status, task, now),
         )
     moved = runs.move(run, RunState.CANCELLED, now)
-    stop: tuple[Event, ...] = ()
     inside = caller.owner is not None and caller.owner.same(run.owner)
-    if run.session_key is not None and not inside:
-        stop = (notices.stop(task, moved.run, run.session_key, now),)
+    stop = () if turn is None or inside else (notices.stop(run, turn, now),)
     line = f"{plain(task.name)} is cancelled. {reason}".strip()
     told = notices.notice("cancelled", task, moved.run, line, now)
     return _written(facts, (task, message), moved, now, (*stop, told))
@@ -177,11 +179,13 @@ def reset(
     facts: TaskFacts,
     caller: Caller,
     wake: Wake | None,
+    turn: str | None,
     now: datetime,
 ) -> Change:
     """Return what takes a run from whoever holds it, and queues it.
 
-    `wake` tells its session to go on with it; None: it has none.
+    `wake` tells its session to go on with it; None: it has none. `turn`: the session
+    whose turn works on it, and is stopped; None: none does.
 
     Raises:
         RunNotReady: It does not run.
@@ -198,9 +202,7 @@ def reset(
         raise NotAllowed(_not_yours(run))
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
     queued = moved.run
-    stop: tuple[Event, ...] = ()
-    if run.session_key is not None:
-        stop = (notices.stop(facts.task, queued, run.session_key, now),)
+    stop = () if turn is None else (notices.stop(run, turn, now),)
     if wake is not None:
         queued = runs.next_round(queued, now)
     task, message = _said(facts.task, "Its run was reset.", now)

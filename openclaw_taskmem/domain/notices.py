@@ -53,12 +53,15 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
     return notice("progress", task, run, line, now)
 
 
-def stop(task: Task, run: Run, session_key: str, now: datetime) -> Event:
-    """Return the entry by which the turn of a session is stopped."""
+def stop(run: Run, session_key: str, now: datetime) -> Event:
+    """Return the entry by which the turn of a session that works on a run is stopped.
+
+    It is for a turn that had begun by now, and for no later one.
+    """
     return Event(
         at=now,
         kind=events.TURN_STOPPED,
-        task_id=task.task_id,
+        task_id=run.task_id,
         run_id=run.run_id,
         data={"session_key": session_key, "home": run.home},
     )

@@ -11,6 +11,7 @@ from openclaw_taskmem.domain import handover, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.holding import GO_ON, held, told_again
+from openclaw_taskmem.engine.runs import turn_of
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Owner, Run, RunState, Task, TaskFacts, TaskNotFound
 
@@ -62,7 +63,8 @@ def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
     def once() -> Task:
         facts = shell.store.read_task(task_id)
         now = shell.clock.now()
-        change = handover.cancelled(facts, caller, reason, now)
+        turn = turn_of(shell, facts.run)
+        change = handover.cancelled(facts, caller, reason, turn, now)
         shell.commit(change)
         return change.tasks[0]
 
@@ -150,7 +152,7 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
         wake = None
         if run is not None and (run.session_key or "").startswith("agent:"):
             wake = told_again(shell, facts, runs.next_round(run, now), now)
-        change = handover.reset(facts, caller, wake, now)
+        change = handover.reset(facts, caller, wake, turn_of(shell, run), now)
         shell.commit(change)
         holder = run.owner if run else None
         log.warning(

@@ -28,6 +28,7 @@ from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
+    Bookmark,
     Change,
     News,
     Owner,
@@ -40,13 +41,40 @@ from taskmem_hookspecs import (
 
 log = logging.getLogger(__name__)
 
-_WORKED: Final = (RunState.RUNNING, RunState.QUEUED)
+REPORTED: Final = "gateway_reported"
+MOST_STOPPED: Final = 100
+_OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
+
+
+class Reported(Value):
+    """How far the reports of one start of a gateway are done: each event counts once.
+
+    It is kept by the commit that does an event, and so whenever that is. What commits
+    nothing may be heard again.
+    """
+
+    boot: str
+    number: int = 0
+    """Of the last event that is done; they only grow."""
+    stopped: tuple[int, ...] = ()
+    """The last events of those that began a turn which must not go on."""
+
+    def upto(self, number: int) -> Reported:
+        """Return it with one more event done."""
+        return self.model_copy(update={"number": number})
+
+    def forbidden(self) -> Reported:
+        """Return it where the turn that its last event began must not go on."""
+        stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
+        return self.model_copy(update={"stopped": stopped})
 
 
 class Heard(Value):
     """Of whom something was heard."""
 
     owner: Owner
+    reported: Reported | None = None
+    """How far all is done once this is; None: it was not numbered."""
     folder: str | None = None
     """The folder that its agent works in; None: it was not said."""
     fingerprint: str | None = None
@@ -57,12 +85,27 @@ class Heard(Value):
         """Its session; a gateway's owner always has one."""
         return self.owner.session_key or ""
 
+    def kept(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
+        """Return a change as the last of what was heard; it is not done again."""
+        if self.reported is None:
+            return change
+        done = self.reported if goes_on else self.reported.forbidden()
+        mark = Bookmark(name=shell.place(REPORTED), value=done.model_dump_json())
+        return change.model_copy(update={"bookmarks": (mark,)})
+
 
 class Call(Value):
     """A call of a tool, by digests of what went in and came out."""
 
     given: str
     result: str
+
+
+def reported(shell: Shell, boot: str) -> Reported:
+    """Return how far the reports of a start of a gateway are done."""
+    value = shell.store.read_bookmark(shell.place(REPORTED))
+    known = None if value is None else Reported.model_validate_json(value)
+    return known if known is not None and known.boot == boot else Reported(boot=boot)
 
 
 def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
@@ -81,11 +124,10 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
             sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
             verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
             if verdict.course is not Course.RESUME:
-                shell.commit(
-                    recovery.lapsed(
-                        facts, verdict, wake_id="", text="", now=now, policy=shell.runs
-                    )
+                change = recovery.lapsed(
+                    facts, verdict, wake_id="", text="", now=now, policy=shell.runs
                 )
+                shell.commit(heard.kept(shell, change, goes_on=False))
                 return False
         moved = _taken(shell, run, heard, origin, begins=True)
         if moved is None:
@@ -94,7 +136,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
             again = moved.run.model_copy(update={"tries": run.tries + 1})
             told = recovery.told_resumed(facts.task, again, now)
             moved = Moved(run=again, events=(*moved.events, told))
-        shell.commit(recovery.adopted(facts, moved, now))
+        shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
     return _each(shell, heard.session, once) is not False
@@ -116,7 +158,8 @@ def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
                 "step_bonus": moved.run.step_bonus and same,
             }
         )
-        _write(shell, facts, moved.model_copy(update={"run": counted}), entry)
+        moved = moved.model_copy(update={"run": counted})
+        _write(shell, heard, facts, moved, entry)
         return True
 
     _each(shell, heard.session, once)
@@ -145,7 +188,8 @@ def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
                 "recent": (*recent, whole)[-checkpoints.RECENT :],
             }
         )
-        _write(shell, facts, moved.model_copy(update={"run": noted}), entry)
+        moved = moved.model_copy(update={"run": noted})
+        _write(shell, heard, facts, moved, entry)
         return True
 
     _each(shell, heard.session, once)
@@ -158,7 +202,8 @@ def heartbeat(shell: Shell, heard: Heard) -> None:
         del facts
         moved = _taken(shell, run, heard, Origin.TASKMEM)
         if moved is not None:
-            shell.commit(Change(runs=(moved.run,), events=moved.events))
+            change = Change(runs=(moved.run,), events=moved.events)
+            shell.commit(heard.kept(shell, change))
         return True
 
     _each(shell, heard.session, once)
@@ -170,11 +215,12 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     Where it has ended, the next of the session has its turn. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
-    worked = [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
-    waiting = [r for r in open_ if r.state in _WORKED and not r.lease_until]
+    worked = _worked(open_)
+    waiting = [r for r in open_ if r.state in _OPEN and not r.lease_until]
     # A turn that was cut short says nothing of what it did not work on.
-    next_one = [] if worked or turn.aborted else waiting[:1]
-    for place, run in enumerate([*worked, *next_one]):
+    found = worked or ([] if turn.aborted else waiting[:1])
+    # The first comes last: with what it commits, the turn's end is done.
+    for place, run in reversed([*enumerate(found)]):
 
         def once(run: Run = run, *, leads: bool = place == 0) -> None:
             facts = shell.store.read_task(run.task_id)
@@ -186,13 +232,24 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
                 return
             ready = _promoted(shell, facts, heard)
             wake_id = shell.new_id("wake", now)
-            shell.commit(
-                carrying.after_turn(
-                    ready, turn, wake_id=wake_id, now=now, policy=shell.runs
-                )
+            change = carrying.after_turn(
+                ready, turn, wake_id=wake_id, now=now, policy=shell.runs
             )
+            shell.commit(heard.kept(shell, change))
 
         shell.decide(run.task_id, once)
+
+
+def turn_of(shell: Shell, run: Run | None) -> str | None:
+    """Return the session whose turn works on a run; None: none does.
+
+    Of several that a session holds, it is the one that the turn's end would be of.
+    """
+    if run is None or run.owner is None or run.owner.session_key is None:
+        return None
+    session = run.owner.session_key
+    first = next(iter(_worked(shell.store.session_runs(session, run.home))), None)
+    return session if first is not None and first.run_id == run.run_id else None
 
 
 def budget_of(shell: Shell, session: str) -> Budget | None:
@@ -247,6 +304,11 @@ def _still(run: Run, found: Run) -> bool:
     return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 
 
+def _worked(open_: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs that a turn of their session holds, the one it works on first."""
+    return [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
+
+
 def _current(open_: Sequence[Run]) -> Run | None:
     """Return the run that a session works on: of the task that was updated last."""
     return next(iter(open_), None)
@@ -267,7 +329,7 @@ def _taken(
         held = Moved(run=runs.seen(run, now, shell.runs), events=())
     elif run.state is RunState.RUNNING and not heard.owner.same(run.owner):
         return None
-    elif run.state in _WORKED:
+    elif run.state in _OPEN:
         held = runs.claim(run, heard.owner, now, shell.runs)
     elif run.why == Why.QUESTION and origin is Origin.USER:
         held = attempts.taken_up(run, heard.owner, now, shell.runs)
@@ -285,7 +347,9 @@ def _step(facts: TaskFacts) -> int | None:
     return progress(facts.task).current
 
 
-def _write(shell: Shell, facts: TaskFacts, moved: Moved, entry: Began | Ended) -> None:
+def _write(
+    shell: Shell, heard: Heard, facts: TaskFacts, moved: Moved, entry: Began | Ended
+) -> None:
     now = shell.clock.now()
     number = moved.run.checkpoints + 1
     run = moved.run.model_copy(update={"checkpoints": number})
@@ -294,10 +358,9 @@ def _write(shell: Shell, facts: TaskFacts, moved: Moved, entry: Began | Ended) -
     told = (
         (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
     )
-    shell.commit(
-        Change(
-            runs=(run,),
-            checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
-            events=(*moved.events, *told),
-        )
+    change = Change(
+        runs=(run,),
+        checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
+        events=(*moved.events, *told),
     )
+    shell.commit(heard.kept(shell, change))

@@ -28,14 +28,14 @@ class OpenClawHost:
         """
         await self._ask("say", session_key=session_key, line=line)
 
-    async def stop(self, session_key: str) -> None:
-        """Stop the turn that runs in a session.
+    async def stop(self, session_key: str, age: float) -> None:
+        """Stop the turn that runs in a session, if it is as old as that. Seconds.
 
         Raises:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in.
         """
-        await self._ask("stop", session_key=session_key)
+        await self._ask("stop", session_key=session_key, age=age * 1000)
 
     async def _ask(self, request: str, **given: object) -> None:
         path = door.path(self._environ)

@@ -12,7 +12,7 @@ from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.shell import Due
-from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport
+from taskmem_hookspecs import AgentHost, Wake, WakeReceipt, WakeTransport
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import World
 
@@ -51,6 +51,7 @@ async def running(
     *,
     gateways: Callable[[], Sequence[Presence]] = tuple,
     apart: Apart = inline,
+    host: AgentHost | None = None,
 ) -> AsyncIterator[Loops]:
     """Run the loops, told of the world's commits as the daemon's are."""
     loops: list[Loops] = []
@@ -68,6 +69,7 @@ async def running(
             longest=longest,
             holds=holds,
             gateways=gateways,
+            host=host,
         )
     )
     task = asyncio.create_task(loops[0].run())

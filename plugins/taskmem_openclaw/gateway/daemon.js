@@ -21,6 +21,8 @@ export class DaemonError extends Error {
   }
 }
 
+let told = 0; // events so far: they are numbered, and so none is heard twice
+
 const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
 
 export class Daemon {
@@ -59,7 +61,7 @@ export class Daemon {
 
   /** Report something, some time, in order; never throws, and keeps 500 at most. */
   tell(event) {
-    this.#reports.push(event);
+    this.#reports.push({ ...event, number: ++told });
     if (this.#reports.length > MOST_REPORTS) {
       // Calls of tools are many, and least is lost with one: they go first.
       const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));

@@ -95,6 +95,11 @@ class Instance {
     return this.work.stop(stop.filter((session) => begun(session) === this.sessions.current(session)));
   }
 
+  /** Whether a session's turn is as old as that, in milliseconds: a later one is another. */
+  isOlder(session, age) {
+    return performance.now() - (this.sessions.began(session) ?? this.startedAt) >= age;
+  }
+
   /** Open the door, where the daemon is found. */
   open() {
     this.door ??= new Door(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
@@ -106,7 +111,7 @@ class Instance {
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
     say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
-    stop: async ({ session_key }) => ({ stopped: await this.work.stop([session_key]) }),
+    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) && (await this.work.stop([session_key])) }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };

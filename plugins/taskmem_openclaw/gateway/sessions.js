@@ -38,6 +38,11 @@ export class Sessions {
     return [...this.#runs].findLast(([, run]) => run.session === session)?.[0];
   }
 
+  /** When the run began that goes on in a session; undefined: none is known. */
+  began(session) {
+    return this.#runs.get(this.current(session))?.began;
+  }
+
   /** The session that a wake goes to which names none. */
   get main() {
     const { agents, session } = this.api.runtime.config.current();

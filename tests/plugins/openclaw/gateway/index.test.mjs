@@ -426,7 +426,40 @@ test("at the daemon's word a line is shown and a turn is stopped, in the session
   sdk.abortAgentHarnessRun = (id) => done.push(id) < 4;
   assert.deepEqual(await handlers.say({ session_key: OTHER, line: "Step 1 done." }), {});
   assert.deepEqual(await handlers.say({ session_key: null, line: "Step 2 done." }), {});
-  assert.deepEqual([await handlers.stop({ session_key: OTHER }), await handlers.stop({ session_key: OTHER })], [{ stopped: true }, { stopped: false }]);
+  const wanted = { session_key: OTHER, age: 0 };
+  assert.deepEqual([await handlers.stop(wanted), await handlers.stop(wanted)], [{ stopped: true }, { stopped: false }]);
   assert.deepEqual(done, [[OTHER, "Step 1 done."], [MAIN, "Step 2 done."], OTHER, OTHER]);
+  assert.deepEqual(house.warned, []);
+});
+
+test("a turn that began after the daemon wanted its session's stopped goes on", async (t) => {
+  const house = await at_home(t);
+  const { handlers } = globalThis[STARTED];
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  sdk.abortAgentHarnessRun = () => true;
+  const elapsed = (ms) => {
+    const end = performance.now() + ms;
+    mock.method(performance, "now", () => end);
+  };
+  t.after(() => mock.restoreAll());
+  const stop = async (age) => (await handlers.stop({ session_key: MAIN, age })).stopped;
+  house.begin("r1");
+  elapsed(1_000);
+  assert.deepEqual([await stop(5_000), await stop(500)], [false, true]);
+  house.end("r1");
+  house.begin("r2");
+  elapsed(100);
+  assert.deepEqual([await stop(500), await stop(50)], [false, true]);
+});
+
+test("a turn that began before the plug-in was there is as old as the plug-in", async (t) => {
+  const house = await at_home(t);
+  const { handlers, startedAt } = globalThis[STARTED];
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
+  sdk.abortAgentHarnessRun = () => true;
+  mock.method(performance, "now", () => startedAt + 1_000);
+  t.after(() => mock.restoreAll());
+  const stop = async (age) => (await handlers.stop({ session_key: OTHER, age })).stopped;
+  assert.deepEqual([await stop(1_500), await stop(500)], [false, true]);
   assert.deepEqual(house.warned, []);
 });

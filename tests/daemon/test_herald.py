@@ -1,0 +1,259 @@
+"""What the agents' host is told from the log, however it fares there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.daemon.herald import PATIENCE, Herald
+from openclaw_taskmem.engine import say
+from openclaw_taskmem.engine.say import Errand
+from taskmem_hookspecs import StoreBusy, WakeRefused, WakeUndelivered
+from tests.daemon.looped import Gateway, inline, running
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+DEV = "agent:dev:main"
+LATE = PATIENCE.total_seconds()
+
+
+class Host:
+    """Shows lines and stops turns, but in sessions that are away."""
+
+    def __init__(self) -> None:
+        self.away: set[str | None] = set()
+        self.hangs: set[str | None] = set()
+        self.refuses: set[str | None] = set()
+        self.said: list[tuple[str | None, str]] = []
+        self.stopped: list[tuple[str, float]] = []
+
+    async def say(self, session_key: str | None, line: str) -> None:
+        await self._there(session_key)
+        self.said.append((session_key, line.partition(":")[0]))
+
+    async def stop(self, session_key: str, age: float) -> None:
+        await self._there(session_key)
+        self.stopped.append((session_key, age))
+
+    async def _there(self, session_key: str | None) -> None:
+        if session_key in self.hangs:
+            await asyncio.Event().wait()
+        if session_key in self.refuses:
+            raise WakeRefused("There is no such session.")
+        if session_key in self.away:
+            raise WakeUndelivered("The plug-in could not: missing scope.")
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+@pytest.fixture
+def main(world: World) -> Session:
+    say.begin(world.shell)
+    return Session(world)
+
+
+@pytest.fixture
+def dev(world: World) -> Session:
+    return Session(world, key=DEV, role="dev")
+
+
+def herald(world: World, host: Host, errand: Errand = Errand.LINES) -> Herald:
+    return Herald(world.shell, host, inline, errand)
+
+
+def at_work(session: Session) -> str:
+    session.begins()
+    return session.register()
+
+
+async def passes(world: World, herald: Herald, seconds: float = 0) -> None:
+    """Let it tell all there is, and try again for so long."""
+    ends = world.clock.now().timestamp() + seconds
+    while (due := await herald.one_pass()) is not None:
+        if due.timestamp() > ends:
+            return
+        world.clock.tick((due - world.clock.now()).total_seconds())
+
+
+async def test_a_session_hears_its_lines_in_order_and_once(
+    world: World, main: Session, host: Host
+) -> None:
+    at_work(main)
+    main.does("echo one")
+    told = herald(world, host)
+
+    await told.one_pass()
+    assert host.said == [(MAIN, "accepted"), (MAIN, "started")]
+
+    await passes(world, told)
+    assert len(host.said) == 2
+
+
+async def test_a_line_that_cannot_be_shown_holds_up_its_own_session_alone(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    for session in (main, dev):
+        at_work(session)
+        session.does("echo one")
+    host.away = {MAIN}
+    told = herald(world, host)
+
+    await passes(world, told, 60)
+    assert host.said == [(DEV, "accepted"), (DEV, "started")]
+
+    host.away = set()
+    await passes(world, told, 60)
+    assert host.said[2:] == [(MAIN, "accepted"), (MAIN, "started")]
+
+
+async def test_lines_beyond_the_first_batch_are_not_held_up_either(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    at_work(main)
+    for _ in range(say.BATCH):
+        world.narrate(world.register())
+    at_work(dev)
+    host.away = {MAIN}
+
+    await passes(world, herald(world, host))
+
+    assert host.said == [(DEV, "accepted")]
+
+
+async def test_a_line_that_cannot_be_shown_for_long_is_given_up_and_logged(
+    world: World, main: Session, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_work(main)
+    main.does("echo one")
+    host.away = {MAIN}
+    told = herald(world, host)
+
+    await passes(world, told, LATE - 60)
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING):
+        await passes(world, told, 120)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert "milestone" in caplog.text
+    assert await told.one_pass() is None
+
+    host.away = set()
+    main.call("task_cancel", task_id=at_work(main))
+    await passes(world, told)
+    assert host.said == [(MAIN, "accepted"), (MAIN, "Deploy is cancelled.")]
+
+
+async def test_a_line_that_is_older_than_the_daemon_is_tried_as_long_as_any(
+    world: World, main: Session, host: Host
+) -> None:
+    at_work(main)
+    world.clock.tick(LATE * 2)
+    host.away = {MAIN}
+    told = herald(world, host)
+
+    await passes(world, told, LATE - 60)
+    host.away = set()
+    await passes(world, told, 60)
+
+    assert host.said == [(MAIN, "accepted")]
+
+
+async def test_what_is_refused_is_not_told_again(
+    world: World, main: Session, host: Host
+) -> None:
+    at_work(main)
+    host.refuses = {MAIN}
+    told = herald(world, host)
+
+    await passes(world, told)
+    host.refuses = set()
+    await passes(world, told)
+
+    assert host.said == []
+
+
+async def test_after_a_restart_only_what_was_not_told_is_told(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    at_work(main)
+    at_work(dev)
+    host.away = {DEV}
+    await passes(world, herald(world, host))
+    assert host.said == [(MAIN, "accepted")]
+
+    host.away = set()
+    await passes(world, herald(world, host))
+
+    assert host.said == [(MAIN, "accepted"), (DEV, "accepted")]
+
+
+async def test_a_line_is_told_once_although_the_store_is_busy_then(
+    world: World, main: Session, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_: object) -> None:
+        raise StoreBusy("locked")
+
+    at_work(main)
+    told = herald(world, host)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "commit", busy)
+        with pytest.raises(StoreBusy):
+            await told.one_pass()
+
+    await passes(world, told)
+    await passes(world, herald(world, host))
+
+    assert host.said == [(MAIN, "accepted")]
+
+
+async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
+    world: World, main: Session, host: Host
+) -> None:
+    world.call("task_reset", PERSON, task_id=at_work(main))
+    world.clock.tick(7)
+    host.away = {MAIN}
+    told = herald(world, host, Errand.STOPS)
+    await told.one_pass()
+    world.clock.tick(30)
+    host.away = set()
+
+    await passes(world, told)
+
+    assert host.stopped == [(MAIN, 37.0)]
+    assert host.said == []
+
+
+async def test_a_stop_of_one_session_does_not_wait_for_anothers(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    for session in (main, dev):
+        world.call("task_reset", PERSON, task_id=at_work(session))
+    host.away = {MAIN}
+
+    await passes(world, herald(world, host, Errand.STOPS), 60)
+
+    assert host.stopped == [(DEV, 0.0)]
+
+
+@pytest.mark.parametrize("how", ["away", "hangs"])
+async def test_a_turn_is_stopped_at_once_whatever_becomes_of_lines(
+    how: str, host: Host
+) -> None:
+    world = World()
+    main, dev = Session(world), Session(world, key=DEV, role="dev")
+    setattr(host, how, {MAIN})
+    gateway: Any = Gateway(world.clock)
+    async with running(world, gateway, host=host):
+        at_work(main)
+        task = at_work(dev)
+        await world.clock.advance(1)
+        world.call("task_cancel", PERSON, task_id=task)
+        await world.clock.advance(0)
+
+        assert [session for session, _ in host.stopped] == [DEV]

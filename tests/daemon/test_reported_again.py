@@ -1,0 +1,264 @@
+"""What a gateway reports again, for want of an answer: it counts once all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.domain.gateway import SETTLES
+from taskmem_hookspecs import Change, RunState, StoreBusy
+from taskmem_hookspecs.testing import MemoryStore
+from tests.daemon.looped import inline
+from tests.support.sessions import MAIN, Session
+from tests.support.world import World
+
+OLD = SETTLES.total_seconds() * 1000
+
+
+class Busy(MemoryStore):
+    """Refuses the commits that a test says, before or after they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Callable[[Change], bool] = lambda _: False
+        self.writes_first = False
+
+    def commit(self, change: Change) -> None:
+        refused = self.refuses(change)
+        if self.writes_first or not refused:
+            super().commit(change)
+        if refused:
+            self.refuses = lambda _: False
+            raise StoreBusy("locked")
+
+
+class Plugin:
+    """The plug-in of one start of a gateway: it numbers what it tells."""
+
+    def __init__(self, world: World, boot: str = "boot_1", apart: Apart = inline):
+        self._world = world
+        self._boot = boot
+        self._apart = apart
+        self._number = 0
+        self.daemon_is_killed()
+
+    def daemon_is_killed(self) -> None:
+        """Let another daemon take over: it knows what the store says."""
+        self._gateways = Gateways(self._world.shell, self._apart, lambda: None)
+        self._greeted = False
+
+    def says(self, kind: str, **more: Any) -> dict[str, Any]:
+        self._number += 1
+        event = {"kind": kind, "session_key": MAIN, "number": self._number}
+        return {**event, **more}
+
+    async def tells(self, *events: dict[str, Any]) -> JsonValue:
+        if not self._greeted:
+            await self._gateways.report(self, {"events": [self._hello()]})
+            self._greeted = True
+        return await self._gateways.report(self, {"events": [*events]})
+
+    def seen(self) -> object:
+        (view,) = self._gateways.view()
+        return view["reported"]  # type: ignore[index, call-overload]
+
+    def _hello(self) -> dict[str, Any]:
+        told = {"kind": "gateway", "boot": self._boot, "age": OLD, "main": MAIN}
+        return {**told, "transport": "openclaw-plugin", "version": "1"}
+
+
+@pytest.fixture
+def store() -> Busy:
+    return Busy()
+
+
+@pytest.fixture
+def session(store: Busy) -> Session:
+    world = World(store)
+    object.__setattr__(world.shell, "sole", True)  # as its sessions name no home
+    return Session(world)
+
+
+@pytest.fixture
+def task(session: Session) -> str:
+    session.begins()
+    return session.register()
+
+
+@pytest.fixture
+def plugin(session: Session) -> Plugin:
+    return Plugin(session.world)
+
+
+def a_turn(plugin: Plugin, **end: Any) -> list[dict[str, Any]]:
+    """A turn with one call, from its beginning to its end."""
+    call = {"call_id": "c", "tool": "exec", "about": "make"}
+    digests = {"given": "given", "result": "result"}
+    return [
+        plugin.says("turn_started", origin="taskmem", running=[MAIN]),
+        plugin.says("tool_started", **call),
+        plugin.says("tool_called", **call, **digests),
+        plugin.says("turn_ended", origin="taskmem", calls=1, said="More.", **end),
+    ]
+
+
+def written(session: Session, task: str) -> object:
+    """All that reports can change."""
+    store = session.world.store
+    log = [event.kind for event in store.list_events(0, 1000)]
+    return session.run(task), store.list_wakes(None, task, 99), log
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("end", [{}, {"failed": "overloaded", "reason": "overloaded"}])
+async def test_a_turn_that_is_told_again_counts_once(
+    session: Session, task: str, plugin: Plugin, end: dict[str, str], *, killed: bool
+) -> None:
+    told = a_turn(plugin, **end)
+    await plugin.tells(*told)
+    before = written(session, task)
+    assert (session.run(task).calls, session.run(task).checkpoints) == (1, 2)
+
+    for _ in range(4):
+        if killed:
+            plugin.daemon_is_killed()
+        await plugin.tells(*told)
+
+    assert written(session, task) == before
+    await plugin.tells(*a_turn(plugin))
+    assert session.run(task).rounds == 2
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_each_event_of_a_report_that_is_cut_short_counts_once(
+    session: Session, task: str, plugin: Plugin, store: Busy, *, killed: bool
+) -> None:
+    told = a_turn(plugin)
+    store.refuses = lambda change: any(run.calls for run in change.runs)
+    with pytest.raises(StoreBusy):
+        await plugin.tells(*told)
+    if killed:
+        plugin.daemon_is_killed()
+
+    await plugin.tells(*told)
+
+    run = session.run(task)
+    assert (run.step_calls, run.calls, run.checkpoints, run.rounds) == (1, 1, 2, 1)
+
+
+async def test_what_was_written_though_the_store_said_otherwise_counts_once(
+    session: Session, task: str, plugin: Plugin, store: Busy
+) -> None:
+    told = a_turn(plugin)
+    store.writes_first = True
+    store.refuses = lambda change: any(run.calls for run in change.runs)
+    with pytest.raises(StoreBusy):
+        await plugin.tells(*told)
+
+    await plugin.tells(*told)
+
+    assert (session.run(task).calls, session.run(task).rounds) == (1, 1)
+
+
+async def test_the_other_tasks_of_a_turn_rest_though_its_end_is_cut_short(
+    session: Session, task: str, plugin: Plugin, store: Busy
+) -> None:
+    session.world.clock.tick(1)
+    second = session.register(name="Test")
+    told = a_turn(plugin)
+    await plugin.tells(*told[:3])
+    store.refuses = lambda change: any(run.task_id == task for run in change.runs)
+    with pytest.raises(StoreBusy):
+        await plugin.tells(told[3])
+
+    await plugin.tells(told[3])
+
+    leases = [session.run(each).lease_until for each in (task, second)]
+    assert leases == [None, None]
+    assert session.run(second).rounds == 1
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_turn_that_must_not_go_on_is_stopped_each_time_it_is_told(
+    session: Session, task: str, *, killed: bool
+) -> None:
+    session.world.clock.tick(2 * 3600)
+    plugin = Plugin(session.world, "boot_2")
+    told = plugin.says("turn_started", origin="recovery", running=[MAIN])
+    assert await plugin.tells(told) == {"stop": [MAIN]}
+    assert session.run(task).state is RunState.BLOCKED
+    before = written(session, task)
+
+    for _ in range(3):
+        if killed:
+            plugin.daemon_is_killed()
+        later = plugin.says("turn_started", origin="other", running=[MAIN])
+        assert await plugin.tells(told, later) == {"stop": [MAIN]}
+
+    assert written(session, task) == before
+
+
+async def test_a_resume_of_the_gateways_own_that_is_told_again_is_one_try(
+    session: Session, task: str
+) -> None:
+    session.world.clock.tick(60)
+    plugin = Plugin(session.world, "boot_2")
+    told = plugin.says("turn_started", origin="recovery", running=[MAIN])
+
+    for _ in range(4):
+        plugin.daemon_is_killed()
+        assert await plugin.tells(told) == {}
+
+    assert session.run(task).tries == 1
+
+
+async def test_a_report_that_comes_again_waits_for_the_first(
+    session: Session, task: str
+) -> None:
+    async def slowly(call: Callable[..., Any], *values: Any) -> Any:
+        await asyncio.sleep(0)
+        return call(*values)
+
+    plugin = Plugin(session.world, apart=slowly)
+    await plugin.tells()
+    told = a_turn(plugin)
+
+    await asyncio.gather(*(plugin.tells(*told) for _ in range(3)))
+
+    run = session.run(task)
+    assert (run.calls, run.checkpoints, run.rounds) == (1, 2, 1)
+    assert plugin.seen() == {
+        "gateway": 1,
+        "turn_started": 1,
+        "tool_started": 1,
+        "tool_called": 1,
+        "turn_ended": 1,
+    }
+
+
+async def test_each_start_of_a_gateway_counts_for_itself(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    await plugin.tells(*a_turn(plugin))
+
+    other = Plugin(session.world, "boot_2")
+    await other.tells(*a_turn(other))
+
+    assert session.run(task).calls == 2
+
+
+async def test_what_is_not_numbered_counts_as_often_as_it_is_told(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    told = [{k: v for k, v in e.items() if k != "number"} for e in a_turn(plugin)]
+
+    for _ in range(2):
+        await plugin.tells(*told)
+
+    assert session.run(task).calls == 2

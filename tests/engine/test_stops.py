@@ -1,0 +1,95 @@
+"""Turns that are stopped with their task: the one that works on it, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.turns import Origin
+from taskmem_hookspecs import Owner, RunState
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(World())
+
+
+def at_work(session: Session, origin: Origin = Origin.USER) -> str:
+    session.begins(origin)
+    return session.register()
+
+
+def stopped(world: World) -> list[object]:
+    """The sessions whose turn is stopped."""
+    log = world.store.list_events(0, 1000)
+    return [e.data["session_key"] for e in log if e.kind == events.TURN_STOPPED]
+
+
+@pytest.mark.parametrize("tool", ["task_cancel", "task_reset"])
+def test_the_turn_that_works_on_a_task_is_stopped_with_it(
+    session: Session, tool: str
+) -> None:
+    session.world.call(tool, PERSON, task_id=at_work(session))
+
+    assert stopped(session.world) == [MAIN]
+
+
+@pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW, RunState.QUEUED])
+def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
+    session: Session, state: RunState
+) -> None:
+    task = at_work(session)
+    if state is RunState.BLOCKED:
+        session.ends("Shall I push it?")
+    else:
+        to = {"to": "main"} if state is RunState.QUEUED else {}
+        session.call("task_handoff", task_id=task, **to)
+    session.world.clock.tick(1)
+    at_work(session, Origin.OTHER)
+    assert session.run(task).state is state
+
+    session.world.call("task_cancel", PERSON, task_id=task)
+
+    assert stopped(session.world) == []
+
+
+def test_of_two_tasks_of_a_turn_only_the_one_that_it_works_on_stops_it(
+    session: Session,
+) -> None:
+    first = at_work(session)
+    session.world.clock.tick(1)
+    second = session.register(name="Test")
+
+    session.world.call("task_cancel", PERSON, task_id=first)
+    assert stopped(session.world) == []
+
+    session.world.call("task_cancel", PERSON, task_id=second)
+    assert stopped(session.world) == [MAIN]
+
+
+@pytest.mark.parametrize("tool", ["task_cancel", "task_reset"])
+def test_a_task_whose_turn_is_over_is_taken_away_and_its_session_works_on(
+    session: Session, tool: str
+) -> None:
+    task = at_work(session)
+    session.ends("More to come.")
+    assert session.run(task).state is RunState.RUNNING
+
+    session.world.call(tool, PERSON, task_id=task)
+
+    assert stopped(session.world) == []
+
+
+def test_a_task_that_a_process_works_on_is_cancelled_and_no_turn_is_stopped() -> None:
+    world = World()
+    task = world.register(session_key=MAIN)
+    world.call("task_claim", WORKER, task_id=task)
+
+    world.call("task_cancel", PERSON, task_id=task)
+
+    assert stopped(world) == []
