@@ -6,6 +6,7 @@ than a word lost, but a thread full of holes helps nobody.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -36,42 +37,86 @@ _TOKEN: Final = re.compile(
 )
 _URL: Final = re.compile(r"(?<=://)([^\s/:@]{1,80}):([^\s/@]{1,200})(?=@)")
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
-_ASSIGNED: Final = re.compile(
-    r"""(?ix)
-    ((?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token
-       |access[_-]?token|private[_-]?key)
-     ["']?\s{0,3}[=:]\s{0,3}["']?)
-    ([^\s"',;&]{6,})
-    """
+_NAMES: Final = (
+    r"(?:passw(?:or)?d|passphrase|secret|(?:auth|access|refresh)[_-]?token"
+    r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
 )
+"""What is followed by hardly anything but a credential."""
+_SET: Final = r"\\{0,8}[\"']?\s{0,3}[=:]\s{0,3}"
+_ASSIGNED: Final = re.compile(
+    rf"""
+    ( (?i:{_NAMES}){_SET}
+    | (?i:token|credentials?)\\{{0,8}}["']\s{{0,3}}:\s{{0,3}}(?=\\{{0,8}}["'])  # JSON
+    | _(?:TOKEN|PASS|PWD|PAT)=(?!\$)                                # environments
+    )
+    ( "(?:[^"\\\n]|\\.)++
+    | '(?:[^'\\\n]|\\.)++
+    # JSON within a text: what ends it has as many backslashes as what opens it
+    | (?P<two>\\{{1,8}}+)"(?:[^"\\]|\\++[^"\\]|(?P=two)\\++")++
+    | (?P<one>\\{{1,8}}+)'(?:[^'\\]|\\++[^'\\]|(?P=one)\\++')++
+    | [^\s"',;&]{{6,}}
+    )
+    """,
+    re.VERBOSE,
+)
+_OPAQUE: Final = re.compile(
+    rf"""
+    ((?:token|(?<!session)(?<!session[_-])(?<!public)(?<!public[_-])key){_SET}
+      \\{{0,8}}["']?)
+    ( (?=[\w+/.~-]{{0,200}}\d) (?=[\w+/.~-]{{0,200}}[a-z])
+      (?![.~]{{0,2}}/[\w.-]+/)                                          # a path
+      [\w+/.~-]{{16,}}+ =*+ (?!:)
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""After words that may name much else: what looks like no word."""
+_OPENING: Final = re.compile(r"(?:\\{0,8}[\"'])?")
 _HINTS: Final = (
     *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
     *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
-    *("bearer", "basic", "pass", "secret", "key", "token"),
+    *("bearer", "basic", "pass", "secret", "key", "token", "credential"),
+    *("_pwd=", "_pat="),
 )
 """One of these, in lower case, is in every text that holds a credential."""
-_KEYS: Final = re.compile(
-    r"(?i)(?:^|[_.-])(?:passw(?:or)?d|passphrase|secret|api[_-]?key|access[_-]?key"
-    r"|auth[_-]?token|access[_-]?token|private[_-]?key|credentials?)$"
-)
+_KEYS: Final = re.compile(rf"(?i)(?:{_NAMES}|token|credentials?)$")
 
 
 def scrub(text: str) -> str:
-    """Return the text with each credential replaced by `[secret removed]`."""
+    """Return the text with each credential replaced by `[secret removed]`.
+
+    One that is JSON is looked at by its keys as well.
+    """
     low = text.casefold()
     if not any(hint in low for hint in _HINTS):
         return text
-    text = _BLOCK.sub(MASK, text)
+    text = _BLOCK.sub(MASK, _by_keys(text))
     text = _TOKEN.sub(MASK, text)
     text = _URL.sub(rf"\1:{MASK}", text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
-    return _ASSIGNED.sub(_masked_value, text)
+    text = _ASSIGNED.sub(_masked_value, text)
+    return _OPAQUE.sub(_masked_value, text)
+
+
+def _by_keys(text: str) -> str:
+    """Return a text without what its keys give away, where it is JSON that has some."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        value = json.loads(text)
+        clean = scrub_json(value)
+    except (ValueError, RecursionError):
+        return text
+    # What was escaped stays so: half a character, for one, cannot be stored.
+    return text if clean == value else json.dumps(clean)
 
 
 def _masked_value(match: re.Match[str]) -> str:
-    if match[2].startswith(MASK[:7]):
+    opening = _OPENING.match(match[2])
+    quote = opening[0] if opening else ""
+    if match[2].startswith(MASK[:7], len(quote)):
         return match[0]
-    return f"{match[1]}{MASK}"
+    return f"{match[1]}{quote}{MASK}"
 
 
 def scrub_json(value: JsonValue) -> JsonValue:

@@ -38,6 +38,9 @@ IN_TEXT: Final = {
     "url": ("git clone https://me:hunter22@example.org/x", "hunter22"),
     "bearer": ("Authorization: Bearer abcdefgh12345678", "abcdefgh12345678"),
     "password": ("mysql --password=hunter22 x", "hunter22"),
+    "environment": ("GITHUB_TOKEN=" + "0a1b" * 10 + " make x", "0a1b"),
+    "json": ('{"user": "bob", "password": "my horse, battery"}', "battery"),
+    "cut-json": ('{"user": "bob", "password": "my horse, batt', "batt"),
     "key-block": (
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
         "MIIEow",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,18 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ('{"api_key": "abcdef123456"}', '"api_key": "', "abcdef123456"),
         ("export DB_PASSWORD='s3cr3ts3cr3t'", "DB_PASSWORD=", "s3cr3ts3cr3t"),
         ("Authorization: Bearer abcdefghijklmnop123", "Bearer ", "abcdefghij"),
+        ("GITHUB_TOKEN=hunter22 make", "GITHUB_TOKEN=", "hunter22"),
+        (f"token: {A[:16]} x", "token: ", A[:16]),
+        (f"export DEPLOY_KEY='{A}'", "DEPLOY_KEY='", A),
+        (f'{{"x": "--key={A}=="}}', '"}', A),
+        ("client_secret: hunter22", "client_secret: ", "hunter22"),
+        ("DB_PASSWORD='correct horse' psql", "' psql", "horse"),
+        ('password="it\'s a \\" horse" x', '" x', "horse"),
+        ("""curl -d '{"password": "a horse", "x": 1}'""", '", "x": 1}', "horse"),
+        ('{"user": "bob", "password": "correct hor', '"user": "bob"', "hor"),
+        ('{"user": "bob", "githubToken": "a ho', '"user": "bob"', "a ho"),
+        (r'echo "{\"password\": \"a horse\", \"x\": 1}"', r", \"x\": 1", "horse"),
+        (r'"{\"token\": \"a \\\"b\\\" horse\", \"x\": 1', r", \"x\": 1", "horse"),
     ],
 )
 def test_what_says_that_it_was_a_credential_stays(
@@ -65,13 +79,42 @@ def test_what_says_that_it_was_a_credential_stays(
         "Basic auth works; bearer tokens expire",
         "task-skeleton-for-the-deployment",
         "ssh -i ~/.ssh/id_ed25519 root@host",
+        "Unexpected token: identifier; expected one",
+        "API_TOKEN=$CI_TOKEN max_tokens=1000000000000000",
+        "primary_key=customer_id sort-key: created_at",
+        "key: ~/.ssh/id_ed25519_of_2024 keyfile=/etc/ssl/key_of_2024.pem",
+        "session_key=agent:main:main sessionKey: 0123456789abcdef0123",
+        '{"session_key": "0123456789abcdef0123", "public_key": "0123456789abcdef"}',
+        '{"token": 7,   "key": "main", "monkey": "banana"}',
+        '{"token": "" }',
     ],
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:
     assert scrub(text) == text
 
 
-@given(st.text(max_size=2000))
+PIECES = (
+    *("password", "token", "_TOKEN", "key", "secret", "bearer ", "hunter22", "7", MASK),
+    *(
+        "a1b2c3d4e5f6g7h8",
+        '"',
+        "'",
+        "\\",
+        "=",
+        ": ",
+        ",",
+        " ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\n",
+    ),
+)
+"""What texts are made of that are near to what is looked for."""
+
+
+@given(st.text(max_size=2000) | st.lists(st.sampled_from(PIECES)).map("".join))
 def test_scrubbing_twice_changes_nothing_more(text: str) -> None:
     assert scrub(scrub(text)) == scrub(text)
 
@@ -90,6 +133,47 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
         "n": 3,
         "api_key": "",
     }
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["password", "client_secret", "githubToken", "apiKey", "credentials", "token"],
+)
+def test_a_text_that_is_json_is_looked_at_by_its_keys(key: str) -> None:
+    inner = json.dumps({key: 'my "horse"', "name": "b\u00e9"})
+    text = json.dumps({"n": [inner, "\ud800"], key.upper(): "pw"})
+
+    scrubbed = json.loads(scrub(text))
+
+    assert scrubbed == {
+        "n": [json.dumps({key: MASK, "name": "b\u00e9"}), "\ud800"],
+        key.upper(): MASK,
+    }
+    scrub(text).encode()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"key": ' + "9" * 5000 + "}", '{"key":' + "[" * 30_000, '["key"', "[key"]
+)
+def test_what_only_looks_like_json_is_a_text_like_any_other(text: str) -> None:
+    assert scrub(text) == text
+    assert scrub(f"{text} password=hunter22") == f"{text} password={MASK}"
+
+
+HOSTILE = (
+    *("password=", 'password="', "password:'", 'password=\\"', "password=\\", "\\"),
+    *('"\\', "key=", "key=a", 'key="a1', "key=a.", "key=1/", "token:", 'token":"'),
+    *("_TOKEN=", '{"password":', '[{"key":"', "a1/", "["),
+)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_assignment_takes_more_than_linear_time(piece: str) -> None:
+    # What grows with the square takes a minute and more here.
+    many = piece * (262_144 // len(piece))
+    for before in ("key ", 'password="', 'password=\\"', '{"key":"'):
+        scrub(before + many)
 
 
 @pytest.mark.timeout(60)
