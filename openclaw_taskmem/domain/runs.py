@@ -226,10 +226,14 @@ def called(
     run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy
 ) -> Run:
     """Return a run after a call on its task: one by who holds it shows it at work."""
+    return seen(run, now, policy) if holds(run, caller, token) else run
+
+
+def holds(run: Run, caller: Caller, token: int | None) -> bool:
+    """Whether a caller is who works on a run, or has the token of its claim."""
     if run.state is not RunState.RUNNING or run.owner is None:
-        return run
-    holds = token == run.token or run.owner.same(caller.owner)
-    return seen(run, now, policy) if holds else run
+        return False
+    return token == run.token or run.owner.same(caller.owner)
 
 
 def rest(run: Run) -> Run:

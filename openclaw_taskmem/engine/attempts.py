@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
@@ -39,6 +39,8 @@ from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound, Run
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
+RENEWALS: Final = 10
+"""How often within a lease a call that changes nothing renews it."""
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
@@ -151,6 +153,22 @@ def claim(
     raise RunNotFound(
         f"Nothing is queued for {role}; ask again later, or claim a task by its id."
     )
+
+
+def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
+    """Begin the lease anew of a run whose holder has called, unless it just was."""
+
+    def at_work() -> tuple[Run, ...]:
+        now = shell.clock.now()
+        fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
+        return tuple(
+            runs.called(run, caller, token, now, shell.runs)
+            for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
+            if runs.holds(run, caller, token) and now - run.seen_at >= fresh
+        )
+
+    if at_work():
+        shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
 
 
 def _own(shell: Shell, caller: Caller) -> str:

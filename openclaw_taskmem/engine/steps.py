@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_taskmem.domain import lifecycle, revisions
+from openclaw_taskmem.domain import lifecycle, revisions, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.updates import Wish
@@ -81,7 +81,9 @@ def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
                 "step_calls": run.step_calls if same else 0,
             }
         )
-        shell.commit(Change(runs=(given,)))
+        now = shell.clock.now()
+        seen = runs.called(given, caller, wish.token, now, shell.runs)
+        shell.commit(Change(runs=(seen,)))
         return facts.task
 
     return shell.decide(task_id, once)
@@ -99,7 +101,8 @@ def _failed(
             again, run = held(shell, task_id, caller, NOTHING, wish.token)
             now = shell.clock.now()
             failed = (*(s for s in run.failed_steps if s != current), current)
-            marked = run.model_copy(update={"failed_steps": failed})
+            seen = runs.called(run, caller, wish.token, now, shell.runs)
+            marked = seen.model_copy(update={"failed_steps": failed})
             task = lifecycle.touch(again.task, now)
             note_ = lifecycle.noted(task, said, now)
             counted = task.model_copy(update={"message_count": task.message_count + 1})

@@ -6,6 +6,7 @@ what comes next. Source: seed 001.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
@@ -13,13 +14,15 @@ from openclaw_taskmem.domain import answers, budget, lifecycle, plan
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import recall, tasks
+from openclaw_taskmem.engine import attempts, recall, tasks
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import arguments, forms, runs, waits
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Task, TaskStatus
-from taskmem_hookspecs.errors import UnknownTool
+from taskmem_hookspecs.errors import TaskmemError, UnknownTool
+
+log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=forms.Form)
 
@@ -37,13 +40,33 @@ def call(
     form = forms.fill(tool.form, safe)
     if form.session_key is not None:
         caller = caller.model_copy(update={"session_key": form.session_key})
-    answer = tool.answer(shell, form, caller)
+    answer: Answer = {}
+    try:
+        answer = tool.answer(shell, form, caller)
+    finally:
+        _renew(shell, form, answer, caller)
     if removed:
         answer["message"] = (
             f"{answer['message']} {plural(removed, 'secret')} in the text "
             f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
         )
     return answer
+
+
+def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> None:
+    """Let a call, refused or not, show that who holds the task's run is at work."""
+    asked = form.model_dump(include={"task_id", "wait_id", "token"})
+    if caller.owner is None and asked.get("token") is None:
+        return
+    try:
+        task_id = answer.get("task_id") or asked.get("task_id")
+        if "wait_id" in asked:
+            task_id = shell.store.read_wait(asked["wait_id"]).task_id
+        if isinstance(task_id, str):
+            attempts.renew(shell, task_id, caller, asked.get("token"))
+    except TaskmemError:
+        # What the call has answered, or was refused with, stands.
+        log.debug("a claim was not renewed", exc_info=True)
 
 
 def offered(profile: str) -> tuple[Tool, ...]:

@@ -144,7 +144,7 @@ def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answe
         "token": run.token,
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
-            f"renews your claim for {shell.runs.lease_seconds:g} s. "
+            f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
             f"{answers.next_step(task)}"
         ),
     }
