@@ -87,6 +87,7 @@ def test_what_says_that_it_was_a_credential_stays(
         '{"session_key": "0123456789abcdef0123", "public_key": "0123456789abcdef"}',
         '{"token": 7,   "key": "main", "monkey": "banana"}',
         '{"token": "" }',
+        "key=agent1234567890abcdef:main token=name_of_the_following_page",
     ],
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:
@@ -150,6 +151,12 @@ def test_a_text_that_is_json_is_looked_at_by_its_keys(key: str) -> None:
         key.upper(): MASK,
     }
     scrub(text).encode()
+
+
+def test_a_key_of_json_is_read_as_json_has_it() -> None:
+    text = r'{"passw\u006frd": "my horse"}'
+
+    assert json.loads(scrub(text)) == {"password": MASK}
 
 
 @pytest.mark.parametrize(
