@@ -33,6 +33,9 @@ LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
 OPENING_SECONDS: Final = 10.0
 CALLS_AT_ONCE: Final = 64
 """Calls of one client that run or wait to be read; it is not read further."""
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERPID: Final = 2
+"""What macOS calls its option; Python has no name for either."""
 
 
 class Door:
@@ -128,7 +131,7 @@ class Door:
             {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__},
         )
         if face == "mcp":
-            process = _process(writer.get_extra_info("socket"))
+            process = await _process(writer.get_extra_info("socket"))
             call = partial(self._desk_call, process)
             await mcp.serve(reader, writer, call, self._desk.profile)
         elif face == "client":
@@ -263,11 +266,21 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _process(peer: socket.socket) -> str | None:
+async def _process(peer: socket.socket) -> str | None:
     """Return which process is at the other end; None: the system does not tell."""
-    if sys.platform != "linux":
-        return None
-    return processes.identity(_credentials(peer)[0])
+    if sys.platform == "linux":
+        return processes.identity(_credentials(peer)[0])
+    if sys.platform == "darwin":
+        # A command is asked when it began, which keeps nobody else waiting.
+        return await asyncio.to_thread(processes.identity, peer_number(peer))
+    return None
+
+
+def peer_number(peer: socket.socket) -> int:
+    """Return the number of the process at the other end, as macOS tells it."""
+    raw = peer.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, struct.calcsize("i"))
+    (number,) = struct.unpack("i", raw)
+    return int(number)
 
 
 def _credentials(peer: socket.socket) -> tuple[int, int, int]:

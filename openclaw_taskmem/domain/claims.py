@@ -66,6 +66,7 @@ _DENIED_STEP: Final = re.compile(
 )
 _NEAR: Final = 160
 """Characters that may lie between the verb and the file."""
+_LONGEST_VERB: Final = 20
 _TICKS: Final = re.compile(r"[?？]\s*$")
 _COMPLETE: Final = re.compile(
     r"(?i)\b(?:done|completed?|finished|all set|ready|delivered|wrapped up"
@@ -218,11 +219,12 @@ def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
     """Yield the files that stand after a verb, and are not what it reads."""
     bare = _URL.sub(" ", clause)
     for file in _FILE.finditer(bare):
-        before = bare[: file.start()]
-        spoken = [verb.end() for verb in verbs.finditer(before)]
-        if not spoken or file.start() - spoken[-1] > _NEAR:
+        end = file.start()
+        near = max(0, end - _NEAR - _LONGEST_VERB)
+        spoken = [verb.end() for verb in verbs.finditer(bare, near, end)]
+        if not spoken or end - spoken[-1] > _NEAR:
             continue
-        if not _INPUT.search(before):
+        if not _INPUT.search(bare, near, end):
             yield (file["said"] or file["bare"]).rstrip(".")
 
 

@@ -35,7 +35,14 @@ from taskmem_hookspecs import (
     Value,
     Wake,
 )
-from taskmem_hookspecs.errors import InvalidArguments, RunHeld, RunNotFound, RunNotReady
+from taskmem_hookspecs.errors import (
+    Conflict,
+    InvalidArguments,
+    RunHeld,
+    RunNotFound,
+    RunNotReady,
+    TaskEnded,
+)
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
@@ -141,15 +148,20 @@ def claim(
     attached = _attachable(shell, attach)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached)
-    for _ in range(CANDIDATES):
-        queued = shell.store.queued_runs(role, CANDIDATES)
+    passed: set[str] = set()
+    while True:
+        queued = [
+            run
+            for run in shell.store.queued_runs(role, CANDIDATES + len(passed))
+            if run.run_id not in passed
+        ]
         if not queued:
             break
         chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
         try:
             return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
-        except RunHeld:
-            continue
+        except (RunHeld, TaskEnded, Conflict):
+            passed.add(chosen.run_id)
     raise RunNotFound(
         f"Nothing is queued for {role}; ask again later, or claim a task by its id."
     )
@@ -285,6 +297,8 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
+        if queued and run is not None and (run.told_session or carrying.told(facts)):
+            raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = runs.begin(
                 facts.task,

@@ -128,3 +128,14 @@ def test_a_checksum_that_is_none_is_a_fault_that_says_what_to_do(
     assert fault is not None
     assert '"/a/b.txt"' in fault
     assert "64 hexadecimal digits" in fault
+
+
+def test_a_file_is_looked_for_near_its_verb_and_no_further() -> None:
+    far = "x " * 79
+    assert [*claims.written(f"I wrote {far}report.md")] == ["report.md"]
+    assert [*claims.written(f"I wrote {far}xx report.md")] == []
+
+
+@pytest.mark.timeout(60)  # what takes more than its length's time takes an hour
+def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
+    assert len([*claims.written("wrote " + "x.md " * 13_000)]) == 32

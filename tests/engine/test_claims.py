@@ -8,9 +8,16 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import Change, Owner, Run
-from taskmem_hookspecs.errors import EvidenceMissing, StoreBusy, TaskmemError
+from taskmem_hookspecs import Change, Owner, Run, WakeState
+from taskmem_hookspecs.errors import (
+    Conflict,
+    EvidenceMissing,
+    RunNotFound,
+    StoreBusy,
+    TaskmemError,
+)
 from taskmem_hookspecs.testing import MemoryStore
+from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
 LEASE: Final = 300
@@ -164,3 +171,116 @@ def test_a_question_is_answered_though_the_lease_cannot_be_renewed(
     written(world).busy = True
 
     assert world.call("task_status", WORKER, task_id=task)["task_id"] == task
+
+
+# --- the queue ------------------------------------------------------------------
+
+
+def test_what_goes_on_in_a_session_of_its_own_is_not_in_the_queue() -> None:
+    session = Session(World())
+    session.begins()
+    away = session.register()
+    session.call("task_background", task_id=away)
+    interrupted = session.register(name="Interrupted")
+    session.world.call("task_reset", PERSON, task_id=interrupted)
+
+    for _ in range(2):
+        with pytest.raises(RunNotFound, match="Nothing is queued for main"):
+            session.world.call("task_claim", WORKER, role="main")
+        # Nor is it once the session was told.
+        session.world.deliver()
+
+    # Who names it takes it.
+    claim = session.world.call("task_claim", WORKER, task_id=interrupted, role="main")
+    assert claim["run"]["state"] == "running"
+
+
+def test_what_runs_in_the_background_is_for_nobody_else_though_nothing_tells_it() -> (
+    None
+):
+    session = Session(World())
+    session.begins()
+    session.call("task_background", task_id=session.register())
+    [told] = session.world.wakes()
+    lost = told.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
+    session.world.store.commit(Change(wakes=(lost,)))
+
+    with pytest.raises(RunNotFound, match="Nothing is queued for main"):
+        session.world.call("task_claim", WORKER, role="main")
+
+
+def test_a_worker_gets_what_is_behind_many_that_are_not_for_it() -> None:
+    session = Session(World())
+    session.begins()
+    for number in range(20):
+        session.world.clock.tick(1)
+        task = session.register(name=f"Interrupted {number}")
+        session.world.call("task_reset", PERSON, task_id=task)
+    session.world.clock.tick(1)
+    free = session.register(name="Free")
+    session.call("task_handoff", task_id=free, to="main")
+
+    claim = session.world.call("task_claim", WORKER, role="main")
+
+    assert claim["task_id"] == free
+
+
+class Contested(Written):
+    """Lets somebody else be first, always, with the run of one task."""
+
+    task: str | None = None
+
+    def commit(self, change: Change) -> None:
+        if any(run.task_id == self.task for run in change.runs):
+            raise Conflict("Somebody else wrote it first.")
+        super().commit(change)
+
+
+def queue(world: World) -> list[str]:
+    """Return two tasks that are queued for builders."""
+    tasks = [world.register(name) for name in ("First", "Second")]
+    for task in tasks:
+        world.call("task_claim", WORKER, task_id=task, role="builder")
+        world.call("task_handoff", WORKER, task_id=task, to="builder")
+    return tasks
+
+
+def test_a_run_that_others_always_write_first_leaves_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("random.choice", lambda found: found[0])
+    store = Contested()
+    world = World(store)
+    store.task, second = queue(world)
+
+    claim = world.call("task_claim", WORKER, role="builder")
+
+    assert claim["task_id"] == second
+
+
+class Behind(MemoryStore):
+    """Shows as queued what was queued a moment ago."""
+
+    ends: Any = None
+
+    def queued_runs(self, role: str | None, limit: int) -> Any:
+        found = super().queued_runs(role, limit)
+        ends, self.ends = self.ends, None
+        if ends is not None:
+            ends()
+        return found
+
+
+def test_a_task_that_has_ended_meanwhile_leaves_the_next() -> None:
+    store = Behind()
+    world = World(store)
+    tasks = queue(world)
+
+    def ends() -> None:
+        for task in tasks:
+            world.call("task_update", PERSON, task_id=task, status="failed")
+
+    store.ends = ends
+
+    with pytest.raises(RunNotFound, match="Nothing is queued for builder"):
+        world.call("task_claim", WORKER, role="builder")
