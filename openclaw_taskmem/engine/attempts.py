@@ -160,7 +160,7 @@ def claim(
         chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
         try:
             return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
-        except (RunHeld, TaskEnded, Conflict):
+        except (RunHeld, RunNotReady, TaskEnded, Conflict):
             passed.add(chosen.run_id)
     raise RunNotFound(
         f"Nothing is queued for {role}; ask again later, or claim a task by its id."

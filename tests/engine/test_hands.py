@@ -9,8 +9,8 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, recovery, runs
-from taskmem_hookspecs import Owner, RunState, TaskStatus, WakeState
-from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
+from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
+from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -94,6 +94,23 @@ def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
             session.world.call("task_claim", worker("1"), task_id=each, role="builder")
     session.world.call("task_resume", PERSON, task_id=backlog)
     session.world.call("task_claim", worker("1"), task_id=backlog, role="builder")
+
+
+def test_a_queue_goes_on_behind_a_task_that_is_paused(session: Session) -> None:
+    world = session.world
+    for name in ("First", "Second"):
+        task = world.register(name)
+        world.call("task_claim", worker("1"), task_id=task, role="b")
+        world.call("task_handoff", worker("1"), task_id=task, to="b")
+    first, second = (run.task_id for run in world.store.queued_runs("b", 9))
+    paused = world.task(first).model_copy(update={"status": TaskStatus.PAUSED})
+    world.store.commit(Change(tasks=(paused,)))
+
+    claimed = world.call("task_claim", worker("2"), role="b")
+
+    assert claimed["task_id"] == second
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", worker("2"), role="b")
 
 
 # --- what was taken back -----------------------------------------------------------
