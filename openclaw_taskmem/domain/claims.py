@@ -97,9 +97,10 @@ def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wante
     """Return what a task is to have made, each once: what it names itself comes first.
 
     `said` is a message that may say that something was written; `given` are named
-    by the caller, and stand for what the plan names by the end of their path.
+    by the caller, and stand for what the task names by the end of their path.
     """
     own = [named(each) for each in given]
+    listed = [_placed(each, own) for each in in_metadata(task.metadata)]
     planned = [
         Wanted(kind="file", subject=path)
         for step in task.plan
@@ -107,10 +108,14 @@ def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wante
     ]
     told = [Wanted(kind="file", subject=path) for path in written(said)]
     planned, told = (
-        [each for each in group if not any(_stands_for(one, each) for one in own)]
+        [
+            each
+            for each in group
+            if not any(_stands_for(one, each) for one in (*own, *listed))
+        ]
         for group in (planned, told)
     )
-    every = (*in_metadata(task.metadata), *planned, *own, *told)
+    every = (*listed, *planned, *own, *told)
     return tuple(dict.fromkeys(every))
 
 
@@ -228,8 +233,16 @@ def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
             yield (file["said"] or file["bare"]).rstrip(".")
 
 
+def _placed(thing: Wanted, given: Sequence[Wanted]) -> Wanted:
+    """Return a thing of the task's at the place that its caller names for it."""
+    for one in given:
+        if _stands_for(one, thing):
+            return thing.model_copy(update={"subject": one.subject})
+    return thing
+
+
 def _stands_for(given: Wanted, planned: Wanted) -> bool:
-    """Whether what the caller names is what the plan names, in full."""
+    """Whether what the caller names is what the task names, in full."""
     if given.kind != planned.kind:
         return False
     if planned.subject.startswith("~/"):

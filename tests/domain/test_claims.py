@@ -139,3 +139,28 @@ def test_a_file_is_looked_for_near_its_verb_and_no_further() -> None:
 @pytest.mark.timeout(60)  # what takes more than its length's time takes an hour
 def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
     assert len([*claims.written("wrote " + "x.md " * 13_000)]) == 32
+
+
+def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> None:
+    task = a_task(
+        plan=("Look at it",),
+        metadata={"artifacts": [{"path": "out/report.md", "checksum": SUM}]},
+    )
+    (found,) = claims.wanted(task, given=["/srv/job/out/report.md"])[:1]
+
+    assert (found.subject, found.checksum) == ("/srv/job/out/report.md", SUM)
+    assert claims.wanted(task, given=["/srv/job/report.md"])[0].subject == (
+        "out/report.md"
+    )
+
+
+def test_what_the_task_lists_with_its_whole_path_is_what_its_plan_writes() -> None:
+    task = a_task(
+        plan=("Write data.csv", "Write report.md"),
+        metadata={"artifacts": ["/srv/job/data.csv"]},
+    )
+
+    assert [each.subject for each in claims.wanted(task)] == [
+        "/srv/job/data.csv",
+        "report.md",
+    ]
