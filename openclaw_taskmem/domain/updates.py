@@ -68,6 +68,9 @@ class Updated(Value):
     """Steps that are done now and were not before; counted from 0."""
     unmarked: frozenset[int]
     """Steps that were done before and are not now; counted from 0."""
+    passed_over: frozenset[int] = frozenset()
+    """Steps that the message says are done, and whose marks are another's to set, who
+    holds the task's run; counted from 0."""
     was: TaskStatus
 
 
@@ -99,9 +102,11 @@ def update(
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
-    told = runs.writes(facts.run, wish.caller, wish.token)
-    if wish.message is not None and not resting and told:
-        done |= narration.marks(wish.message, len(before.plan)) - reopened
+    told: frozenset[int] = frozenset()
+    if wish.message is not None and not resting:
+        told = narration.marks(wish.message, len(before.plan)) - reopened
+    counts = runs.writes(facts.run, wish.caller, wish.token)
+    done |= told if counts else frozenset()
     task, moved = lifecycle.move(before, wish.status or before.status, now)
     marks = (before.done | done) - reopened
     messages = _messages(task, wish, moved, marked=marks != before.done, now=now)
@@ -119,6 +124,7 @@ def update(
         task=task,
         marked=marks - before.done,
         unmarked=before.done - marks,
+        passed_over=told - marks,
         was=before.status,
     )
     wakes = outbox.answered(

@@ -189,6 +189,9 @@ def _said(updated: Updated, wish: Wish) -> str:
         numbers = step_numbers(updated.marked)
         noun = "Step" if len(updated.marked) == 1 else "Steps"
         told.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
+    if updated.passed_over:
+        numbers = step_numbers(updated.passed_over)
+        told.append(f"Another holds the task's run, so {numbers} stayed unmarked.")
     if updated.unmarked:
         told.append(f"Reopened: {step_numbers(updated.unmarked)}.")
     if task.status is not updated.was:

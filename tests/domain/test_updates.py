@@ -56,6 +56,7 @@ def test_a_message_by_another_than_the_holder_is_kept_and_marks_nothing() -> Non
     change, updated = update(HELD, Wish(message="Step 2 done"), NOW)
 
     assert (updated.marked, change.tasks[0].done) == (frozenset(), frozenset())
+    assert updated.passed_over == {1}
     assert (change.messages[0].content, change.messages[0].msg_type) == (
         "Step 2 done",
         "text",
