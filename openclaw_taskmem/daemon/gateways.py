@@ -218,7 +218,8 @@ class Gateways:
         ).runs(event.running, self._shell.clock.now())
         self._known[connection] = known
         log.info("a gateway has come, start %s", known.boot)
-        await self._apart(engine.started, self._shell, known)
+        others = {each.boot for each in self.present} - {known.boot}
+        await self._apart(engine.started, self._shell, known, others)
         self._free()
 
     async def _took(

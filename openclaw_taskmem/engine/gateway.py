@@ -20,19 +20,23 @@ from taskmem_hookspecs import (
 )
 
 BOOT: Final = "gateway_boot"
+BOOTS: Final = 8
+"""Starts that are remembered, for more than one gateway may find the same daemon."""
 MOST: Final = 10_000
 SAID_BYTES: Final = 300
 """What is kept of the reason why a turn failed."""
 _OWED: Final = (WakeState.DUE, WakeState.SENT)
 
 
-def started(shell: Shell, presence: Presence) -> None:
+def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> None:
     """Owe again what an earlier start of a gateway took, and no turn did.
 
     What rests because the gateway was away goes out as soon as it may. A gateway that
-    is known already has only found its daemon again.
+    is known already has only found its daemon again. `others` are the starts of those
+    that are connected besides: what they hold is theirs.
     """
-    if shell.read_bookmark(BOOT) == presence.boot:
+    known = (shell.read_bookmark(BOOT) or "").splitlines()
+    if presence.boot in known:
         return
     due = presence.started_at + gateway.SETTLES
     owed = _owed(shell)
@@ -49,9 +53,10 @@ def started(shell: Shell, presence: Presence) -> None:
     )
     resting = [wake for wake in owed if wake.last_error is not None]
     _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
-    recovery.started(shell, presence)
+    recovery.started(shell, presence, others)
     # The lines go out with the mark, and so once, also where all this is done again.
-    mark = Bookmark(name=shell.place(BOOT), value=presence.boot)
+    boots = "\n".join([*known, presence.boot][-BOOTS:])
+    mark = Bookmark(name=shell.place(BOOT), value=boots)
     shell.commit(Change(events=recovery.announced(shell), bookmarks=(mark,)))
 
 

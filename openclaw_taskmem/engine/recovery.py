@@ -87,12 +87,14 @@ def _lapsed(shell: Shell) -> Sequence[Run]:
     return [*own, *(run for run in left if run.run_id not in known)]
 
 
-def started(shell: Shell, presence: Presence) -> None:
+def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
     """Give what an earlier start of a gateway held to its own recovery, then to ours.
 
-    Source: requirements D2, E3.
+    `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
     """
     for run in _of_gateway(shell, _HELD):
+        if run.owner is not None and run.owner.boot in others:
+            continue
         shell.decide(run.task_id, partial(_give_time, shell, run, presence))
 
 

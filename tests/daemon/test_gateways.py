@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import inline
+from tests.support.sessions import Session
 from tests.support.world import World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
@@ -316,3 +317,39 @@ async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
     with pytest.raises(StoreBusy):
         await report(gateways, ends(MAIN, deliveries=["delivery_1"]))
     assert not held(gateways, MAIN)
+
+
+async def test_gateways_that_find_their_daemon_again_in_turns_have_not_started_anew(
+    gateways: Gateways, world: World
+) -> None:
+    await report(gateways, hello(boot="boot_1"), visit=FIRST)
+    await report(gateways, hello(boot="boot_2"), visit=SECOND)
+    world.register(session_key=MAIN)
+    world.clock.tick(300)
+    world.daemon()
+    [sent] = world.wakes(WakeState.SENT)
+    taken = sent.model_copy(update={"transport": "openclaw-plugin"})
+    world.store.commit(Change(wakes=(taken,)))
+
+    for boot, visit in (("boot_1", FIRST), ("boot_2", SECOND)) * 3:
+        gateways.left(visit)
+        await report(gateways, hello(boot=boot), visit=visit)
+
+    assert [wake.wake_id for wake in world.wakes(WakeState.SENT)] == [sent.wake_id]
+
+
+async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connected(
+    gateways: Gateways, world: World
+) -> None:
+    await report(gateways, hello(boot="boot_1"), visit=FIRST)
+    session = Session(world)
+    session.begins()
+    task = session.register()
+    before = session.run(task)
+
+    await report(gateways, hello(boot="boot_2", age=0), visit=SECOND)
+
+    assert session.run(task) == before
+    gateways.left(FIRST)
+    await report(gateways, hello(boot="boot_3", age=0), visit=FIRST)
+    assert session.run(task).lease_until != before.lease_until
