@@ -55,11 +55,11 @@ class Maker:
         return [Call("task_update", {"task_id": known[-1], "status": "completed"})]
 
     def make(self, name: str) -> str:
-        """The command that makes a file; it outlives a gateway that is killed."""
-        made = f"echo {self.name} > {self.folder / name}"
+        """The command that makes a file, or is held up until it is let go."""
         if self.holds and name == HELD:
-            return f"touch {self.folder / 'held'}; sleep 600; {made}"
-        return made
+            held, go = self.folder / "held", self.folder / "go"
+            return f"touch {held}; until [ -e {go} ]; do sleep 0.1; done"
+        return f"echo {self.name} > {self.folder / name}"
 
 
 @dataclass
@@ -134,6 +134,8 @@ def test_what_one_gateway_was_killed_in_goes_on_in_that_one_alone(
     until((first.maker.folder / "held").exists, "it is held up")
     before = first.run(state="running", checkpoints=3)
     first.house.gateway.kill()
+    # What it had started outlives it.
+    (first.maker.folder / "go").touch()
     # The other gateway starts anew meanwhile, and works.
     second.house.gateway.kill()
     second.house.gateway.start()
