@@ -43,9 +43,8 @@ def run_checkpoints() -> Iterator[Figure | str]:
     for name, tasks in (("few", FEW), ("many", MANY)):
         pairs = zip(took[name], took[f"noted_{name}"], strict=True)
         added = [ours - theirs for ours, theirs in pairs]
-        yield millis(
-            f"both checkpoints of a call until durable, {tasks:,} tasks", added
-        )
+        what = f"both checkpoints of a call until durable, {tasks:,} tasks"
+        yield millis(what, added, 5)
     yield millis("likewise: CPU of the daemon", cpu)
     yield ratio(f"{MANY:,} : {FEW} tasks", took["many"], took["few"], 1.25)
 
