@@ -203,13 +203,12 @@ class Door:
         try:
             result = await answers(method, params)
             document = {"id": number, "result": result}
-            # What may be long is encoded where it keeps nobody waiting.
-            brief = not result
-            writer.write(
-                _encoded(document)
-                if brief
-                else await self._desk.apart(_encoded, document)
-            )
+            if result:
+                # It may be long, and is encoded where it keeps nobody waiting.
+                text = await self._desk.apart(_encoded, document)
+            else:
+                text = _encoded(document)
+            writer.write(text)
             await writer.drain()
         except ConnectionError:
             log.debug("a client hung up before it had its answer")

@@ -225,14 +225,6 @@ def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
     )
 
 
-def told(facts: TaskFacts) -> bool:
-    """Whether the session of the task's run is being told to go on with it."""
-    on_its_way = (WakeState.DUE, WakeState.SENT)
-    return any(
-        wake.cause is WakeCause.RUN and wake.state in on_its_way for wake in facts.wakes
-    )
-
-
 def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Return what a failure writes: of the run, of its task, and for the user."""
     task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)

@@ -6,7 +6,7 @@ one key. Source: requirement C6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -160,6 +160,12 @@ def claim(
             message=stored[0].model_copy(update={"text": compose(stored)}),
         ),
     )
+
+
+def tells_to_go_on(wakes: Iterable[Wake]) -> bool:
+    """Whether one of the wakes tells a run to go on, and is owed or was sent."""
+    open_ = (WakeState.DUE, WakeState.SENT)
+    return any(wake.cause is WakeCause.RUN and wake.state in open_ for wake in wakes)
 
 
 def on_its_way(wake: Wake, now: datetime) -> bool:

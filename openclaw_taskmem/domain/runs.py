@@ -27,7 +27,8 @@ _NEXT: Final[Mapping[RunState, set[RunState]]] = {
     RunState.FAILED: set(),
     RunState.CANCELLED: set(),
 }
-_WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
+WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
+"""The states in which a run waits for the user."""
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
     TaskStatus.COMPLETED: RunState.COMPLETED,
@@ -154,7 +155,7 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
             f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
-    if run.state in _WAITING and not _its(run, owner):
+    if run.state in WAITING and not _its(run, owner):
         who = "its own session" if run.owner is None else _name(run.owner)
         raise RunHeld(
             f"{run.run_id} waits for the user ({run.why or run.state}), and only {who} "

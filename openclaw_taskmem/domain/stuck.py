@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, outbox
+from openclaw_taskmem.domain import events, outbox, runs
 from openclaw_taskmem.domain.texts import duration, plural
 from taskmem_hookspecs import (
     Change,
@@ -19,7 +19,6 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
-    RunState,
     StuckVerdict,
     Task,
     TaskFacts,
@@ -31,8 +30,6 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
-"""The states in which a run waits for the user."""
 HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert rests at a time while its task waits for the user."""
 HELD: Final = timedelta(seconds=60)
@@ -120,15 +117,9 @@ def held(facts: TaskFacts, now: datetime) -> Task | None:
     whom an agent that is woken must not go past.
     Source: rulings "carry-on and stuck", "a question to the user".
     """
-    if facts.run is not None and facts.run.state in WAITING:
+    if facts.run is not None and facts.run.state in runs.WAITING:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
-    open_ = (WakeState.DUE, WakeState.SENT)
-    told = [
-        wake
-        for wake in facts.wakes
-        if wake.cause is WakeCause.RUN and wake.state in open_
-    ]
-    if not told:
+    if not outbox.tells_to_go_on(facts.wakes):
         return None
     return facts.task.model_copy(update={"held_until": now + HELD})
 
