@@ -23,7 +23,7 @@ class Note:
     """One line of a claimer."""
 
     what: str
-    """`got`, `wrote`, `gave`, `fenced` or `refused`."""
+    """`got`, `wrote`, `gives` and then `gave`, `fenced` or `refused`."""
     owner: str
     known: bool
     """Whether its process is known, so that it holds a run while that lives."""
@@ -117,7 +117,7 @@ def _holdings(
     given = {
         (note.owner, note.run_id, note.token): note.begun
         for note in notes
-        if note.what in ("gave", "fenced", "refused")
+        if note.what in ("gives", "fenced", "refused")
     }
     return [
         Holding(

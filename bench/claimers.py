@@ -119,6 +119,9 @@ class Claimer:
 
     def _do(self, what: str, run: Run, call: Callable[[], None]) -> None:
         begun = time.monotonic_ns()
+        if what == "gave":
+            # Another may have the run before its giver can say so, or dies.
+            self._say("gives", run, begun)
         while True:
             try:
                 call()
