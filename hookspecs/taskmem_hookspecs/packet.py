@@ -55,6 +55,8 @@ class ResumeFacts(Value):
     """Calls of tools of which nobody knows what they did, a line each."""
     dropped: tuple[str, ...] = ()
     """What was wanted once and is not any more, a line each."""
+    earlier_calls: int = 0
+    """Calls that ended before those of which anything is known here."""
     now: Instant
 
 
@@ -120,6 +122,8 @@ class ResumePacket(Value):
     """Calls of tools that were cut: look before doing them again; None: none was."""
     do_not_revive: tuple[str, ...] | None = None
     """What was called off, oldest first; None: nothing."""
+    past_more: int | None = None
+    """How many older ones these three leave out, see `task_status`; None: none."""
     urgency: Literal["high"] | None = None
     """`high` after several failed waits in a row; None: ordinary."""
     extra: Mapping[str, JsonValue] | None = None

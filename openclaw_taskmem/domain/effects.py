@@ -11,10 +11,8 @@ from typing import Final
 from openclaw_taskmem.domain import plan
 from openclaw_taskmem.domain.checkpoints import History, PastCall
 from openclaw_taskmem.domain.texts import clip, one_line
-from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
+from taskmem_hookspecs import PlanRevision, Run, Task, Wait, WaitStatus
 
-MOST: Final = 12
-"""Entries of each kind, the newest."""
 BYTES: Final = 160
 _READS: Final = frozenset(
     {
@@ -31,12 +29,12 @@ def done(history: History | None) -> tuple[str, ...]:
     """Return the calls that were made and have left something behind, oldest first."""
     calls = () if history is None else history.calls
     made = [call for call in calls if call.ok and call.tool not in _READS]
-    return _named(made)
+    return tuple(map(_name, made))
 
 
 def cut(history: History | None) -> tuple[str, ...]:
     """Return the calls of which nobody knows what they did, oldest first."""
-    return _named([] if history is None else history.unknown)
+    return () if history is None else tuple(map(_name, history.unknown))
 
 
 def dropped(
@@ -56,11 +54,14 @@ def dropped(
         for wait in waits
         if wait.status is WaitStatus.CANCELLED
     ]
-    return tuple([*steps, *called_off][-MOST:])
+    return (*steps, *called_off)
 
 
-def _named(calls: Sequence[PastCall]) -> tuple[str, ...]:
-    return tuple(map(_name, calls[-MOST:]))
+def earlier(run: Run | None, history: History | None) -> int:
+    """Return how many calls a run has ended besides those that its history has."""
+    known = () if history is None else history.calls
+    ended = sum(call.ok is not None for call in known)
+    return 0 if run is None else max(run.calls - ended, 0)
 
 
 def _name(call: PastCall) -> str:

@@ -37,7 +37,7 @@ NAMED: Final = 10
 """How many other stuck tasks a packet names."""
 
 _OPTIONAL: Final = (
-    *("plan_from", "do_not_redo", "unknown_outcome", "do_not_revive"),
+    *("plan_from", "do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
     *("urgency", "extra", "also_stuck", "also_stuck_more"),
 )
 _FORGED: Final = re.compile(
@@ -74,6 +74,7 @@ def build(facts: ResumeFacts) -> ResumePacket:
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
+        past_more=facts.earlier_calls or None,
         urgency="high" if facts.verdict.urgent else None,
     )
 
@@ -245,17 +246,24 @@ def _messages(size: int, most: int = thread.MOST) -> _Smaller:
 
 
 def _past(most: int, size: int) -> _Smaller:
-    """Keep the newest of what was done, cut and called off, and shorten each."""
+    """Keep the newest of what was done, cut and called off, and shorten each.
+
+    What goes is counted.
+    """
 
     def kept(lines: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return lines and tuple(clip(one_line(line), size) for line in lines[-most:])
 
     def smaller(packet: ResumePacket) -> ResumePacket:
+        past = (packet.do_not_redo, packet.unknown_outcome, packet.do_not_revive)
+        gone = sum(max(len(lines or ()) - most, 0) for lines in past)
+        done, cut, dropped = map(kept, past)
         return packet.model_copy(
             update={
-                "do_not_redo": kept(packet.do_not_redo),
-                "unknown_outcome": kept(packet.unknown_outcome),
-                "do_not_revive": kept(packet.do_not_revive),
+                "do_not_redo": done,
+                "unknown_outcome": cut,
+                "do_not_revive": dropped,
+                "past_more": (packet.past_more or 0) + gone or None,
             }
         )
 
@@ -325,6 +333,7 @@ def _fewer_waits(packet: ResumePacket) -> ResumePacket:
 
 _Smaller = Callable[[ResumePacket], ResumePacket]
 _LADDER: Final[tuple[_Smaller, ...]] = (
+    _past(12, 160),
     _without_extra,
     _messages(600),
     _messages(320),

@@ -78,6 +78,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
         "done_calls": effects.done(history),
         "cut_calls": effects.cut(history),
         "dropped": effects.dropped(facts.task, revisions, facts.waits),
+        "earlier_calls": effects.earlier(run, history),
     }
 
 

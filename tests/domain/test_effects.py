@@ -12,7 +12,7 @@ from openclaw_taskmem.domain import effects
 from openclaw_taskmem.domain.checkpoints import History, PastCall
 from openclaw_taskmem.domain.texts import json_size
 from taskmem_hookspecs import PlanRevision, WaitStatus
-from taskmem_hookspecs.testing import a_revision, a_task, a_wait
+from taskmem_hookspecs.testing import a_revision, a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 READS = (
@@ -81,11 +81,20 @@ def test_a_call_about_nothing_is_named_by_its_tool_alone() -> None:
 
 
 @given(st.integers(0, 40), st.booleans())
-def test_the_newest_twelve_are_named(number: int, cut: bool) -> None:
+def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
     calls = [call(about=str(n), ok=None if cut else True) for n in range(number)]
     said = (effects.cut if cut else effects.done)(history(*calls))
 
-    assert said == tuple(f"exec: {n}" for n in range(number))[-12:]
+    assert said == tuple(f"exec: {n}" for n in range(number))
+
+
+def test_calls_that_no_checkpoint_tells_of_any_more_are_counted() -> None:
+    known = history(call(), call(ok=False), call(ok=None))
+
+    assert effects.earlier(a_run(calls=9), known) == 7
+    assert effects.earlier(a_run(calls=9), None) == 9
+    assert effects.earlier(a_run(calls=1), known) == 0
+    assert effects.earlier(None, known) == 0
 
 
 @given(st.text(max_size=2000), st.none() | st.integers(0, 255))
@@ -149,7 +158,7 @@ def test_only_a_wait_that_was_called_off_is_not_to_be_revived() -> None:
 
 
 @given(steps=st.integers(0, 20), waits=st.integers(0, 20))
-def test_the_newest_twelve_that_were_dropped_are_named(steps: int, waits: int) -> None:
+def test_every_one_that_was_dropped_is_named_in_order(steps: int, waits: int) -> None:
     revisions = [revised(tuple(f"Fax page {n}" for n in range(steps)))]
     off = [
         a_wait(wait_id=str(n), wake_when=str(n), status=WaitStatus.CANCELLED)
@@ -158,12 +167,9 @@ def test_the_newest_twelve_that_were_dropped_are_named(steps: int, waits: int) -
 
     said = effects.dropped(a_task(), revisions, off)
 
-    assert (
-        said
-        == tuple(
-            [f"step: Fax page {n}" for n in range(steps)]
-            + [f"wait: pty:build until {n}" for n in range(waits)]
-        )[-12:]
+    assert said == (
+        *(f"step: Fax page {n}" for n in range(steps)),
+        *(f"wait: pty:build until {n}" for n in range(waits)),
     )
 
 

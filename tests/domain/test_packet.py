@@ -323,7 +323,8 @@ def test_what_steers_a_terminal_or_the_reading_order_is_escaped() -> None:
 def test_a_past_that_nobody_knows_is_not_mentioned() -> None:
     fields = body(packet.encode(packet.build(facts())))
 
-    assert not {"do_not_redo", "unknown_outcome", "do_not_revive"} & set(fields)
+    past = {"do_not_redo", "unknown_outcome", "do_not_revive", "past_more"}
+    assert not past & set(fields)
 
 
 def test_the_past_is_told_in_three_lists() -> None:
@@ -399,6 +400,7 @@ def test_the_past_is_cut_before_the_plan_loses_its_ends() -> None:
     assert packet.fits(fitted)
     assert fitted.plan == plan
     assert sizes(fitted) == [8, 8, 8]
+    assert fitted.past_more == 12
 
 
 def test_the_past_is_shortened_before_the_plan_is() -> None:
@@ -424,6 +426,23 @@ def test_of_the_past_the_newest_two_of_each_stay_in_the_smallest_packet() -> Non
         assert [line[:8] for line in kept] == ["exec: 10", "exec: 11"]
         assert max(len(line.encode()) for line in kept) <= 48
     assert fitted.do_not_revive == ("b b", "c c")
+    assert fitted.past_more == 10 + 10 + 1
+
+
+def test_calls_that_are_told_of_nowhere_are_counted_with_those_left_out() -> None:
+    built = packet.build(facts(done_calls=PAST, earlier_calls=13))
+
+    assert packet.fit(built).past_more == 13
+    assert packet.fit(built, 0).past_more == 13 + 10
+
+
+def test_a_past_that_has_room_is_told_whole() -> None:
+    calls = tuple(f"exec: {number}" for number in range(25))
+    short = packet.fit(packet.build(facts(done_calls=calls)))
+    long = packet.fit(packet.build(facts(done_calls=(*PAST, *PAST))))
+
+    assert (short.do_not_redo, short.past_more) == (calls, None)
+    assert (long.do_not_redo, long.past_more) == (PAST, 12)
 
 
 def test_a_past_that_is_not_known_stays_so_however_small_the_packet_gets() -> None:
