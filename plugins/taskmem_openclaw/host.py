@@ -35,12 +35,16 @@ class OpenClawHost:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in.
         """
-        await self._ask("stop", session_key=session_key, age=age * 1000)
+        answer = await self._ask("stop", session_key=session_key, age=age * 1000)
+        if answer.get("stopped") is False:
+            raise WakeUndelivered(f"The turn of {session_key} could not be stopped.")
 
-    async def _ask(self, request: str, **given: object) -> None:
+    async def _ask(self, request: str, **given: object) -> Mapping[str, object]:
         path = door.path(self._environ)
         try:
-            answer = await door.ask(path, request, self._seconds, **given)
+            answer: Mapping[str, object] = await door.ask(
+                path, request, self._seconds, **given
+            )
         except door.NobodyHome as error:
             if configuration.may_want_plugin(self._environ):
                 raise WakeUndelivered(f"The gateway is away: {error}.") from error
@@ -49,3 +53,4 @@ class OpenClawHost:
             raise WakeUndelivered(f"The plug-in could not: {error}.") from error
         if "refused" in answer:
             raise WakeRefused(f"Nobody can be told: {answer['refused']}")
+        return answer

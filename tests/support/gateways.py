@@ -61,6 +61,8 @@ class FakeGateway:
         """Whether turns can only be started by a heartbeat."""
         self.idle = False
         """Whether no turn can be started at all."""
+        self.stopped: bool | None = None
+        """Whether a turn that is to be stopped is; None: there is none."""
         self.running: set[str] = set()
         self.asked: list[dict[str, Any]] = []
         """Every request, as it came."""
@@ -114,12 +116,16 @@ class FakeGateway:
         try:
             asked = json.loads(line)
             self.asked.append(dict(asked))
-            handler = {"wake": self._wake}[asked.pop("ask")]
+            handler = {"wake": self._wake, "stop": self._stop}[asked.pop("ask")]
             with self._turn:
                 said = handler(**asked)
         except Exception as error:  # noqa: BLE001 - as the door does
             said = {"failed": str(error)}
         return json.dumps(said).encode()
+
+    def _stop(self, session_key: str, age: float) -> dict[str, bool]:
+        del session_key, age
+        return {} if self.stopped is None else {"stopped": self.stopped}
 
     # --- the sessions ---------------------------------------------------------
 

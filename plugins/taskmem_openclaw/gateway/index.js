@@ -7,7 +7,7 @@ import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Kept } from "./kept.js";
 import { Sessions } from "./sessions.js";
-import { Work } from "./work.js";
+import { texts, Work } from "./work.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -111,7 +111,7 @@ class Instance {
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
     say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
-    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) && (await this.work.stop([session_key])) }),
+    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
@@ -129,7 +129,7 @@ class Instance {
   prepare({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
     const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
-    const asked = CARRY_ON.test(message.content);
+    const asked = CARRY_ON.test(texts(message.content));
     if (since === undefined && !asked) return;
     const age = asked ? null : performance.now() - since;
     const found = this.daemon.call("packet", { session_key: sessionKey, age }, COMMAND_MS);

@@ -21,7 +21,7 @@ const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
 const beginning = (text) => text.slice(0, LONGEST);
-const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
+export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
 /** What began the turn that a user's row belongs to. */
 function origin({ provenance, idempotencyKey }) {
@@ -140,11 +140,12 @@ export class Work {
     this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
   }
 
-  /** End turns that must not go on; false: there was none, or it cannot be. */
+  /** End turns that must not go on; undefined: there was none; false: they cannot be ended. */
   async stop(sessions = []) {
-    if (sessions.length === 0) return false;
+    if (sessions.length === 0) return undefined;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
-    return sessions.map((session) => abortAgentHarnessRun(resolveActiveEmbeddedRunSessionId(session))).includes(true);
+    const turns = sessions.map((session) => resolveActiveEmbeddedRunSessionId(session)).filter(Boolean);
+    return turns.length ? turns.map((turn) => abortAgentHarnessRun(turn)).includes(true) : undefined;
   }
 
   /** Show the user of a session a line that no model reads. */

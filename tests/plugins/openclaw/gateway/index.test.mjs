@@ -72,6 +72,13 @@ for (const [word, expected] of [["continue", true], ["  /resume\n", true], ["Con
   });
 }
 
+test("who asks for it beside a picture is understood too", async (t) => {
+  const house = await at_home(t);
+  await prompted(house, "hello");
+  const { given } = await prompted(house, [{ type: "text", text: "continue" }, { type: "image", data: "" }]);
+  assert.equal(given, "the packet");
+});
+
 test("a wake's turn gets it too, but for one that brings a packet of its own", async (t) => {
   const house = await at_home(t);
   house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "[system] smart_wait resolved", createdAt: Date.now(), ttlMs: 1e6 });
@@ -445,11 +452,11 @@ test("a turn that began after the daemon wanted its session's stopped goes on", 
   const stop = async (age) => (await handlers.stop({ session_key: MAIN, age })).stopped;
   house.begin("r1");
   elapsed(1_000);
-  assert.deepEqual([await stop(5_000), await stop(500)], [false, true]);
+  assert.deepEqual([await stop(5_000), await stop(500)], [undefined, true]);
   house.end("r1");
   house.begin("r2");
   elapsed(100);
-  assert.deepEqual([await stop(500), await stop(50)], [false, true]);
+  assert.deepEqual([await stop(500), await stop(50)], [undefined, true]);
 });
 
 test("a turn that began before the plug-in was there is as old as the plug-in", async (t) => {
@@ -460,6 +467,6 @@ test("a turn that began before the plug-in was there is as old as the plug-in", 
   mock.method(performance, "now", () => startedAt + 1_000);
   t.after(() => mock.restoreAll());
   const stop = async (age) => (await handlers.stop({ session_key: OTHER, age })).stopped;
-  assert.deepEqual([await stop(1_500), await stop(500)], [false, true]);
+  assert.deepEqual([await stop(1_500), await stop(500)], [undefined, true]);
   assert.deepEqual(house.warned, []);
 });

@@ -38,7 +38,7 @@ const calls = (session = MAIN) => work.ended(session).calls;
 
 // The first test, for what is imported stays so.
 test("nothing of the gateway's is imported before there is a turn to stop", async () => {
-  for (const none of [undefined, []]) assert.equal(await work.stop(none), false);
+  for (const none of [undefined, []]) assert.equal(await work.stop(none), undefined);
   assert.deepEqual(imported, []);
   await work.stop([MAIN]);
   assert.deepEqual(imported, ["openclaw/plugin-sdk/agent-harness"]);
@@ -357,6 +357,13 @@ for (const [why, abort] of [["cannot be stopped", () => assert.fail("it cannot b
 test("turns are stopped by what the gateway calls their sessions", async () => {
   assert.equal(await work.stop([MAIN, OTHER]), true);
   assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
+});
+
+test("where no turn runs none is stopped, which is not the same as one that cannot be", async () => {
+  sdk.abortAgentHarnessRun = () => false;
+  assert.equal(await work.stop([MAIN]), false);
+  sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
+  assert.equal(await work.stop([MAIN]), undefined);
 });
 
 test("a line is shown to a session's user, in our name", async () => {
