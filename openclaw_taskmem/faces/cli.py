@@ -314,12 +314,13 @@ _listing(
     "runs",
     "Show who works on what.",
     lambda run: [
-        run["run_id"],
+        # No command takes the run's own id, and with it no name had room.
         run["task_id"],
-        run["state"],
-        run["session_key"] or "-",
+        f"{run['state']} ({run['why']})" if run["why"] else run["state"],
+        line((run["owner"] or run)["role"], 20),
+        line(run["session_key"], 30),
         f"{run['calls']} {'call' if run['calls'] == 1 else 'calls'}",
-        line(run["why"] or ""),
+        line(run["task_name"]),
     ],
 )
 _listing(
