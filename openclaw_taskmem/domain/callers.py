@@ -21,6 +21,15 @@ class Caller(Value):
     home: str | None = None
     """The home that it calls; None: there is but one."""
 
+    @property
+    def in_gateway(self) -> Owner | None:
+        """As whom a gateway's agent holds runs; None: it is none.
+
+        Only of it is anything seen without its help.
+        """
+        boot = self.owner.boot if self.owner else None
+        return None if boot is None else self.owner
+
     def at_home(self, home: str | None) -> bool:
         """Whether it calls the home that something belongs to; None: any."""
         return self.home is None or home in (None, self.home)

@@ -136,15 +136,13 @@ def claim(
         RunHeld: Another holds it.
         InvalidArguments: What is to be attached is no backlog task.
     """
-    owner = Owner(
+    # A gateway's agent is who its gateway says.
+    owner = caller.in_gateway or Owner(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
         home=shell.only,
     )
-    if caller.owner is not None and caller.owner.boot is not None:
-        # A gateway's agent is who its gateway says.
-        owner = caller.owner
     attached = _attachable(shell, attach)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached)
