@@ -193,11 +193,9 @@ def reset(
     """
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
-        state = "without a run" if run is None else run.state
-        raise RunNotReady(
-            f"Cannot reset {facts.task.task_id}, which is {state}: only what runs can "
-            "be reset."
-        )
+        nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
+        why = nobody if run is None else runs.standing(run)
+        raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
     if not _may(run, caller):
         raise NotAllowed(_not_yours(run))
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)

@@ -190,7 +190,10 @@ def _own(shell: Shell, caller: Caller) -> str:
         for status in _RESUMABLE:
             for task in shell.store.list_tasks(status, 1, shell.only, session):
                 return task.task_id
-    raise TaskNotFound("This session has no task to take up; name one, see task_list.")
+    where = (
+        "No session_key was given" if session is None else "Your session has no task"
+    )
+    raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
 def _of_holder(shell: Shell, task: Task, owner: Owner) -> Task:
