@@ -269,6 +269,7 @@ class Desk:
             "database": scrub(self._settings.database),
             "now": iso_millis(self._shell.clock.now()),
             **views.counts(self._shell),
+            "unsent": views.unsent(self._shell),
             "models": views.models(self._shell),
             "gateways": self.gateways.view(),
         }

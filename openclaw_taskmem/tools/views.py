@@ -54,6 +54,12 @@ def counts(shell: Shell) -> View:
     }
 
 
+def unsent(shell: Shell) -> int:
+    """Return how many wakes are owed that could not be sent so far."""
+    due = shell.store.list_wakes((WakeState.DUE,), None, MOST)
+    return sum(wake.last_error is not None for wake in due)
+
+
 def models(shell: Shell) -> list[JsonValue]:
     """Return what models were asked, and what it cost."""
     return [row.model_dump(mode="json") for row in shell.seams.model_usage()]
