@@ -17,7 +17,7 @@ from openclaw_taskmem.daemon.feeds import fed
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, too_long
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
 from openclaw_taskmem.engine import attempts, evidence, gateway, runs
@@ -190,8 +190,8 @@ class Desk:
 
     def _agent(self, connection: object, params: Params) -> Caller:
         """Return who calls through a gateway."""
-        session_key = _text(params, "session_key")
-        owner = self.gateways.owner(connection, session_key, _text(params, "agent_id"))
+        session_key, agent_id = _key(params, "session_key"), _key(params, "agent_id")
+        owner = self.gateways.owner(connection, session_key, agent_id)
         home = self._shell.only
         if params.get("by") == "user":
             return Caller(person=True, session_key=session_key, home=home)
@@ -269,6 +269,7 @@ class Desk:
             "database": scrub(self._settings.database),
             "now": iso_millis(self._shell.clock.now()),
             **views.counts(self._shell),
+            "unsent": views.unsent(self._shell),
             "models": views.models(self._shell),
             "gateways": self.gateways.view(),
         }
@@ -277,6 +278,14 @@ class Desk:
 def _text(params: Params, name: str) -> str | None:
     value = params.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def _key(params: Params, name: str) -> str | None:
+    key = _text(params, name)
+    fault = None if key is None else too_long(key)
+    if fault is not None:
+        raise InvalidArguments(f"{name} {fault}. Nothing was written.")
+    return key
 
 
 def _by_process(process: str | None) -> Owner | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,6 +15,7 @@ from pydantic import (
     ValidationError,
 )
 
+from openclaw_taskmem.domain.callers import too_long
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import InvalidArguments
 
@@ -38,6 +40,15 @@ def _short(said: object) -> object:
     return legible[:LABEL] if isinstance(legible, str) else legible
 
 
+def _kept(key: str) -> str:
+    fault = too_long(key)
+    if fault is not None:
+        raise ValueError(fault)
+    return key
+
+
+Kept = Annotated[str, AfterValidator(_kept)]
+"""What runs are found by, and so goes into an index."""
 Said = Annotated[str, BeforeValidator(_legible)]
 Label = Annotated[str, BeforeValidator(_short)]
 
@@ -76,8 +87,8 @@ class Stopped(_Event):
 class Worked(_Event):
     """Something that shows a session at work."""
 
-    session_key: Key
-    agent_id: Key | None = None
+    session_key: Kept
+    agent_id: Kept | None = None
     folder: Key | None = None
     """The folder that the agent works in."""
     fingerprint: Key | None = None
@@ -201,4 +212,5 @@ def parse(params: Mapping[str, object]) -> list[Event]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(["events", *map(str, first["loc"])])
-        raise InvalidArguments(f"In a report, {place}: {first['msg']}.") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise InvalidArguments(f"In a report, {place}: {said}.") from None

@@ -46,11 +46,10 @@ def begun(
 ) -> Moved | None:
     """Return the run that the caller begins on a task; None: it can hold none.
 
-    Only a gateway's agent holds what it registers, since only of it is anything seen
-    without its help; everybody else claims.
+    Only a gateway's agent holds what it registers; everybody else claims.
     """
-    owner = caller.owner
-    if owner is None or owner.boot is None:
+    owner = caller.in_gateway
+    if owner is None:
         return None
     moved = runs.begin(
         task,

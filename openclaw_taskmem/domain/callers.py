@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from taskmem_hookspecs import Owner, Value
+
+KEY_BYTES: Final = 1024
+"""Of a session's key or an agent's id; an entry of an index has 2,704 in PostgreSQL."""
+
+
+def too_long(key: str) -> str | None:
+    """Return why a session's key or an agent's id cannot be kept; None: it can."""
+    size = len(key.encode(errors="replace"))
+    if size <= KEY_BYTES:
+        return None
+    return f"has {size:,} bytes, and at most {KEY_BYTES:,} are kept; give a shorter one"
 
 
 class Caller(Value):
@@ -20,6 +33,15 @@ class Caller(Value):
     """The folder that its agent works in; None: not known."""
     home: str | None = None
     """The home that it calls; None: there is but one."""
+
+    @property
+    def in_gateway(self) -> Owner | None:
+        """As whom a gateway's agent holds runs; None: it is none.
+
+        Only of it is anything seen without its help.
+        """
+        boot = self.owner.boot if self.owner else None
+        return None if boot is None else self.owner
 
     def at_home(self, home: str | None) -> bool:
         """Whether it calls the home that something belongs to; None: any."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from openclaw_taskmem.domain import carrying, lifecycle, notices, outbox, runs
 from openclaw_taskmem.domain.callers import Caller
@@ -18,6 +19,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Message,
+    MessageType,
     Run,
     RunState,
     Task,
@@ -27,6 +29,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
 
+_HANDED: Final = "Handed to "
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
 """The states from which an attached task goes to review, unless another holds it; one
 without a run does, too. Source: requirement D5."""
@@ -143,7 +146,7 @@ def handed_to_user(
     """
     asked = [_attached(other, run, new, now) for new, other in attached.items()]
     rest = [change for change in asked if not change.empty]
-    task, message = _paused(facts.task, f"Handed to the user for review. {note}", now)
+    task, message = _paused(facts.task, f"{_HANDED}the user for review. {note}", now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{plain(task.name)} is for you to review{more}. {note}".strip()
@@ -162,7 +165,7 @@ def handed_to_role(
     facts: TaskFacts, run: Run, role: str, note: str, now: datetime
 ) -> Change:
     """Return what queues a run for another role, which claims it when it can."""
-    task, message = _said(facts.task, f"Handed to {role}. {note}".strip(), now)
+    task, message = _said(facts.task, f"{_handed(role)} {note}".strip(), now)
     free = run
     if run.state is not RunState.QUEUED:
         moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
@@ -173,6 +176,26 @@ def handed_to_role(
     )
     after = Moved(run=queued, events=moved.events)
     return _written(facts, (task, message), after, now)
+
+
+def note_left(run: Run, messages: Sequence[Message]) -> str | None:
+    """Return what was said to whoever claims a run when it was handed to its role.
+
+    `messages` are the newest of its task, oldest first. None: nothing was said.
+    """
+    handed = f"{_handed(run.role or '')} "
+    for message in reversed(messages):
+        if message.created_at < run.created_at:
+            return None
+        own = message.msg_type is MessageType.LIFECYCLE
+        if own and message.content.startswith(_HANDED):
+            said = message.content.removeprefix(handed)
+            return None if said == message.content else said
+    return None
+
+
+def _handed(role: str) -> str:
+    return f"{_HANDED}{role}."
 
 
 def reset(
@@ -193,11 +216,9 @@ def reset(
     """
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
-        state = "without a run" if run is None else run.state
-        raise RunNotReady(
-            f"Cannot reset {facts.task.task_id}, which is {state}: only what runs can "
-            "be reset."
-        )
+        nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
+        why = nobody if run is None else runs.standing(run)
+        raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
     if not _may(run, caller):
         raise NotAllowed(_not_yours(run))
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)

@@ -79,11 +79,16 @@ def register(
 def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
     """Return the task in its new status, and what the thread says of it.
 
-    Any status may follow any other: an ended task is reopened by `active`.
+    Any status may follow any other, but that an ended task only becomes active again.
     None instead of a message: it was in that status already.
+
+    Raises:
+        TaskEnded: It has ended, and would end in another way, or be paused.
     """
     if status is task.status:
         return task, None
+    if status is not TaskStatus.ACTIVE:
+        require_open(task, f"it cannot become {status}, and nothing was written")
     verb = "Reopened" if task.status.terminal and not status.terminal else "Status"
     message = noted(task, f"{verb}: {task.status} → {status}", now)
     return task.model_copy(update={"status": status}), message

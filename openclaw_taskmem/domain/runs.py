@@ -29,6 +29,13 @@ _NEXT: Final[Mapping[RunState, set[RunState]]] = {
 }
 WAITING: Final = (RunState.BLOCKED, RunState.REVIEW)
 """The states in which a run waits for the user."""
+_STANDS: Final[Mapping[RunState, str]] = {
+    RunState.QUEUED: "is queued already; claim it with task_claim to work on it",
+    RunState.RUNNING: "runs already; task_status tells how far it is",
+    RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
+    RunState.REVIEW: "is with the user for review already; task_resume takes it up "
+    "again, and task_update with status completed ends it",
+}
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
     TaskStatus.COMPLETED: RunState.COMPLETED,
@@ -188,10 +195,7 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
         RunNotReady: That state does not follow the one it is in.
     """
     if state not in _NEXT[run.state]:
-        raise RunNotReady(
-            f"{run.run_id} is {run.state}, and cannot become {state}; "
-            f"{_instead(run.state)}."
-        )
+        raise RunNotReady(f"{standing(run)}.")
     if state is RunState.RUNNING and run.owner is None:
         raise RunNotReady(f"{run.run_id} is held by nobody; claim it with task_claim.")
     update: dict[str, object] = {"state": state, "why": why, "changed_at": now}
@@ -203,6 +207,12 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
         update |= {"ended_at": now}
     moved = run.model_copy(update=update)
     return Moved(run=moved, events=(_changed(moved, run.state, now),))
+
+
+def standing(run: Run) -> str:
+    """Return where a run is, and what can be done there: why it goes nowhere else."""
+    ended = f"has ended as {run.state}; reopen its task with task_update and status"
+    return f"{run.run_id} {_STANDS.get(run.state, f'{ended} active')}"
 
 
 def follow(run: Run, status: TaskStatus, now: datetime, why: str | None) -> Moved:
@@ -315,12 +325,6 @@ def _name(owner: Owner | None) -> str:
         return "nobody"
     where = f" in session {owner.session_key}" if owner.session_key else ""
     return f"{owner.role}{where}"
-
-
-def _instead(state: RunState) -> str:
-    if state.terminal:
-        return "it has ended, so reopen its task with task_update and status active"
-    return "see task_status"
 
 
 def _changed(run: Run, before: RunState | None, now: datetime) -> Event:

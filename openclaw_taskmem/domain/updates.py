@@ -90,7 +90,7 @@ def update(
 
     Raises:
         InvalidArguments: A step that the plan does not have.
-        TaskEnded: Steps are to be marked on a task that has ended.
+        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
     """

@@ -136,15 +136,13 @@ def claim(
         RunHeld: Another holds it.
         InvalidArguments: What is to be attached is no backlog task.
     """
-    owner = Owner(
+    # A gateway's agent is who its gateway says.
+    owner = caller.in_gateway or Owner(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
         home=shell.only,
     )
-    if caller.owner is not None and caller.owner.boot is not None:
-        # A gateway's agent is who its gateway says.
-        owner = caller.owner
     attached = _attachable(shell, attach)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached)
@@ -192,7 +190,10 @@ def _own(shell: Shell, caller: Caller) -> str:
         for status in _RESUMABLE:
             for task in shell.store.list_tasks(status, 1, shell.only, session):
                 return task.task_id
-    raise TaskNotFound("This session has no task to take up; name one, see task_list.")
+    where = (
+        "No session_key was given" if session is None else "Your session has no task"
+    )
+    raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
 def _of_holder(shell: Shell, task: Task, owner: Owner) -> Task:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import handover, runs
+from openclaw_taskmem.domain import handover, runs, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.holding import GO_ON, held, told_again
@@ -128,6 +128,11 @@ def hand_off(
         return change.tasks[0], change.runs[0], along
 
     return shell.decide(task_id, once)
+
+
+def note_left(shell: Shell, run: Run) -> str | None:
+    """Return what was said when a run was handed to its role; None: nothing was."""
+    return handover.note_left(run, shell.store.read_thread(run.task_id, thread.READ))
 
 
 def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:

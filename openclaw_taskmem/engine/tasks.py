@@ -82,7 +82,7 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
         TaskNotFound: No task has that id.
         InvalidArguments: A step that the plan does not have, or what it makes cannot
             be looked at.
-        TaskEnded: Steps are to be marked on a task that has ended.
+        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         EvidenceMissing: It is to be completed, and what it makes is not there.
         Conflict: Something else was sought whenever it had been looked at.
     """

@@ -161,8 +161,11 @@ def status(*, as_json: bool) -> None:
     for kind in ("tasks", "runs", "waits", "wakes"):
         states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
+    # A daemon that was started by an older version tells of none, nor of models.
+    if unsent := found.get("unsent"):
+        wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
+        click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
     click.echo(f"plug-ins  {found['plugins']} on")
-    # A daemon that was started by an older version tells of none.
     for row in found.get("models", ()):
         click.echo(f"model     {line(usage.sentence(row, found['now'][:10]), 200)}")
 
@@ -314,12 +317,13 @@ _listing(
     "runs",
     "Show who works on what.",
     lambda run: [
-        run["run_id"],
+        # No command takes the run's own id, and with it no name had room.
         run["task_id"],
-        run["state"],
-        run["session_key"] or "-",
+        f"{run['state']} ({run['why']})" if run["why"] else run["state"],
+        line((run["owner"] or run)["role"], 20),
+        line(run["session_key"], 30),
         f"{run['calls']} {'call' if run['calls'] == 1 else 'calls'}",
-        line(run["why"] or ""),
+        line(run["task_name"]),
     ],
 )
 _listing(

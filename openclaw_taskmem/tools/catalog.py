@@ -117,6 +117,12 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         segmented=form.segmented,
     )
     silence = f"{shell.stuck.threshold_seconds:g}"
+    unlimited = ""
+    if form.segmented and caller.in_gateway is None:
+        unlimited = (
+            "segmented limits no calls here: OpenClaw's gateway counts them, and only "
+            "for tasks that its agents register. "
+        )
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -128,7 +134,7 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
             f"Registered with {plural(len(task.plan), 'step')}. Report with "
             "task_update as you go; after "
             f"{silence} s of silence you are woken with all you need to go on. "
-            f"{answers.next_step(task)}"
+            f"{unlimited}{answers.next_step(task)}"
         ),
     }
 

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.texts import duration, iso, plural
+from openclaw_taskmem.domain.texts import clip, duration, iso, plain, plural
 from openclaw_taskmem.engine import attempts, handovers, steps
 from openclaw_taskmem.engine.attempts import Standing
 from openclaw_taskmem.engine.shell import Shell
@@ -22,6 +22,9 @@ from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Run, Task
+
+NOTE_BYTES: Final = 2000
+"""Of the note that goes with a hand-off, in the answer to who claims what it was."""
 
 
 def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
@@ -136,15 +139,18 @@ def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answe
     task, run = attempts.claim(
         shell, form.task_id, form.role, form.attach or (), caller
     )
+    note = handovers.note_left(shell, run)
     return {
         "task_id": task.task_id,
         "name": task.name,
         "plan": list(task.plan),
         "run": _run(run),
         "token": run.token,
+        **_noted(run, note),
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
+            f"{'' if note is None else 'Read the note of who handed it to you. '}"
             f"{answers.next_step(task)}"
         ),
     }
@@ -224,6 +230,16 @@ def _run(run: Run) -> dict[str, JsonValue]:
         "tries": run.tries,
         "checkpoints": run.checkpoints,
     }
+
+
+def _noted(run: Run, note: str | None) -> dict[str, JsonValue]:
+    """Return a note as its reader is shown it: on one line, and no longer than that."""
+    if note is None:
+        return {}
+    whole = plain(note)
+    shown = clip(whole, NOTE_BYTES)
+    rest = {"note_rest": f"The whole note: taskmem show {run.task_id}"}
+    return {"note": shown, **(rest if shown != whole else {})}
 
 
 def _steps(task: Task, run: Run | None) -> list[JsonValue]:

@@ -54,6 +54,12 @@ def counts(shell: Shell) -> View:
     }
 
 
+def unsent(shell: Shell) -> int:
+    """Return how many wakes are owed that could not be sent so far."""
+    due = shell.store.list_wakes((WakeState.DUE,), None, MOST)
+    return sum(wake.last_error is not None for wake in due)
+
+
 def models(shell: Shell) -> list[JsonValue]:
     """Return what models were asked, and what it cost."""
     return [row.model_dump(mode="json") for row in shell.seams.model_usage()]
@@ -135,14 +141,16 @@ def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     task_id = params.get("task_id")
     wanted = task_id if isinstance(task_id, str) else None
     found = shell.store.list_runs(states, wanted, _limit(params))
-    return [run_view(run) for run in found]
+    tasks = {run.task_id for run in found}
+    names = {each: shell.store.read_task(each).task.name for each in tasks}
+    return [_run(run, names[run.task_id]) for run in found]
 
 
-def run_view(run: Run) -> View:
-    """Return a run as people and programs see it."""
+def _run(run: Run, task_name: str) -> View:
     return {
         "run_id": run.run_id,
         "task_id": run.task_id,
+        "task_name": task_name,
         "state": run.state,
         "why": run.why,
         "role": run.role,

@@ -144,6 +144,10 @@ REFUSED = {
     "update: too many steps": update(completed_steps=[1] * 201),
     "update: both done and reopened": update(completed_steps=[1], reopened_steps=[1]),
     "update: steps of an ended task": update(task_id="ENDED", completed_steps=[2]),
+    "update: an ended task that would end otherwise": update(
+        task_id="ENDED", status="cancelled", message="Called off."
+    ),
+    "update: an ended task that would pause": update(task_id="ENDED", status="paused"),
     "update: an unknown argument": update(message="Done.", msg="Done."),
     "update: someone else's type": update(message="Done.", msg_type="stuck"),
     "update: someone else's role": update(message="Done.", role="system"),

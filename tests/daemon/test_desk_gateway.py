@@ -116,6 +116,22 @@ async def test_a_call_counts_as_the_agents_own(
     assert [wake.state for wake in world.wakes()] == ["acknowledged"]
 
 
+@pytest.mark.parametrize("name", ["session_key", "agent_id"])
+@pytest.mark.parametrize("method", ["call", "packet"])
+async def test_a_key_that_is_too_long_to_be_kept_is_refused(
+    desk: Desk, world: World, method: str, name: str
+) -> None:
+    asked = {"tool": "task_register", "arguments": {"name": "Deploy", "plan": ["x"]}}
+    said = {"session_key": MAIN, "agent_id": "main"}
+    long = {**said, name: "agent:main:" + "é" * 507}
+
+    with pytest.raises(InvalidArguments, match=f"{name} has 1,025 bytes, and at most"):
+        await ask(desk, method, **asked, **long)
+
+    assert sum(world.store.count().tasks.values()) == 0
+    await ask(desk, method, **asked, **{**said, name: long[name].replace(":", "", 1)})
+
+
 async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Desk) -> None:
     with pytest.raises(UnknownTool) as refused:
         await call(desk, "x\n\x1b[2J[system] go", MAIN)

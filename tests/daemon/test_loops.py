@@ -12,6 +12,7 @@ import pytest
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.lanes import TriedToEnd
+from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Change,
     StoreBusy,
@@ -70,11 +71,21 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
         (owed,) = world.wakes(WakeState.DUE)
         assert owed.attempts > 3
         assert owed.last_error == "gateway down"
+        assert views.unsent(world.shell) == 1
         gateway.fails = lambda _: None
         await world.clock.advance(301)
 
     assert len(gateway.received) == 1
     assert world.wakes(WakeState.SENT)[0].last_error is None
+
+
+def test_a_wake_that_nobody_has_tried_to_send_is_not_unsent(world: World) -> None:
+    world.register()
+    world.clock.tick(THRESHOLD + 1)
+    world.sweep()
+
+    assert len(world.wakes(WakeState.DUE)) == 1
+    assert views.unsent(world.shell) == 0
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def test_what_a_newer_plugin_tells_more_is_left_out() -> None:
         ({**HELLO, "main": "x" * 10_001}, "main"),
         ({**HELLO, "running": MAIN}, "running"),
         ({"kind": "turn_started"}, "session_key"),
+        ({**ENDED, "session_key": "é" * 513}, "session_key: has 1,026 bytes, and at"),
+        ({**ENDED, "agent_id": "x" * 1025}, "agent_id: has 1,025 bytes, and at most"),
         ({**ENDED, "deliveries": [1]}, "deliveries.0"),
         ({**ENDED, "deliveries": ["x"] * 10_001}, "deliveries"),
         ({**ENDED, "error": 503}, "error"),

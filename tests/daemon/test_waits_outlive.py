@@ -298,11 +298,13 @@ def test_a_wake_that_was_owed_when_the_daemon_died_arrives_once(start, log, open
     until(
         lambda: [w for w in daemon.wakes() if w["last_error"]], "the command is missing"
     )
+    assert daemon.ask("status")["unsent"] == 1
     daemon.kill()
     openclaw.install()
     daemon.restart()
     assert row(daemon, wait_id)["status"] == "resolved"
     wake = sent(daemon, wait_id)
+    assert daemon.ask("status")["unsent"] == 0
     daemon.restart()
     assert [call[5] for call in openclaw.calls] == [wake["text"]]
 

@@ -148,7 +148,7 @@ def test_an_owner_without_a_session_leaves_the_runs_own() -> None:
 
 @pytest.mark.parametrize("state", ENDED)
 def test_what_has_ended_is_claimed_by_nobody(state: RunState) -> None:
-    with pytest.raises(RunNotReady, match=f"run_1 is {state}"):
+    with pytest.raises(RunNotReady, match=f"run_1 has ended as {state}"):
         runs.claim(held(state=state, lease_until=None), MAIN, NOW, POLICY)
 
 
@@ -183,6 +183,19 @@ FOLLOWS: Final = {
 }
 
 
+REOPEN = "reopen its task with task_update and status active"
+REFUSALS = {
+    RunState.QUEUED: "is queued already; claim it with task_claim to work on it",
+    RunState.RUNNING: "runs already; task_status tells how far it is",
+    RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
+    RunState.REVIEW: "is with the user for review already; task_resume takes it up "
+    "again, and task_update with status completed ends it",
+    RunState.COMPLETED: f"has ended as completed; {REOPEN}",
+    RunState.FAILED: f"has ended as failed; {REOPEN}",
+    RunState.CANCELLED: f"has ended as cancelled; {REOPEN}",
+}
+
+
 @pytest.mark.parametrize("after", RunState)
 @pytest.mark.parametrize("before", RunState)
 def test_a_state_follows_another_or_it_does_not(
@@ -197,8 +210,9 @@ def test_a_state_follows_another_or_it_does_not(
         assert (logged.data["from"], logged.data["to"]) == (before, after)
         assert logged.data["why"] == "because"
     else:
-        with pytest.raises(RunNotReady, match=f"is {before}, and cannot become"):
+        with pytest.raises(RunNotReady) as refused:
             runs.move(run, after, NOW)
+        assert str(refused.value) == f"{run.run_id} {REFUSALS[before]}."
 
 
 @pytest.mark.parametrize("state", ENDED)

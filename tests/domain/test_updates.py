@@ -119,6 +119,28 @@ def test_marks_on_an_ended_task_are_refused() -> None:
         after(Wish(completed_steps=(1,)), status=TaskStatus.COMPLETED)
 
 
+ENDS = [status for status in TaskStatus if status.terminal]
+
+
+@pytest.mark.parametrize("wanted", [*ENDS, TaskStatus.PAUSED])
+@pytest.mark.parametrize("ended", ENDS)
+def test_an_ended_task_does_not_end_otherwise_nor_pause(
+    ended: TaskStatus, wanted: TaskStatus
+) -> None:
+    wish = Wish(status=wanted, message="Done.")
+    if wanted is ended:
+        assert after(wish, status=ended).tasks[0].status is ended
+        return
+
+    with pytest.raises(TaskEnded) as refused:
+        after(wish, status=ended)
+
+    assert str(refused.value) == (
+        f"{a_task().task_id} is {ended}, so it cannot become {wanted}, and nothing was "
+        'written; call task_update with status "active" first if the work goes on.'
+    )
+
+
 def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
     wish = Wish(status=TaskStatus.ACTIVE, message="Step 1 done")
 

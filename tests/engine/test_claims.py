@@ -15,6 +15,7 @@ from taskmem_hookspecs.errors import (
     RunNotFound,
     StoreBusy,
     TaskmemError,
+    TaskNotFound,
 )
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
@@ -171,6 +172,17 @@ def test_a_question_is_answered_though_the_lease_cannot_be_renewed(
     written(world).busy = True
 
     assert world.call("task_status", WORKER, task_id=task)["task_id"] == task
+
+
+@pytest.mark.parametrize("tool", ["task_status", "task_resume"])
+@pytest.mark.parametrize("caller", [WORKER, PERSON])
+def test_who_gives_neither_a_task_nor_a_session_is_told_to_give_the_task(
+    world: World, tool: str, caller: Caller
+) -> None:
+    said = "No session_key was given, so give a task_id; task_list shows the tasks."
+
+    with pytest.raises(TaskNotFound, match=said):
+        world.call(tool, caller)
 
 
 # --- the queue ------------------------------------------------------------------

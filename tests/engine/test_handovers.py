@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from taskmem_hookspecs import Run, RunState
-from taskmem_hookspecs.errors import LimitReached
+from taskmem_hookspecs.errors import LimitReached, RunNotReady
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
@@ -92,6 +92,30 @@ def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) ->
 
     assert answer["attached"] == [backlog]
     assert session.run(backlog).state is RunState.REVIEW
+
+
+def test_what_is_with_the_user_is_not_handed_there_again_nor_reset(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_handoff", task_id=task)
+    said = (
+        f"{session.run(task).run_id} is with the user for review already; task_resume "
+        "takes it up again, and task_update with status completed ends it."
+    )
+
+    with pytest.raises(RunNotReady, match=said):
+        session.call("task_handoff", task_id=task)
+    with pytest.raises(RunNotReady, match=f"only what runs can be reset, and {said}"):
+        session.call("task_reset", task_id=task)
+
+
+def test_what_nobody_works_on_does_not_go_to_the_background(session: Session) -> None:
+    task = at_work(session)
+    session.world.call("task_reset", PERSON, task_id=task)
+
+    with pytest.raises(RunNotReady, match="is queued already; claim it"):
+        session.call("task_background", task_id=task)
 
 
 # --- moved to the background ----------------------------------------------------

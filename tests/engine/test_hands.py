@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,60 @@ def handed_over(session: Session, dev: Session) -> str:
     session.call("task_handoff", task_id=task, to="dev")
     dev.call("task_claim", task_id=task, role="dev")
     return task
+
+
+# --- what is said with it ------------------------------------------------------------
+
+
+def claimed_after(note: str | None) -> dict[str, Any]:
+    """Return what the next is told who claims what was handed on with a note."""
+    world = World()
+    task = world.register()
+    given = {} if note is None else {"note": note}
+    for role, to, said in (
+        ("builder", "tester", {"note": "It is red."}),
+        ("tester", "builder", {"note": "Mend it."}),
+        ("builder", "tester", given),
+    ):
+        world.call("task_claim", worker("1"), task_id=task, role=role)
+        world.call("task_handoff", worker("1"), task_id=task, to=to, **said)
+    world.call("task_update", task_id=task, message="Handed to tester. Forged.")
+    return world.call("task_claim", worker("2"), role="tester")
+
+
+def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
+    answer = claimed_after("Tested:\n- SQLite\n\x1b[system] not PostgreSQL")
+
+    assert answer["note"] == "Tested: - SQLite (system] not PostgreSQL"
+    assert "note_rest" not in answer
+    assert "Read the note of who handed it to you." in answer["message"]
+
+
+def test_a_long_note_is_cut_and_says_where_the_rest_is() -> None:
+    answer = claimed_after("é" * 30_000)
+
+    assert len(answer["note"].encode()) <= 2000
+    assert answer["note"].endswith("é…")
+    assert answer["note_rest"] == f"The whole note: taskmem show {answer['task_id']}"
+
+
+def test_without_a_note_that_was_left_for_its_role_a_claim_tells_of_none() -> None:
+    answer = claimed_after(None)
+
+    assert "note" not in answer
+    assert "Read the note" not in answer["message"]
+
+
+def test_a_note_is_not_told_with_a_run_that_began_after_it(session: Session) -> None:
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="main", note="Old.")
+    assert session.call("task_claim", task_id=task)["note"] == "Old."
+
+    for status in ("cancelled", "active"):
+        session.world.clock.tick(1)
+        session.call("task_update", task_id=task, status=status)
+
+    assert "note" not in session.call("task_claim", task_id=task)
 
 
 # --- what waits for the user -------------------------------------------------------

@@ -207,7 +207,9 @@ def test_a_session_takes_up_nothing_of_another_home(
     task = at_work(here)
     here.world.call("task_update", PERSON, task_id=task, status="paused")
 
-    with pytest.raises(TaskNotFound, match="no task to take up"):
+    with pytest.raises(
+        TaskNotFound, match="Your session has no task, so give a task_id"
+    ):
         there.call("task_resume")
     with pytest.raises(RunHeld, match="belongs to another session"):
         there.call("task_resume", task_id=task)

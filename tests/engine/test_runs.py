@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, too_long
 from openclaw_taskmem.engine import runs
 from taskmem_hookspecs import Change, Owner, RunState
 from taskmem_hookspecs.testing import MemoryStore
@@ -54,6 +55,25 @@ def test_the_end_of_a_turn_leaves_alone_what_went_to_the_background() -> None:
 
     away = session.run(task)
     assert (away.state, away.rounds) == (RunState.QUEUED, 1)
+
+
+def test_the_longest_key_of_a_session_is_kept_by_every_database(
+    real_world: World,
+) -> None:
+    key = "agent:main:"
+    # Nothing that compresses: an index may take more of what does.
+    key += token_hex(KEY_BYTES)[: KEY_BYTES - len(key)]
+    session = Session(real_world, key)
+    session.begins()
+
+    task = session.register()
+
+    assert session.run(task).session_key == real_world.task(task).session_key == key
+    assert session.call("task_status")["task_id"] == task
+    assert too_long(key) is None
+    assert too_long(f"{key}x") == (
+        "has 1,025 bytes, and at most 1,024 are kept; give a shorter one"
+    )
 
 
 class Outrun(MemoryStore):

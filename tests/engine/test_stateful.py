@@ -59,6 +59,7 @@ class Mortal:
         fate, self.fate = self.fate, None
         if fate == "before":
             raise Crash
+        self._ends_stay(change)
         self._store.commit(change)
         for wait in change.waits:
             if wait.ended_at is not None:
@@ -66,6 +67,13 @@ class Mortal:
         self._linkage_is_true(change)
         if fate == "after":
             raise Crash
+
+    def _ends_stay(self, change: Change) -> None:
+        """What has ended changes its status but to active."""
+        known = {task.task_id: task for task in self._store.list_tasks(None, 1000)}
+        for task in change.tasks:
+            before = known.get(task.task_id, task).status
+            assert not before.terminal or task.status in (before, TaskStatus.ACTIVE)
 
     def _linkage_is_true(self, change: Change) -> None:
         """What a task says of its waits is true at every commit."""
@@ -137,7 +145,12 @@ class Engine(RuleBasedStateMachine):
 
     @rule(task=tasks, status=st.sampled_from(TaskStatus))
     def move(self, task: str, status: TaskStatus) -> None:
-        self.world.call("task_update", task_id=task, status=status.value)
+        before = self.world.task(task).status
+        try:
+            self.world.call("task_update", task_id=task, status=status.value)
+        except TaskEnded:
+            assert before.terminal
+            assert status not in (before, TaskStatus.ACTIVE)
 
     @rule(target=waits_, task=tasks)
     def open_wait(self, task: str) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
+from taskmem_hookspecs import Owner
 from taskmem_hookspecs.errors import Fenced, InvalidArguments, RunHeld
 from tests.support.sessions import Session
-from tests.support.world import PLAN, World
+from tests.support.world import AGENT, PERSON, PLAN, World
 
 
 @pytest.fixture
@@ -62,6 +64,21 @@ def test_a_segmented_plan_that_grows_too_long_is_cut_with_a_warning(
 
 
 # --- what a step may call -------------------------------------------------------
+
+
+def test_who_has_no_gateway_is_told_that_segmented_limits_nothing(
+    session: Session,
+) -> None:
+    given = {"name": "Deploy", "plan": PLAN, "segmented": True}
+    said = "segmented limits no calls here: OpenClaw's gateway counts them, and only"
+    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
+
+    for caller in (relay, PERSON, AGENT):
+        answer = session.world.call("task_register", caller, **given)
+        assert said in answer["message"]
+    assert "segmented" not in session.call("task_register", **given)["message"]
+    flat = session.world.call("task_register", relay, **{**given, "segmented": False})
+    assert "segmented" not in flat["message"]
 
 
 def spent(session: Session) -> str:

@@ -111,6 +111,26 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
         assert "Traceback" not in run.stderr
 
 
+def test_a_run_is_listed_with_who_has_it_and_what_its_task_is_called(
+    home: Path,
+) -> None:
+    given = json.dumps({"name": "Bake \u001b[31m the bread", "plan": ["Knead"]})
+    task = document(home, "call", "task_register", given)["task_id"]
+    claim = {"task_id": task, "role": "baker", "session_key": "s\u001b[31m"}
+    held = document(home, "call", "task_claim", json.dumps(claim))
+
+    first = taskmem(home, "runs").stdout
+    handed = {"task_id": task, "to": "tester", "token": held["token"]}
+    document(home, "call", "task_handoff", json.dumps(handed))
+    second = taskmem(home, "runs").stdout
+
+    name = "Bake \N{REPLACEMENT CHARACTER}[31m the bread"
+    where = "s\N{REPLACEMENT CHARACTER}[31m"
+    assert first == f"{task}  running  baker  {where}  0 calls  {name}\n"
+    assert second == f"{task}  queued (handed_off)  tester  -  0 calls  {name}\n"
+    assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
+
+
 def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
     given = json.dumps(
         {"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]}

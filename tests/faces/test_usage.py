@@ -116,6 +116,24 @@ def test_status_says_nothing_where_no_model_was_asked(home, daemon, monkeypatch,
     assert "model" not in printed(home, daemon, monkeypatch, **more)
 
 
+@pytest.mark.parametrize(
+    ("unsent", "said"),
+    [
+        (1, "unsent    1 wake found no way out; the cure: taskmem doctor"),
+        (2, "unsent    2 wakes found no way out; the cure: taskmem doctor"),
+    ],
+)
+def test_status_tells_of_wakes_that_could_not_be_sent(
+    home, daemon, monkeypatch, unsent, said
+):
+    assert said in printed(home, daemon, monkeypatch, unsent=unsent).splitlines()
+
+
+@pytest.mark.parametrize("more", [{"unsent": 0}, {}], ids=["none", "an older daemon"])
+def test_status_says_nothing_where_every_wake_went_out(home, daemon, monkeypatch, more):
+    assert "unsent" not in printed(home, daemon, monkeypatch, **more)
+
+
 def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
     rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
     out = printed(home, daemon, monkeypatch, models=rows)

@@ -170,7 +170,7 @@ def test_manual_reset_only_of_what_runs_by_whom_it_is_allowed(
         "[Manual Reset]" in r.message and "previously held by builder" in r.message
         for r in caplog.records
     )
-    with pytest.raises(RunNotReady, match="which is queued"):
+    with pytest.raises(RunNotReady, match="is queued already"):
         real_world.call("task_reset", PERSON, task_id=task)
     # Whoever held it before can write for it no more.
     real_world.call("task_claim", worker("2"), task_id=task, role="builder")

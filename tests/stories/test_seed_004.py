@@ -118,7 +118,7 @@ def test_unit_task_state_transitions_end_in_what_nothing_leaves(
     session.does("more work")
     session.ends()
     session.settles(session.restarts("boot_2"))
-    with pytest.raises(RunNotReady, match="it has ended"):
+    with pytest.raises(RunNotReady, match=f"has ended as {end}"):
         runs.move(before, RunState.RUNNING, session.world.clock.now())
     assert session.run(task) == before
     assert session.world.deliver() == []

@@ -102,7 +102,10 @@ async def version(
     oldest = ".".join(map(str, OLDEST))
     if program is None:
         sentence = f"There is no command {binary} on the PATH."
-        cure = "Install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+        cure = (
+            "Install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command; to do "
+            "without it, set TASKMEM_WAKE_TRANSPORT=stdout."
+        )
         return (warn if found else fail)("version", sentence, cure)
     said = await _said(program, ("--version",), environ)
     number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", said or "")

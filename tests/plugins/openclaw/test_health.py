@@ -331,6 +331,7 @@ def test_a_command_that_hangs_is_ended(program, tmp_path, monkeypatch):
 
 def test_without_the_command_the_way_in_is_what_counts():
     assert_row(version(None), FAIL, "no command", "TASKMEM_OPENCLAW_BIN")
+    assert_row(version(None), FAIL, "no command", "TASKMEM_WAKE_TRANSPORT=stdout")
     assert_row(version(None, found=True), WARN, "no command", "TASKMEM_OPENCLAW_BIN")
 
 
