@@ -26,7 +26,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import sharing, tell
+from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import HomeRefused
 from openclaw_taskmem.seams.seams import Seams
@@ -159,6 +159,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         # Before anybody can write: what comes then is news.
         sharing.begin(shell)
         tell.begin(shell)
+        say.begin(shell)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))
