@@ -99,11 +99,12 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
 
     Raises:
-        SettingsInvalid: There is no such transport.
+        SettingsInvalid: There is no such transport, or the home is a copy of another.
         StoreUnavailable: The database cannot be opened.
     """
     for warning in settings.warnings:
         log.warning("%s", warning)
+    home = identity(settings.home.mark, shares=bool(settings.database_url))
     seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
     transport = seams.transport(settings.wake_transport)
     store = seams.store(settings.database)
@@ -136,7 +137,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         roots=settings.roots,
         lives=processes.lives,
         watching=room,
-        home=identity(settings.home.mark),
+        home=home,
         sole=not settings.database_url,
         nudge=nudge,
     )
