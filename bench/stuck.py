@@ -67,7 +67,8 @@ def _plans(home: Home) -> list[str]:
     now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     plans = []
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
-        for statement in (statements.STUCK_DUE, statements.NEXT_STUCK_DUE):
+        for ask in (statements.due, statements.next_due):
+            statement = ask(statements.STUCK, by_home=False)
             text = str(
                 statement.compile(
                     dialect=sqlite.dialect(paramstyle="named"),

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PATH_BYTES = 107 if sys.platform == "linux" else 103
+"""The longest path of a Unix socket in bytes; the system adds a NUL to it."""
 _BESIDE = 8
 """How much longer the name of a socket may be that a plug-in puts beside ours."""
-"""The longest path of a Unix socket in bytes; the system adds a NUL to it."""
 
 _SOCKET = "daemon.sock"
 

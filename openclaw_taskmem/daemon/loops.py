@@ -141,7 +141,6 @@ class Loops:
     async def _rescheduled(self) -> bool:
         try:
             await self._apart(dues.reschedule, self._shell)
-            await self._apart(say.begin, self._shell)
             await self._apart(dues.take_back, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")

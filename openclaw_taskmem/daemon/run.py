@@ -26,7 +26,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import sharing, tell
+from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import HomeRefused
 from openclaw_taskmem.seams.seams import Seams
@@ -99,11 +99,12 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
 
     Raises:
-        SettingsInvalid: There is no such transport.
+        SettingsInvalid: There is no such transport, or the home is a copy of another.
         StoreUnavailable: The database cannot be opened.
     """
     for warning in settings.warnings:
         log.warning("%s", warning)
+    home = identity(settings.home.mark, shares=bool(settings.database_url))
     seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
     transport = seams.transport(settings.wake_transport)
     store = seams.store(settings.database)
@@ -136,7 +137,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         roots=settings.roots,
         lives=processes.lives,
         watching=room,
-        home=identity(settings.home.mark),
+        home=home,
         sole=not settings.database_url,
         nudge=nudge,
     )
@@ -159,6 +160,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         # Before anybody can write: what comes then is news.
         sharing.begin(shell)
         tell.begin(shell)
+        say.begin(shell)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))

@@ -35,12 +35,12 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
     def once() -> tuple[Task, Run]:
         facts, run = held(shell, task_id, caller, "it stays where it is")
         now = shell.clock.now()
-        every = shell.store.list_runs(_OPEN, None, MOST)
+        every = shell.store.list_runs(_OPEN, None, MOST, shell.only)
         wake_id = shell.new_id("wake", now)
         change = handover.to_background(
             facts,
             run,
-            [r for r in every if r.told_session is not None and shell.minds(r.home)],
+            [each for each in every if each.told_session is not None],
             wake_id=wake_id,
             text=packets.told(shell, facts, wake_id, GO_ON),
             now=now,

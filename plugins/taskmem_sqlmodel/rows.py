@@ -97,6 +97,14 @@ class Tasks(Base, table=True):
             "stuck_due_at",
             "task_id",
         ),
+        index_where(
+            "stuck_due_at IS NOT NULL",
+            "tasks_stuck_due_at_home",
+            "home",
+            "status",
+            "stuck_due_at",
+            "task_id",
+        ),
     )
 
     task_id: str = Field(primary_key=True, sa_type=Text)
@@ -309,6 +317,9 @@ class Wakes(Base, table=True):
         ),
         index_where(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
         index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
+        index_where(
+            "due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"
+        ),
         index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
     )
 

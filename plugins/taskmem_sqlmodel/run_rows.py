@@ -27,6 +27,13 @@ class Runs(Base, table=True):
         index_where(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
         index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
         index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
+        index_where(
+            "lease_until IS NOT NULL",
+            "runs_leased_at_home",
+            "home",
+            "lease_until",
+            "run_id",
+        ),
         sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
         sa.Index("runs_by_age", "created_at", "run_id"),
     )

@@ -16,6 +16,7 @@ REVISIONS: Final = (
     "0004_notes_of_wakes",
     "0005_runs",
     "0006_homes",
+    "0007_dues_of_a_home",
 )
 """Every schema that was ever released, the oldest first."""
 

@@ -7,6 +7,7 @@ parameter says the same.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -64,28 +65,6 @@ ACTIVE_TASKS: Final = (
     .order_by(TASKS.c.task_id)
     .limit(_LIMIT)
 )
-
-_STUCK: Final = sa.text("status = 'active' AND stuck_due_at IS NOT NULL")
-
-
-@cache
-def stuck_due(*, by_home: bool) -> sa.Select[Any]:
-    """Select the ids of the tasks that are to be looked at, first due first."""
-    every = (
-        sa.select(TASKS.c.task_id)
-        .where(_STUCK, TASKS.c.stuck_due_at <= sa.bindparam("now"))
-        .order_by(TASKS.c.stuck_due_at, TASKS.c.task_id)
-        .limit(_LIMIT)
-    )
-    return _at_home(every, TASKS, by_home)
-
-
-@cache
-def next_stuck_due(*, by_home: bool) -> sa.Select[Any]:
-    """Select when the next task is to be looked at."""
-    order = (TASKS.c.stuck_due_at, TASKS.c.task_id)
-    first = sa.select(TASKS.c.stuck_due_at).where(_STUCK).order_by(*order).limit(1)
-    return _at_home(first, TASKS, by_home)
 
 
 @cache
@@ -182,29 +161,6 @@ WAKES_BY_ID: Final = sa.select(WAKES).where(
     WAKES.c.wake_id.in_(sa.bindparam("wake_ids", expanding=True))
 )
 
-_OWED: Final = sa.text("due_at IS NOT NULL")
-
-
-@cache
-def due_wakes(*, by_home: bool) -> sa.Select[Any]:
-    """Select the wakes that are due, first due first."""
-    every = (
-        sa.select(WAKES)
-        .where(_OWED, WAKES.c.due_at <= sa.bindparam("now"))
-        .order_by(WAKES.c.due_at, WAKES.c.wake_id)
-        .limit(_LIMIT)
-    )
-    return _at_home(every, WAKES, by_home)
-
-
-@cache
-def next_wake_due(*, by_home: bool) -> sa.Select[Any]:
-    """Select when the next wake is due."""
-    order = (WAKES.c.due_at, WAKES.c.wake_id)
-    first = sa.select(WAKES.c.due_at).where(_OWED).order_by(*order).limit(1)
-    return _at_home(first, WAKES, by_home)
-
-
 _SENT_AT: Final = sa.func.min(WAKES.c.sent_at)
 
 
@@ -279,35 +235,75 @@ def queued_runs(*, by_role: bool) -> sa.Select[Any]:
     return every.where(mine) if by_role else every
 
 
-_LEASED: Final = sa.text("lease_until IS NOT NULL")
-
-
-@cache
-def lapsed_runs(*, by_home: bool) -> sa.Select[Any]:
-    """Select the runs whose lease has run out, first due first."""
-    every = (
-        sa.select(RUNS)
-        .where(_LEASED, RUNS.c.lease_until <= sa.bindparam("now"))
-        .order_by(RUNS.c.lease_until, RUNS.c.run_id)
-        .limit(_LIMIT)
-    )
-    return _at_home(every, RUNS, by_home)
-
-
-@cache
-def next_lapse(*, by_home: bool) -> sa.Select[Any]:
-    """Select when the next lease runs out."""
-    order = (RUNS.c.lease_until, RUNS.c.run_id)
-    first = sa.select(RUNS.c.lease_until).where(_LEASED).order_by(*order).limit(1)
-    return _at_home(first, RUNS, by_home)
-
-
 CHECKPOINTS_OF_RUN: Final = (
     sa.select(CHECKPOINTS)
     .where(CHECKPOINTS.c.run_id == sa.bindparam("run_id"))
     .order_by(CHECKPOINTS.c.number.desc())
     .limit(_LIMIT)
 )
+
+# --- reading what comes due -------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Dues:
+    """What comes due in a table."""
+
+    where: str
+    """What holds for the rows that come due at all."""
+    at: sa.Column[Any]
+    key: sa.Column[Any]
+    answer: tuple[sa.Column[Any], ...]
+    """What is told of a row that is due; `at` and `key` are in it."""
+
+
+_STUCK_AT: Final = (TASKS.c.stuck_due_at, TASKS.c.task_id)
+STUCK: Final = Dues(
+    "status = 'active' AND stuck_due_at IS NOT NULL", *_STUCK_AT, _STUCK_AT
+)
+OWED: Final = Dues("due_at IS NOT NULL", WAKES.c.due_at, WAKES.c.wake_id, (*WAKES.c,))
+LEASED: Final = Dues(
+    "lease_until IS NOT NULL", RUNS.c.lease_until, RUNS.c.run_id, (*RUNS.c,)
+)
+
+
+@cache
+def due(dues: Dues, *, by_home: bool) -> sa.Executable:
+    """Select what is due, first due first."""
+    come = sa.select(*dues.answer).where(dues.at <= sa.bindparam("now"))
+    return _first(come, dues, _LIMIT, by_home)
+
+
+@cache
+def next_due(dues: Dues, *, by_home: bool) -> sa.Executable:
+    """Select what is due next, whenever that is."""
+    return _first(sa.select(*dues.answer), dues, sa.literal(1), by_home)
+
+
+def _first(
+    every: sa.Select[Any],
+    dues: Dues,
+    limit: sa.ColumnElement[int],
+    wanted: bool,  # noqa: FBT001 - as for `_at_home`
+) -> sa.Executable:
+    """Keep the first of all; if wanted, of those of the parameter `home` and of none.
+
+    Each of the two has its stretch of an index; with "or", all that is due in other
+    homes would be read. PostgreSQL reads the stretch of none in order only where it is
+    told to sort by the home, too.
+    """
+    every = every.where(sa.text(dues.where))
+    if not wanted:
+        return every.order_by(dues.at, dues.key).limit(limit)
+    home = dues.at.table.c.home
+    stretches = (home.is_(None), home == sa.bindparam("home", type_=Text))
+    firsts = [
+        every.where(at).order_by(home, dues.at, dues.key).limit(limit).subquery()
+        for at in stretches
+    ]
+    both = sa.union_all(*map(sa.select, firsts))
+    return both.order_by(dues.at.name, dues.key.name).limit(limit)
+
 
 # --- reading the rest -------------------------------------------------------
 

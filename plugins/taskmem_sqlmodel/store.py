@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import itemgetter
@@ -137,13 +137,12 @@ class SqlStore:
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
-        statement = statements.stuck_due(by_home=home is not None)
-        found = self._read(statement, now=now, limit=limit, home=home)
+        found = self._due(statements.STUCK, now, limit, home)
         return [row["task_id"] for row in found]
 
     def next_stuck_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `stuck_due_at` of an active task."""
-        return self._read_instant(statements.next_stuck_due, home)
+        return self._next_due(statements.STUCK, home)
 
     # --- waits and wakes ----------------------------------------------------
 
@@ -201,13 +200,12 @@ class SqlStore:
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[Wake]:
         """Return the wakes whose `due_at` has come, first due first."""
-        statement = statements.due_wakes(by_home=home is not None)
-        found = self._read(statement, now=now, limit=limit, home=home)
+        found = self._due(statements.OWED, now, limit, home)
         return [Wake(**row) for row in found]
 
     def next_wake_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `due_at` of a wake."""
-        return self._read_instant(statements.next_wake_due, home)
+        return self._next_due(statements.OWED, home)
 
     def sent_since(
         self, session_key: str | None, since: datetime, home: str | None = None
@@ -258,13 +256,12 @@ class SqlStore:
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[Run]:
         """Return the runs whose `lease_until` has come, first due first."""
-        statement = statements.lapsed_runs(by_home=home is not None)
-        found = self._read(statement, now=now, limit=limit, home=home)
+        found = self._due(statements.LEASED, now, limit, home)
         return [Run(**row) for row in found]
 
     def next_lapse(self, home: str | None = None) -> datetime | None:
         """Return the earliest `lease_until` of a run."""
-        return self._read_instant(statements.next_lapse, home)
+        return self._next_due(statements.LEASED, home)
 
     def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
@@ -325,15 +322,17 @@ class SqlStore:
         with self._reading() as connection:
             return _all(connection, statement, named)
 
-    def _read_instant(
-        self, ask: Callable[..., sa.Select[Any]], home: str | None
-    ) -> datetime | None:
-        statement = ask(by_home=home is not None)
-        with self._reading() as connection:
-            instant: datetime | None = connection.execute(
-                statement, {"home": home}
-            ).scalar()
-        return instant
+    def _due(
+        self, dues: statements.Dues, now: datetime, limit: int, home: str | None
+    ) -> Sequence[rows.Row]:
+        statement = statements.due(dues, by_home=home is not None)
+        return self._read(statement, now=now, limit=limit, home=home)
+
+    def _next_due(self, dues: statements.Dues, home: str | None) -> datetime | None:
+        statement = statements.next_due(dues, by_home=home is not None)
+        return next(
+            (row[dues.at.name] for row in self._read(statement, home=home)), None
+        )
 
     @contextmanager
     def _reading(self) -> Generator[sa.Connection]:

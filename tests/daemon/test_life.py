@@ -24,6 +24,7 @@ from tests.support.daemons import (
     rows,
     short_home,
 )
+from tests.support.databases import look
 from tests.support.waiting import Said, status_of, until
 
 NONE_RUNS = {"daemon": 0, "status": 3}
@@ -39,6 +40,16 @@ def said_by(connection):
     """The next line that comes over a raw connection; empty when it was closed."""
     with connection.makefile("rb") as lines:
         return lines.readline()
+
+
+def test_where_news_begins_is_settled_before_anybody_can_come(home):
+    home.prepare()
+    home.socket.mkdir()
+    status, _ = refused_start(home)
+    assert status == 1
+    settled = look(f"sqlite:///{home.database}", "SELECT name FROM bookmarks")
+    errands = {name.partition(":")[0] for (name,) in settled}
+    assert errands >= {"told", "said", "stopped"}
 
 
 # Two at once, and what an earlier one left behind.

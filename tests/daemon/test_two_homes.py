@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from contextlib import closing
 
-from tests.support.daemons import Daemon, short_home
+from tests.support.daemons import Daemon, refused_start, short_home
 from tests.support.databases import look
 from tests.support.waiting import until
 
@@ -53,6 +54,22 @@ def test_killed_and_started_again_two_daemons_send_no_alert_twice(
     assert len(said) == len(tasks)
     for task in tasks:
         assert sum(task in line for line in said) == 1
+
+
+def test_a_copy_of_a_home_is_refused_the_database_that_it_would_share(
+    start, home, database
+):
+    start(TASKMEM_DATABASE_URL=database).stop()
+    with short_home() as other:
+        shutil.copytree(home.folder, other.folder)
+
+        status, said = refused_start(other, TASKMEM_DATABASE_URL=database)
+        assert status == 1
+        assert said.startswith(f"{other.folder} is a copy of {home.folder},")
+        assert "\n" not in said
+        with closing(Daemon(other)) as alone:
+            alone.wait_until_it_serves()
+    start(TASKMEM_DATABASE_URL=database)
 
 
 def test_a_home_leaves_alone_what_one_that_was_given_its_file_has_there(start, home):

@@ -17,13 +17,14 @@ from openclaw_taskmem.engine import (
     dues,
     evidence,
     gateway,
+    handovers,
     recovery,
     runs,
     sharing,
     wakes,
 )
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
-from taskmem_hookspecs.errors import NotAllowed, RunHeld, TaskNotFound
+from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -284,6 +285,20 @@ def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
     here.call("task_background", task_id=task)
 
     assert here.run(task).told_session == MAIN
+
+
+def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
+    here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handovers, "MOST", 2)
+    here.call("task_background", task_id=at_work(here))
+    task = at_work(here)
+    for number in range(handovers.MOST):
+        here.world.clock.tick(1)
+        at_work(replace(there, key=f"agent:main:{number}"))
+
+    with pytest.raises(LimitReached):
+        here.call("task_background", task_id=task)
 
 
 def test_a_run_that_is_claimed_from_another_home_goes_on_there(

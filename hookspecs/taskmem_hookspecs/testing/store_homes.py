@@ -39,6 +39,7 @@ class StoreHomes:
         store.commit(Change(tasks=tuple(tasks)))
         assert list(store.stuck_due(_at(9), 9, "home_1")) == ["task_0", "task_2"]
         assert list(store.stuck_due(_at(9), 9, "home_2")) == ["task_1", "task_2"]
+        assert list(store.stuck_due(_at(9), 1, "home_2")) == ["task_1"]
         assert list(store.stuck_due(_at(9), 1, "home_3")) == ["task_2"]
         assert list(store.stuck_due(_at(9), 9)) == ["task_0", "task_1", "task_2"]
         due = [store.next_stuck_due(home) for home in (*HOMES, "home_3")]
@@ -56,6 +57,7 @@ class StoreHomes:
 
         assert due("home_1") == ["wake_0", "wake_2"]
         assert due("home_2") == ["wake_1", "wake_2"]
+        assert due("home_2", 1) == ["wake_1"]
         assert due("home_3", 1) == ["wake_2"]
         assert due(None) == ["wake_0", "wake_1", "wake_2"]
         first = [store.next_wake_due(home) for home in (*HOMES, "home_3")]
@@ -106,6 +108,7 @@ class StoreHomes:
             return [run.run_id for run in store.lapsed_runs(_at(9), limit, home)]
 
         assert lapsed("home_1") == ["run_0", "run_2"]
+        assert lapsed("home_2", 1) == ["run_1"]
         assert lapsed("home_3", 1) == ["run_2"]
         assert lapsed(None) == ["run_0", "run_1", "run_2"]
         first = [store.next_lapse(home) for home in (*HOMES, "home_3")]

@@ -227,6 +227,34 @@ def test_what_an_older_database_owes_is_everybodys_business(fifth):
     store.close()
 
 
+@pytest.fixture
+def sixth(path):
+    """A database of the sixth schema: what is due in two homes, and in none."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / "0006.sql").read_text())
+    return path
+
+
+def test_what_is_due_in_an_older_database_is_due_in_its_home(sixth):
+    store = opened(sixth)
+    late = store.read_task("task_d").task.stuck_due_at
+    homes = ("home_1", "home_2", "home_3")
+    stuck = {home: list(store.stuck_due(late, 9, home)) for home in homes}
+    assert stuck == {"home_1": ["task_a"], "home_2": ["task_d"], "home_3": []}
+    wakes = {
+        home: [wake.wake_id for wake in store.due_wakes(late, 9, home)]
+        for home in homes
+    }
+    assert wakes == {
+        "home_1": ["wake_d", "wake_b"],
+        "home_2": ["wake_c", "wake_b"],
+        "home_3": ["wake_b"],
+    }
+    lapsed = {home: len(store.lapsed_runs(late, 9, home)) for home in homes}
+    assert lapsed == {"home_1": 1, "home_2": 0, "home_3": 0}
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy.dialects import postgresql
 
 from taskmem_hookspecs import (
     Change,
@@ -18,8 +20,8 @@ from taskmem_hookspecs import (
     StoreTooNew,
     StoreUnavailable,
 )
-from taskmem_hookspecs.testing import StoreSuite, a_task
-from taskmem_sqlmodel import task_store
+from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
+from taskmem_sqlmodel import statements, task_store
 from taskmem_sqlmodel.opening import _WRITERS_LOCK
 from taskmem_sqlmodel.rows import Base
 from taskmem_sqlmodel.store import SqlStore
@@ -125,6 +127,50 @@ def test_text_that_cannot_be_kept_is_refused(url, text):
     ]
     assert len(store.list_tasks(None, 9)) == 1
     store.close()
+
+
+def due_at_once(number, home):
+    """Return a task, a wake and a run, all of which are due."""
+    task_id = f"task_{home}_{number}"
+    now = a_task().updated_at
+    run = {"run_id": f"run_{task_id}", "task_id": task_id, "lease_until": now}
+    return Change(
+        tasks=(a_task(task_id=task_id, home=home, stuck_due_at=now),),
+        wakes=(a_wake(wake_id=f"wake_{task_id}", key=task_id, home=home, due_at=now),),
+        runs=(a_run(**run, home=home),),
+    )
+
+
+def reads(plan):
+    """Return the steps of a plan that read rows."""
+    below = [step for child in plan.get("Plans", ()) for step in reads(child)]
+    return below or [plan]
+
+
+def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
+    store = task_store(url)
+    with ThreadPoolExecutor(8) as pool:
+        for home, many in (("home_2", 2000), ("home_1", 40), (None, 9)):
+            changes = (due_at_once(number, home) for number in range(many))
+            list(pool.map(store.commit, changes))
+    store.close()
+    asked = {"home": "home_1", "now": a_task().updated_at, "limit": 3}
+    with other(url) as connection:
+        connection.execute("ANALYZE")
+        for dues in (statements.STUCK, statements.OWED, statements.LEASED):
+            for ask in (statements.due, statements.next_due):
+                question = ask(dues, by_home=True).params(asked)
+                sql = question.compile(
+                    dialect=postgresql.dialect(),
+                    compile_kwargs={"literal_binds": True},
+                )
+                explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}"
+                [(told,)] = connection.execute(explained)
+                most = 3 if ask is statements.due else 1
+                seen = reads(told[0]["Plan"])
+                assert len(seen) == 2
+                assert all(step["Actual Rows"] <= most for step in seen), seen
+                assert not any("Filter" in step for step in seen), seen
 
 
 def test_the_newest_schema_is_that_of_the_rows(url):

@@ -13,12 +13,7 @@ from taskmem_sqlmodel import statements, task_store
 
 COUNTS = {"TASK_COUNTS", "WAIT_COUNTS", "WAKE_COUNTS", "RUN_COUNTS", "EVENT_COUNT"}
 YES_AND_NO = (False, True)
-OF_A_HOME = (
-    *(statements.stuck_due, statements.next_stuck_due),
-    *(statements.due_wakes, statements.next_wake_due, statements.sent_since),
-    *(statements.session_runs, statements.lapsed_runs, statements.next_lapse),
-    statements.watching,
-)
+OF_A_HOME = (statements.sent_since, statements.session_runs, statements.watching)
 QUESTIONS = {
     name: statement
     for name, statement in vars(statements).items()
@@ -55,6 +50,12 @@ QUESTIONS = {
         *((ask, {"by_home": b}) for ask in OF_A_HOME for b in YES_AND_NO),
     )
 }
+DUES = {
+    "tasks_stuck_due": statements.STUCK,
+    "wakes_due": statements.OWED,
+    "runs_leased": statements.LEASED,
+}
+WHAT_IS_DUE = pytest.mark.parametrize("ask", [statements.due, statements.next_due])
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,25 @@ def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     flags = {"by_status": True, "by_session": True, "by_home": True}
     [step] = plan_of(database, statements.tasks(**flags))
     assert "tasks_of_session" in step
+
+
+@WHAT_IS_DUE
+@pytest.mark.parametrize("index", DUES)
+def test_what_is_due_is_read_from_an_index_in_order(database, ask, index):
+    [step] = plan_of(database, ask(DUES[index], by_home=False))
+    assert f"INDEX {index} " in step
+
+
+@WHAT_IS_DUE
+@pytest.mark.parametrize("index", DUES)
+def test_what_is_due_in_a_home_is_found_whatever_others_have(database, ask, index):
+    steps = plan_of(database, ask(DUES[index], by_home=True))
+    reads = [step.split()[0] for step in steps if "CO-ROUTINE" not in step]
+    # Each of the two is cut to the limit as it is read, and only then are they merged.
+    stretch = ["SEARCH", "SCAN", "USE"]
+    assert reads == ["MERGE", "LEFT", *stretch, "RIGHT", *stretch]
+    searches = [step for step in steps if step.startswith("SEARCH")]
+    assert all(f"INDEX {index}_at_home (home=? AND" in step for step in searches)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
