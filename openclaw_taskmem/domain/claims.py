@@ -14,11 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.metadata import ARTIFACTS
 from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import Claim, Task, Value
 
-KEY: Final = "artifacts"
-"""The key of a task's metadata that names what it makes."""
 MOST: Final = 200
 """Things that are looked at for one task; who names more is refused."""
 
@@ -130,9 +129,9 @@ def fault(things: Sequence[Wanted]) -> str | None:
     for thing in things:
         if thing.checksum is not None and not _SUM.fullmatch(thing.checksum):
             return (
-                f"The checksum of {quoted(plain(thing.subject), 160)} in "
-                f"metadata.{KEY}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
-                "register the task with its 64 hexadecimal digits, or without it."
+                f"The checksum of {quoted(plain(thing.subject), 160)} in metadata."
+                f"{ARTIFACTS}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
+                "give its 64 hexadecimal digits, or leave it out."
             )
     return None
 
@@ -150,7 +149,7 @@ def named(text: str) -> Wanted:
 
 def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
     """Return what the key `artifacts` names: texts, or objects with a subject."""
-    listed = metadata.get(KEY)
+    listed = metadata.get(ARTIFACTS)
     items = listed if isinstance(listed, list) else [listed]
     return tuple(each for item in items if (each := _item(item)) is not None)
 

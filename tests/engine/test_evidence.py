@@ -170,3 +170,82 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
         complete(world, task, artifacts=["/other.md"])
     assert witness.seen == []
     assert world.task(task).status is TaskStatus.ACTIVE
+
+
+# --- what was named wrongly -------------------------------------------------------
+
+
+def named(world: World, task: str, *artifacts: object) -> dict[str, Any]:
+    """Name other artifacts for a task whose plan stays as it is."""
+    return world.call(
+        "task_plan_update",
+        task_id=task,
+        new_plan=["Think"],
+        reason="A typing error.",
+        artifacts=[*artifacts],
+    )
+
+
+@pytest.mark.parametrize("now", [["/w/report.md"], []])
+def test_what_was_named_wrongly_is_replaced_or_withdrawn(
+    world: World, witness: Witness, now: list[str]
+) -> None:
+    made = {"artifacts": ["/w/reprot.md"], "repo": "x"}
+    task = world.register(plan=["Think"], metadata=made)
+
+    named(world, task, *now)
+
+    assert complete(world, task) is TaskStatus.COMPLETED
+    assert witness.seen == now
+    assert world.task(task).metadata == {"artifacts": now, "repo": "x"}
+
+
+def test_a_revision_that_names_no_artifacts_leaves_them(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(metadata={"artifacts": ["/w/report.md"]})
+    world.call("task_plan_update", task_id=task, new_plan=["Think"], reason="Less.")
+
+    complete(world, task)
+
+    assert witness.seen == ["/w/report.md"]
+    assert world.thread(task)[0][-1] == "Plan revised: Less."
+
+
+def test_the_thread_tells_what_was_named_before_and_why_it_is_not_now(
+    world: World,
+) -> None:
+    task = world.register(metadata={"artifacts": ["/w/reprot.md"]})
+
+    answer = named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+    named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+
+    assert [said for _, _, said in world.thread(task)] == [
+        'Plan revised: A typing error.\nmetadata.artifacts was ["/w/reprot.md"], and '
+        'is [{"path": "/w/report.md", "checksum": "' + "a" * 64 + '"}].',
+        "Plan revised: A typing error.",
+    ]
+    assert "It names 1 artifact now." in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "why"),
+    [
+        ([f"{number}.md" for number in range(201)], "At most 200 things"),
+        ([{"path": "a.md", "checksum": "md5:0"}], "64 hexadecimal digits"),
+        (["x" * 40_000], r"metadata has .* at most 65,536"),
+        ([{"path": "a.md", "x": float("nan")}], "NaN"),
+        (["a.md", " "], "artifacts entry 2 names nothing"),
+        ([7], "artifacts entry 1 names nothing"),
+    ],
+)
+def test_what_could_never_be_proved_is_refused_when_it_is_named_later_as_well(
+    world: World, artifacts: list[object], why: str
+) -> None:
+    named_first = {"artifacts": ["/w/report.md"], "more": "y" * 30_000}
+    task = world.register(metadata=named_first)
+
+    with pytest.raises(InvalidArguments, match=f"{why}.*Nothing was written"):
+        named(world, task, *artifacts)
+    assert world.task(task).metadata == named_first
+    assert world.thread(task) == []
