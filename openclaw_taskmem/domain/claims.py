@@ -39,6 +39,16 @@ _FILE: Final = re.compile(
     rf"|(?<![\w./@:-])(?P<bare>(?:~|\.{{0,2}})?/?{_NAME})(?![\w/@-]|\.\w)",
     re.IGNORECASE,
 )
+_TECHNOLOGIES: Final = frozenset(
+    (
+        *("Node.js", "node.js", "Vue.js", "vue.js", "Next.js", "next.js", "Nuxt.js"),
+        *("Nest.js", "React.js", "Angular.js", "Ember.js", "Backbone.js", "Express.js"),
+        *("Alpine.js", "Chart.js", "Moment.js", "Discord.js", "discord.js", "D3.js"),
+        *("d3.js", "Three.js", "three.js", "P5.js", "p5.js", "Require.js", "docs.rs"),
+        *("Babylon.js", "TensorFlow.js", "PDF.js", "llama.cpp", "whisper.cpp"),
+    )
+)
+"""What ends like a file and, as a bare word that is spelled so, hardly ever is one."""
 _URL: Final = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"(?<=[.!?])\s+|[;\n]|,\s+(?:then|but|and then)\b")
 _TO_WRITE: Final = re.compile(
@@ -228,8 +238,10 @@ def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
         spoken = [verb.end() for verb in verbs.finditer(bare, near, end)]
         if not spoken or end - spoken[-1] > _NEAR:
             continue
-        if not _INPUT.search(bare, near, end):
-            yield (file["said"] or file["bare"]).rstrip(".")
+        name = (file["said"] or file["bare"]).rstrip(".")
+        known = file["said"] is None and name in _TECHNOLOGIES
+        if not known and not _INPUT.search(bare, near, end):
+            yield name
 
 
 def _placed(thing: Wanted, given: Sequence[Wanted]) -> Wanted:

@@ -130,6 +130,40 @@ def test_a_checksum_that_is_none_is_a_fault_that_says_what_to_do(
     assert "64 hexadecimal digits" in fault
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Write docs for Node.js",
+        "Create a Vue.js page.",
+        "Write the node.js docs",
+        "Add Next.js, D3.js and Three.js to the comparison",
+        "Draft Express.js's routes",
+        "Write about llama.cpp",
+    ],
+)
+def test_the_name_of_a_technology_is_no_file(step: str) -> None:
+    assert [*claims.to_write(step)] == []
+    assert [*claims.written(step.replace("Write", "Wrote"))] == []
+
+
+@pytest.mark.parametrize(
+    ("step", "file"),
+    [
+        ("Write `Node.js`", "Node.js"),
+        ('Write "three.js"', "three.js"),
+        ("Write src/three.js", "src/three.js"),
+        ("Write ./node.js", "./node.js"),
+        ("Write express.js", "express.js"),
+        ("Write node.json about Node.js", "node.json"),
+    ],
+)
+def test_a_file_that_is_named_like_a_technology_is_one_where_it_is_meant(
+    step: str, file: str
+) -> None:
+    assert [*claims.to_write(step)] == [file]
+    assert [*claims.written(step.replace("Write", "Wrote"))] == [file]
+
+
 def test_a_file_is_looked_for_near_its_verb_and_no_further() -> None:
     far = "x " * 79
     assert [*claims.written(f"I wrote {far}report.md")] == ["report.md"]
