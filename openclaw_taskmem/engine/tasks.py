@@ -113,7 +113,7 @@ def _applied(
     )
     if _completes(facts, updated):
         sought = evidence.sought(
-            facts, wish.message or "", wish.artifacts, wish.caller.folder
+            shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
         )
         if sought.things:
             if seen is None or not seen.answers(sought, now):
