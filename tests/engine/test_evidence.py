@@ -172,6 +172,24 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
     assert world.task(task).status is TaskStatus.ACTIVE
 
 
+def test_what_is_kept_of_a_look_holds_no_credential() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+
+    class Telling(Witness):
+        async def verify(self, claim: Claim) -> Finding:
+            detail = f"It is a link to /srv/{secret}/report.md."
+            return Finding(verdict=Verdict.VERIFIED, detail=detail)
+
+    world = World(plugins=[("telling", Telling())])
+    task = world.register(plan=WRITE, metadata={secret: "x"})
+    complete(world, task)
+
+    (kept,) = world.store.read_task(task).artifacts
+    assert "/report.md" in kept.detail
+    assert secret not in kept.detail
+    assert secret not in str(world.task(task).metadata)
+
+
 # --- what was said before -----------------------------------------------------------
 
 
