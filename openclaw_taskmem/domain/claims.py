@@ -14,11 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.metadata import ARTIFACTS
 from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import Claim, Task, Value
 
-KEY: Final = "artifacts"
-"""The key of a task's metadata that names what it makes."""
 MOST: Final = 200
 """Things that are looked at for one task; who names more is refused."""
 
@@ -40,6 +39,16 @@ _FILE: Final = re.compile(
     rf"|(?<![\w./@:-])(?P<bare>(?:~|\.{{0,2}})?/?{_NAME})(?![\w/@-]|\.\w)",
     re.IGNORECASE,
 )
+_TECHNOLOGIES: Final = frozenset(
+    (
+        *("Node.js", "node.js", "Vue.js", "vue.js", "Next.js", "next.js", "Nuxt.js"),
+        *("Nest.js", "React.js", "Angular.js", "Ember.js", "Backbone.js", "Express.js"),
+        *("Alpine.js", "Chart.js", "Moment.js", "Discord.js", "discord.js", "D3.js"),
+        *("d3.js", "Three.js", "three.js", "P5.js", "p5.js", "Require.js", "docs.rs"),
+        *("Babylon.js", "TensorFlow.js", "PDF.js", "llama.cpp", "whisper.cpp"),
+    )
+)
+"""What ends like a file and, as a bare word that is spelled so, hardly ever is one."""
 _URL: Final = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"(?<=[.!?])\s+|[;\n]|,\s+(?:then|but|and then)\b")
 _TO_WRITE: Final = re.compile(
@@ -63,6 +72,24 @@ _DENIED: Final = re.compile(
 )
 _DENIED_STEP: Final = re.compile(
     r"(?i)\b(?:not|never|without|don't|avoid|if|unless|delete|remove|rm)\b"
+)
+_GONE: Final = re.compile(
+    r"(?i)\b(?:deleted|removed|renamed|moved|discarded|gone|rm)\b"
+)
+_REMOVED: Final = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )(?<!be )\b"
+    r"(?:deleted|removed|renamed|moved|discarded|rm)\b"
+)
+_STAYS: Final = re.compile(rf"{_WRITTEN.pattern}|\b(?:kept|left)\b")
+_WENT: Final = re.compile(
+    r"(?i)[\"'`)]*(?:\s*(?:,|and|&|file|files|\*))*\s+(?:(?:has|have|had|since|then|later|now|all|both)\s+){0,3}"
+    r"(?:was|were|is|are|been|got)\s+(?:(?!not\b|never\b|to\b|be\b)\w+\s+){0,3}?"
+    r"(?:deleted|removed|renamed|moved|discarded|gone)\b"
+)
+"""What follows a file that is there no more."""
+_WITHIN: Final = re.compile(
+    r"(?i)\b(?:in|on|to|into|at|inside|under|as)\s+(?:(?:the|a|an|its|file)\s+){0,2}"
+    r"[\"'`]?$"
 )
 _NEAR: Final = 160
 """Characters that may lie between the verb and the file."""
@@ -91,13 +118,25 @@ class Wanted(Value):
     subject: str
     checksum: str | None = None
     """In lower case and without `sha256:`; else as it was given, see `fault`."""
+    earlier: bool = False
+    """Whether only an earlier message names it: then it is enough if it cannot be seen
+    to be missing."""
 
 
-def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wanted, ...]:
+def wanted(
+    task: Task,
+    said: str = "",
+    given: Sequence[str] = (),
+    *,
+    before: Sequence[str] = (),
+    roots: Sequence[str] = (),
+) -> tuple[Wanted, ...]:
     """Return what a task is to have made, each once: what it names itself comes first.
 
     `said` is a message that may say that something was written; `given` are named
-    by the caller, and stand for what the task names by the end of their path.
+    by the caller, and stand for what the task names by the end of their path. Of what
+    messages `before` that one say, only whole paths within the `roots` count, for
+    nobody knows where the agent stood; the newest, as far as there is room.
     """
     own = [named(each) for each in given]
     listed = [_placed(each, own) for each in in_metadata(task.metadata)]
@@ -107,6 +146,11 @@ def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wante
         for path in to_write(step)
     ]
     told = [Wanted(kind="file", subject=path) for path in written(said)]
+    earlier = [
+        Wanted(kind="file", subject=path, earlier=True)
+        for path in written(*before, said)
+        if any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
+    ]
     planned, told = (
         [
             each
@@ -115,8 +159,15 @@ def wanted(task: Task, said: str = "", given: Sequence[str] = ()) -> tuple[Wante
         ]
         for group in (planned, told)
     )
-    every = (*listed, *planned, *own, *told)
-    return tuple(dict.fromkeys(every))
+    every = tuple(dict.fromkeys((*listed, *planned, *own, *told)))
+    known = {(each.kind, each.subject) for each in every}
+    more = [
+        each
+        for each in dict.fromkeys(earlier)
+        if (each.kind, each.subject) not in known
+    ]
+    room = max(0, MOST - len(every))
+    return (*every, *more[max(0, len(more) - room) :])
 
 
 def fault(things: Sequence[Wanted]) -> str | None:
@@ -130,9 +181,9 @@ def fault(things: Sequence[Wanted]) -> str | None:
     for thing in things:
         if thing.checksum is not None and not _SUM.fullmatch(thing.checksum):
             return (
-                f"The checksum of {quoted(plain(thing.subject), 160)} in "
-                f"metadata.{KEY}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
-                "register the task with its 64 hexadecimal digits, or without it."
+                f"The checksum of {quoted(plain(thing.subject), 160)} in metadata."
+                f"{ARTIFACTS}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
+                "give its 64 hexadecimal digits, or leave it out."
             )
     return None
 
@@ -150,7 +201,7 @@ def named(text: str) -> Wanted:
 
 def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
     """Return what the key `artifacts` names: texts, or objects with a subject."""
-    listed = metadata.get(KEY)
+    listed = metadata.get(ARTIFACTS)
     items = listed if isinstance(listed, list) else [listed]
     return tuple(each for item in items if (each := _item(item)) is not None)
 
@@ -162,11 +213,39 @@ def to_write(step: str) -> Iterator[str]:
             yield from _after(_TO_WRITE, clause)
 
 
-def written(said: str) -> Iterator[str]:
-    """Yield the files that a message says were written."""
-    for clause in _CLAUSE.split(said):
-        if not _DENIED.search(_URL.sub("", clause)) and not _TICKS.search(clause):
-            yield from _after(_WRITTEN, clause)
+def written(*said: str) -> tuple[str, ...]:
+    """Return the files that messages, the oldest first, say were written.
+
+    Left out is what they say was removed, renamed or moved after that.
+    """
+    there: dict[str, list[str]] = {}  # by name, since folders may be left out
+    for clause in (part for message in said for part in _CLAUSE.split(message)):
+        if _TICKS.search(clause):
+            continue
+        for gone in removed(clause):
+            alike = there.get(_name(gone), [])
+            there[_name(gone)] = [each for each in alike if not _same(each, gone)]
+        if not _DENIED.search(_URL.sub("", clause)):
+            for path in _after(_WRITTEN, clause):
+                there.setdefault(_name(path), []).append(path)
+    return tuple(path for alike in there.values() for path in alike)
+
+
+def removed(clause: str) -> Iterator[str]:
+    """Yield the files that a clause says are there no more, under that name."""
+    if not _GONE.search(clause):
+        return
+    bare = _URL.sub(" ", clause)
+    for file in _FILE.finditer(bare):
+        start, end = file.span()
+        before = bare[max(0, start - _NEAR) : start]
+        went = _WENT.match(_FILE.sub("*", bare[end : end + _NEAR]))
+        *_, since = _REMOVED.split(before)
+        acted = since != before and not (
+            _WITHIN.search(before) or _INPUT.search(before) or _STAYS.search(since)
+        )
+        if went or acted:
+            yield (file["said"] or file["bare"]).rstrip(".")
 
 
 def says_done(said: str) -> bool:
@@ -189,7 +268,6 @@ def claims(
     now: datetime,
 ) -> tuple[Claim, ...]:
     """Return what is to be checked of things that are to be there."""
-    inside = tuple(dict.fromkeys((*roots, *((folder,) if folder else ()))))
     return tuple(
         Claim(
             kind=thing.kind,
@@ -198,7 +276,7 @@ def claims(
             since=task.created_at,
             claimed_at=now,
             folder=folder,
-            roots=inside,
+            roots=tuple(roots),
             checksum=thing.checksum,
         )
         for thing in things
@@ -229,8 +307,20 @@ def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
         spoken = [verb.end() for verb in verbs.finditer(bare, near, end)]
         if not spoken or end - spoken[-1] > _NEAR:
             continue
-        if not _INPUT.search(bare, near, end):
-            yield (file["said"] or file["bare"]).rstrip(".")
+        name = (file["said"] or file["bare"]).rstrip(".")
+        known = file["said"] is None and name in _TECHNOLOGIES
+        if not known and not _INPUT.search(bare, near, end):
+            yield name
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _same(path: str, other: str) -> bool:
+    """Whether two paths may mean one file: one of them may begin further down."""
+    one, two = path.removeprefix("./"), other.removeprefix("./")
+    return one == two or one.endswith(f"/{two}") or two.endswith(f"/{one}")
 
 
 def _placed(thing: Wanted, given: Sequence[Wanted]) -> Wanted:

@@ -25,6 +25,18 @@ from taskmem_hookspecs import (
 
 NAMED: Final = 3
 """Things that a refusal names."""
+_CURES: Final = {
+    "file": "Write the file, or name it by its whole path in artifacts if it lies "
+    "elsewhere. One that only messages claim, and that is not there any more, counts "
+    "no longer once message says that it was removed.",
+    "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
+    "name that is claimed, until it ends with status 0.",
+    "url": "Mend what answers at the URL, or wait until it does.",
+}
+_UNWANTED: Final = (
+    "Then call again. What is not wanted, or was named wrongly, is replaced with "
+    "task_plan_update: by new_plan in the plan, by artifacts in the metadata."
+)
 
 
 class Checked(Value):
@@ -98,7 +110,7 @@ def verified(
 
 def missing(checked: Sequence[Checked]) -> str | None:
     """Return what is not proved, in a sentence; None: everything is."""
-    open_ = [each for each in checked if not each.proved]
+    open_ = _open(checked)
     if not open_:
         return None
     said = " ".join(
@@ -108,6 +120,17 @@ def missing(checked: Sequence[Checked]) -> str | None:
     more = len(open_) - NAMED
     rest = f" And {plural(more, 'thing')} more." if more > 0 else ""
     return f"{said}{rest}"
+
+
+def advice(checked: Sequence[Checked]) -> str:
+    """Return what to do about what is not proved, each kind once."""
+    kinds = dict.fromkeys(each.claim.kind for each in _open(checked))
+    said = [_CURES.get(kind, f"See that the {kind} is as claimed.") for kind in kinds]
+    return " ".join((*said, _UNWANTED))
+
+
+def _open(checked: Sequence[Checked]) -> list[Checked]:
+    return [each for each in checked if not each.proved]
 
 
 def _row(

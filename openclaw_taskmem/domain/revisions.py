@@ -5,9 +5,21 @@ Source: seed 000 §2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from openclaw_taskmem.domain import budget, events, lifecycle, outbox, plan, runs
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import (
+    budget,
+    claims,
+    events,
+    lifecycle,
+    metadata,
+    outbox,
+    plan,
+    runs,
+)
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import RunPolicy
 from taskmem_hookspecs import (
@@ -23,6 +35,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     Value,
 )
+from taskmem_hookspecs.errors import InvalidArguments
 
 
 class Revised(Value):
@@ -41,13 +54,17 @@ def revise(
     now: datetime,
     *,
     caller: Caller,
+    artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
     author: Author = Author.AGENT,
     policy: RunPolicy = runs.POLICY,
 ) -> tuple[Change, Revised]:
     """Decide what a revision writes: the row, the plan, a message, the marks.
 
+    `artifacts` replaces what the task's metadata says it makes; None: that stays.
+
     Raises:
+        InvalidArguments: The artifacts are too many or too long, or cannot be proved.
         TaskEnded: The task has ended.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
@@ -62,13 +79,19 @@ def revise(
         new_plan, _ = budget.capped(whole, over)
         left_out = whole[len(new_plan) :]
     remap = plan.remap(before.plan, before.done, new_plan)
+    keys, renamed = before.metadata, ""
+    if artifacts is not None:
+        keys, renamed = metadata.replaced(keys, artifacts)
     task = lifecycle.touch(before, now).model_copy(
         update={
             "plan": new_plan,
+            "metadata": keys,
             "done": remap.done,
             "message_count": before.message_count + 1,
         }
     )
+    if artifacts is not None:
+        _require_provable(task)
     wakes = outbox.answered(
         facts.wakes,
         acts=caller.acts_as(before.session_key, before.home),
@@ -96,7 +119,7 @@ def revise(
                 task_id=task.task_id,
                 role=Role.SYSTEM,
                 msg_type=MessageType.PLAN,
-                content=f"Plan revised: {reason}",
+                content=f"Plan revised: {reason}\n{renamed}".rstrip(),
                 created_at=now,
             ),
         ),
@@ -118,6 +141,14 @@ def revise(
         ),
     )
     return change, Revised(task=task, remap=remap, left_out=left_out)
+
+
+def _require_provable(task: Task) -> None:
+    """Refuse artifacts as they are refused when a task is registered."""
+    fault = metadata.fault(task.metadata)
+    said = claims.fault(claims.wanted(task)) if fault is None else f"metadata {fault}."
+    if said is not None:
+        raise InvalidArguments(f"{said} Nothing was written.")
 
 
 def _anew(run: Run, before: Task, task: Task) -> Run:

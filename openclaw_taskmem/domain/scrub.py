@@ -71,12 +71,45 @@ _OPAQUE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """After words that may name much else: what looks like no word."""
+_LINE: Final = re.compile(
+    rf"""
+    ( \b(?:
+        curl\b[^\n|;]{{0,300}}?\s(?:-[uU]|--(?:proxy-)?user)[\s=]{{0,3}}["']?
+          [^\s:"']{{0,80}}:
+      | (?:sshpass|docker\s+login)\b[^\n|;]{{0,300}}?\s-p\s{{0,3}}["']?
+      | mysql\w{{0,9}}\b[^\n|;]{{0,300}}?\s-p["']?
+      | redis-cli\b[^\n|;]{{0,300}}?\s-a\s{{1,3}}["']?
+      )
+    | (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
+    | \b[A-Z0-9_]{{0,40}}PASSW(?:OR)?D=(?!["'])
+    | (?<![\w-])--(?!no-)(?i:[a-z0-9]{{1,20}}[_-]){{0,4}}(?i:{_NAMES}|token)=(?!["'])
+    | [?&](?:token|sig|signature)=
+    )
+    (?![$\[<]) [^\s"'&;\\]{{1,2000}}
+    """,
+    re.VERBOSE,
+)
+"""What programs take as a credential, by the place in their command line."""
+_FLAG: Final = re.compile(
+    rf"""
+    ( (?<![\w-])--(?!no-)(?:[a-z0-9]{{1,20}}[_-]){{0,4}}(?:{_NAMES}|token)[ \t]{{1,3}} )
+    ( "(?:[^"\\\n]|\\.)++ | '(?:[^'\\\n]|\\.)++
+    | (?!(?:flag|option|argument|parameter|switch|value|file|is|was|are|to|and|or|for
+        |from|in|with|on|of|as|the|a|an|works?|again|instead|needs?|must|can|when|if
+        |it|that|which|by|has|does|not|at|then|because)\b)
+      [^\s"'`$<>\[\](){{}},.;:|&\\-][^\s"'`;|&\\]{{0,2000}}
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A flag and its value; of prose about flags, most is left alone."""
 _OPENING: Final = re.compile(r"(?:\\{0,8}[\"'])?")
 _HINTS: Final = (
     *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
     *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
     *("bearer", "basic", "pass", "secret", "key", "token", "credential"),
-    *("_pwd=", "_pat="),
+    *("_pwd=", "_pat=", "authorization", "curl", "docker", "mysql", "redis-cli"),
+    *("?sig", "&sig"),
 )
 """One of these, in lower case, is in every text that holds a credential."""
 _KEYS: Final = re.compile(rf"(?i)(?:{_NAMES}|token|credentials?)$")
@@ -93,6 +126,8 @@ def scrub(text: str) -> str:
     text = _BLOCK.sub(MASK, _by_keys(text))
     text = _TOKEN.sub(MASK, text)
     text = _URL.sub(rf"\1:{MASK}", text)
+    text = _LINE.sub(rf"\1{MASK}", text)
+    text = _FLAG.sub(_masked_value, text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _ASSIGNED.sub(_masked_value, text)
     return _OPAQUE.sub(_masked_value, text)
@@ -120,19 +155,27 @@ def _masked_value(match: re.Match[str]) -> str:
 
 
 def scrub_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value with every credential in its texts replaced.
+    """Return a JSON value with every credential in its texts and keys replaced.
 
-    A text under a key that is named like a credential is replaced whole.
+    A text under a key that is named like a credential is replaced whole; keys that
+    would be the same afterwards are numbered, so that none is lost.
     """
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, Mapping):
-        return {
-            key: MASK
-            if isinstance(item, str) and item and _KEYS.search(key)
-            else scrub_json(item)
-            for key, item in value.items()
-        }
+        clean: dict[str, JsonValue] = {}
+        for key, item in value.items():
+            secret = isinstance(item, str) and item and _KEYS.search(key)
+            clean[_free(scrub(key), clean)] = MASK if secret else scrub_json(item)
+        return clean
     if isinstance(value, Sequence):
         return [scrub_json(item) for item in value]
     return value
+
+
+def _free(key: str, taken: Mapping[str, JsonValue]) -> str:
+    number, name = 1, key
+    while name in taken:
+        number += 1
+        name = f"{key} {number}"
+    return name

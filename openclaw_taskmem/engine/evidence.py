@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, turns
+from openclaw_taskmem.domain import claims, evidence, thread, turns
 from openclaw_taskmem.domain.evidence import Checked
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
@@ -53,6 +53,15 @@ class Seen(Value):
     checked: tuple[Checked, ...]
     at: Instant
 
+    @property
+    def counted(self) -> tuple[Checked, ...]:
+        """What counts: an earlier message asks for nothing that cannot be looked at."""
+        return tuple(
+            each
+            for thing, each in zip(self.sought.things, self.checked, strict=True)
+            if not thing.earlier or each.finding.verdict is not Verdict.UNPROVEN
+        )
+
     def answers(self, sought: Sought, now: datetime) -> bool:
         """Whether it is what is sought now, and was seen just now."""
         seen = self.sought
@@ -61,18 +70,29 @@ class Seen(Value):
 
 
 def sought(
-    facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
+    shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
 ) -> Sought:
     """Return what a task must have made to be completed.
+
+    Of its thread, the newest 60 messages count.
 
     Raises:
         InvalidArguments: It cannot be looked at.
     """
-    things = claims.wanted(facts.task, said, given)
+    where = _folder(facts, folder)
+    things = claims.wanted(
+        facts.task,
+        said,
+        given,
+        before=thread.narrated(
+            shell.store.read_thread(facts.task.task_id, thread.READ)
+        ),
+        roots=_roots(shell, where),
+    )
     fault = claims.fault(things)
     if fault is not None:
         raise InvalidArguments(f"{facts.task.task_id} is not completed. {fault}")
-    return _sought(facts, things, folder)
+    return Sought(task=facts.task, things=things, folder=where)
 
 
 def prove(shell: Shell, facts: TaskFacts, seen: Seen) -> Change:
@@ -81,7 +101,7 @@ def prove(shell: Shell, facts: TaskFacts, seen: Seen) -> Change:
     Raises:
         EvidenceMissing: They are not; what was seen is kept all the same.
     """
-    checked, now = seen.checked, seen.at
+    checked, now = seen.counted, seen.at
     kept = evidence.written_down(
         facts, checked, lambda: shell.new_id("artifact", now), now
     )
@@ -90,8 +110,7 @@ def prove(shell: Shell, facts: TaskFacts, seen: Seen) -> Change:
         shell.commit(kept)
         raise EvidenceMissing(
             f"{facts.task.task_id} is not completed, for this is not proved: {missing} "
-            "Make it and call again; name it by its whole path in artifacts if it lies "
-            "elsewhere, or revise the plan with task_plan_update if it is not wanted."
+            f"{evidence.advice(checked)}"
         )
     log = (*kept.events, *evidence.verified(facts, checked, now))
     return kept.model_copy(update={"events": log})
@@ -106,7 +125,7 @@ def look(shell: Shell, sought: Sought) -> Seen:
         sought.things,
         sought.task,
         folder=sought.folder,
-        roots=shell.roots,
+        roots=_roots(shell, sought.folder),
         now=shell.clock.now(),
     )
     checked = tuple(_looked(shell, asked))
@@ -129,7 +148,10 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
     )
     things = claims.wanted(facts.task, said) if claims.says_done(said) else told
     known = [each for each in things if claims.fault([each]) is None]
-    seen = look(shell, _sought(facts, known[: claims.MOST], None))
+    things = tuple(known[: claims.MOST])
+    seen = look(
+        shell, Sought(task=facts.task, things=things, folder=_folder(facts, None))
+    )
     lies = [each for each in seen.checked if each.finding.verdict is Verdict.REFUTED]
     missing = evidence.missing(lies)
     if missing is None:
@@ -141,11 +163,13 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
     )
 
 
-def _sought(
-    facts: TaskFacts, things: Sequence[claims.Wanted], folder: str | None
-) -> Sought:
-    own = facts.run.folder if facts.run else None
-    return Sought(task=facts.task, things=tuple(things), folder=own or folder)
+def _folder(facts: TaskFacts, given: str | None) -> str | None:
+    return (facts.run.folder if facts.run else None) or given
+
+
+def _roots(shell: Shell, folder: str | None) -> tuple[str, ...]:
+    """Return the folders that what a task makes may lie in, its agent's with them."""
+    return tuple(dict.fromkeys((*shell.roots, *((folder,) if folder else ()))))
 
 
 def _looked(shell: Shell, asked: Sequence[Claim]) -> Iterator[Checked]:

@@ -181,6 +181,10 @@ def _scrubbed(change: Change) -> Change:
                 else wait
                 for wait in change.waits
             ),
+            "artifacts": tuple(
+                made.model_copy(update={"detail": scrub.scrub(made.detail)})
+                for made in change.artifacts
+            ),
             "events": tuple(
                 event.model_copy(update={"data": scrub.scrub_json(dict(event.data))})
                 for event in change.events

@@ -113,7 +113,7 @@ def _applied(
     )
     if _completes(facts, updated):
         sought = evidence.sought(
-            facts, wish.message or "", wish.artifacts, wish.caller.folder
+            shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
         )
         if sought.things:
             if seen is None or not seen.answers(sought, now):
@@ -198,12 +198,16 @@ def revise(
     *,
     new_plan: tuple[str, ...],
     reason: str,
+    artifacts: Sequence[JsonValue] | None,
     token: int | None,
     caller: Caller,
 ) -> Revised:
     """Replace a plan, and return the task with what became of its marks.
 
+    `artifacts` replaces what the task's metadata says it makes; None: that stays.
+
     Raises:
+        InvalidArguments: The artifacts name what could never be proved.
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
         Fenced: The caller's claim on the task's run is not the last.
@@ -217,6 +221,7 @@ def revise(
             reason,
             shell.clock.now(),
             caller=caller,
+            artifacts=artifacts,
             token=token,
             policy=shell.runs,
         )

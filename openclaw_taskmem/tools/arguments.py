@@ -70,7 +70,7 @@ def _masks(value: JsonValue) -> int:
     if isinstance(value, str):
         return value.count(MASK)
     if isinstance(value, dict):
-        return sum(_masks(item) for item in value.values())
+        return sum(_masks(key) + _masks(item) for key, item in value.items())
     if isinstance(value, list):
         return sum(_masks(item) for item in value)
     return 0

@@ -222,12 +222,15 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
         form.task_id,
         new_plan=tuple(form.new_plan),
         reason=form.reason,
+        artifacts=form.artifacts,
         token=form.token,
         caller=caller,
     )
     task, remap = revised.task, revised.remap
     told = f"Plan revised: {plural(len(task.plan), 'step')}"
     told += f", {len(remap.done)} still done." if remap.done else "."
+    if form.artifacts is not None:
+        told += f" It names {plural(len(form.artifacts), 'artifact')} now."
     if remap.dropped:
         told += (
             f" {plural(len(remap.dropped), 'mark')} could not be carried over, see "

@@ -6,7 +6,6 @@ Source: design §5.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import NoneType
 from typing import Annotated, Final
@@ -18,15 +17,15 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
+from openclaw_taskmem.domain import claims, metadata
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 
-KIB: Final = 1024
-TEXT_BYTES: Final = 64 * KIB
 NAME_CHARS: Final = 200
 STEPS: Final = 200
 STEP_CHARS: Final = 500
@@ -46,12 +45,9 @@ def _not_blank(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    size = len(text.encode())
-    if size > TEXT_BYTES:
-        raise ValueError(
-            f"has {size:,} bytes, and at most {TEXT_BYTES:,} are kept; "
-            "shorten it, or put the long part into a file and name the file"
-        )
+    fault = metadata.size_fault(text)
+    if fault is not None:
+        raise ValueError(fault)
     return text
 
 
@@ -90,21 +86,33 @@ Subjects = Annotated[
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
-def _own_keys(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    taken = sorted(set(metadata) & set(RESERVED_METADATA))
+def _own_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    taken = sorted(set(keys) & set(RESERVED_METADATA))
     if taken:
         raise ReservedKey(
             f"metadata may not hold {', '.join(taken)}: these keys belong to the "
             f"task itself. Choose another name. {NOTHING}"
         )
-    try:
-        text = json.dumps(metadata, allow_nan=False, ensure_ascii=False)
-    except ValueError:
-        raise ValueError("holds NaN or Infinity, which JSON does not know") from None
-    _small(text)
-    return metadata
+    fault = metadata.fault(keys)
+    if fault is not None:
+        raise ValueError(fault)
+    return keys
 
 
+def _names_something(item: JsonValue) -> JsonValue:
+    if not claims.in_metadata({metadata.ARTIFACTS: [item]}):
+        raise ValueError(
+            "names nothing; give a path, a URL, command:NAME, or an object with "
+            "path and checksum"
+        )
+    return item
+
+
+Artifact = Annotated[
+    JsonValue,
+    AfterValidator(_names_something),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}),
+]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_own_keys)]
 
 
@@ -189,6 +197,10 @@ class TaskPlanUpdate(Form):
     task_id: Id
     new_plan: Annotated[Plan, Field(description="The whole new checklist.")]
     reason: Annotated[Text, Field(description="Why, in a sentence.")]
+    artifacts: Annotated[
+        list[Artifact] | None,
+        Field(description="Replaces metadata.artifacts; [] withdraws all."),
+    ] = None
     token: Token = None
 
 

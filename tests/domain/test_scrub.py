@@ -45,6 +45,21 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ("export DB_PASSWORD='s3cr3ts3cr3t'", "DB_PASSWORD=", "s3cr3ts3cr3t"),
         ("Authorization: Bearer abcdefghijklmnop123", "Bearer ", "abcdefghij"),
         ("GITHUB_TOKEN=hunter22 make", "GITHUB_TOKEN=", "hunter22"),
+        ("curl --token hunter22 x", " x", "hunter22"),
+        ("curl --token=pw x", " x", "pw"),
+        ("mysql --password 'a horse' x", "' x", "horse"),
+        ("deploy --api-key=hunter22 x", "--api-key=", "hunter22"),
+        ("deploy --client-secret hunter22 x", " x", "hunter22"),
+        ("curl -s -u bob:hunter22 https://x", "-u bob:", "hunter22"),
+        ("curl --user='bob:hunter22' https://x", "' https://x", "hunter22"),
+        ("PGPASSWORD=pw psql -h db", " psql -h db", "=pw"),
+        ("docker login -u bob -p hunter22 x", "-u bob -p ", "hunter22"),
+        ("sshpass -p hunter22 ssh host", " ssh host", "hunter22"),
+        ("mysql -u bob -phunter22 db", "-u bob -p", "hunter22"),
+        ("redis-cli -a hunter22 ping", " ping", "hunter22"),
+        ("-H 'Authorization: token hunter22'", "Authorization: token ", "hunter22"),
+        ("https://x/?token=hunter22&page=2", "&page=2", "hunter22"),
+        (f"/srv/ghp_{A[:36]}/out/a.md", "/out/a.md", A[:36]),
         (f"token: {A[:16]} x", "token: ", A[:16]),
         (f"export DEPLOY_KEY='{A}'", "DEPLOY_KEY='", A),
         (f'{{"x": "--key={A}=="}}', '"}', A),
@@ -73,6 +88,12 @@ def test_what_says_that_it_was_a_credential_stays(
         "Step 2 done, the password form renders",
         "Reset your password: see the mail",
         "secret: no",
+        "the --password flag is needed; use --token to pass it",
+        "run --password $PW --token=$TOKEN --secret <yours> --no-password db",
+        "docker login --password-stdin; gpg --passphrase-file /x/y",
+        "docker run -u 1000:1000 -p 8080:80 x; ssh -p 2222 host; mkdir -p out",
+        "mysql -u root -p shop; curl -u $USER:$PASS https://x",
+        "https://x/?page_token=name_of_the_page&tokens=7",
         "sk-learn installed",
         "the key is under the mat",
         "https://github.com/alex/coursefolio@v1.2.3",
@@ -95,6 +116,7 @@ def test_ordinary_words_are_left_alone(text: str) -> None:
 
 
 PIECES = (
+    *("curl -u ", "--token ", "--api-key=", "PGPASSWORD=", "mysql -p", "?token=", "a:"),
     *("password", "token", "_TOKEN", "key", "secret", "bearer ", "hunter22", "7", MASK),
     *(
         "a1b2c3d4e5f6g7h8",
@@ -136,6 +158,16 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
     }
 
 
+def test_a_credential_that_is_a_key_is_replaced_and_nothing_under_it_is_lost() -> None:
+    document = {"ghp_" + A[:36]: 1, "sk-" + A: {"password=hunter22": "x"}, "n": 2}
+
+    assert scrub_json(document) == {
+        MASK: 1,
+        f"{MASK} 2": {f"password={MASK}": "x"},
+        "n": 2,
+    }
+
+
 @pytest.mark.parametrize(
     "key",
     ["password", "client_secret", "githubToken", "apiKey", "credentials", "token"],
@@ -170,6 +202,8 @@ def test_what_only_looks_like_json_is_a_text_like_any_other(text: str) -> None:
 HOSTILE = (
     *("password=", 'password="', "password:'", 'password=\\"', "password=\\", "\\"),
     *('"\\', "key=", "key=a", 'key="a1', "key=a.", "key=1/", "token:", 'token":"'),
+    *("curl -u ", "mysql -p ", "docker login ", "redis-cli -a", "--a-", "--token "),
+    *("sshpass ", "A_PASSWORD", "--a_token", "authorization: token ", "curl -u a"),
     *("_TOKEN=", '{"password":', '[{"key":"', "a1/", "["),
 )
 

@@ -170,3 +170,216 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
         complete(world, task, artifacts=["/other.md"])
     assert witness.seen == []
     assert world.task(task).status is TaskStatus.ACTIVE
+
+
+def test_what_is_kept_of_a_look_holds_no_credential() -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+
+    class Telling(Witness):
+        async def verify(self, claim: Claim) -> Finding:
+            detail = f"It is a link to /srv/{secret}/report.md."
+            return Finding(verdict=Verdict.VERIFIED, detail=detail)
+
+    world = World(plugins=[("telling", Telling())])
+    task = world.register(plan=WRITE, metadata={secret: "x"})
+    complete(world, task)
+
+    (kept,) = world.store.read_task(task).artifacts
+    assert "/report.md" in kept.detail
+    assert secret not in kept.detail
+    assert secret not in str(world.task(task).metadata)
+
+
+# --- what was said before -----------------------------------------------------------
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> World:
+    """A world whose files are really looked at, a minute after its clock's start."""
+    clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
+    return World(clock=clock, plugins=[("evidence", taskmem_evidence)])
+
+
+def ends(world: World, task: str, folder: Path, message: str = "Done.") -> TaskStatus:
+    agent = Caller(folder=str(folder))
+    given = {"task_id": task, "status": "completed", "message": message}
+    return TaskStatus(world.call("task_update", agent, **given)["status"])
+
+
+def test_what_an_earlier_message_claims_is_looked_at_when_the_task_is_completed(
+    real: World, tmp_path: Path
+) -> None:
+    task, report = real.register(plan=["Think"]), tmp_path / "out.md"
+    real.narrate(task, f"I wrote {report}")
+    real.narrate(task, "All is well.")
+
+    with pytest.raises(EvidenceMissing, match=r"out\.md.*message says.*was removed"):
+        ends(real, task, tmp_path)
+    report.write_text("All is well.")
+    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize("when", ["before", "at the end"])
+def test_what_was_made_and_removed_and_said_so_holds_nothing_up(
+    real: World, tmp_path: Path, when: str
+) -> None:
+    task, draft = real.register(plan=["Think"]), tmp_path / "draft.md"
+    real.narrate(task, f"I wrote {draft}")
+    said = f"{draft} was removed again."
+    if when == "before":
+        real.narrate(task, said)
+        said = "Done."
+
+    assert ends(real, task, tmp_path, said) is TaskStatus.COMPLETED
+
+
+def test_what_was_made_in_an_earlier_run_is_not_too_old(
+    real: World, tmp_path: Path
+) -> None:
+    task, report = real.register(plan=["Think"]), tmp_path / "out.md"
+    real.narrate(task, f"I wrote {report}")
+    report.write_text("All is well.")
+    real.clock.tick(120)
+    real.call("task_update", task_id=task, status="paused")
+    real.call("task_update", task_id=task, status="active")
+
+    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
+
+
+def test_a_task_that_was_reopened_answers_for_what_was_said_since(
+    real: World, tmp_path: Path
+) -> None:
+    task = real.register(plan=["Think"])
+    real.narrate(task, f"I wrote {tmp_path / 'old.md'}")
+    real.call("task_update", task_id=task, status="failed")
+    real.call("task_update", task_id=task, status="active")
+    real.narrate(task, "I think.")
+
+    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
+
+
+def test_what_cannot_be_looked_at_is_not_asked_for_because_it_was_said_once(
+    tmp_path: Path,
+) -> None:
+    world = World(plugins=[])
+    task = world.register(plan=["Think"])
+    world.narrate(task, f"I wrote {tmp_path / 'out.md'}")
+
+    assert ends(world, task, tmp_path) is TaskStatus.COMPLETED
+    assert world.store.read_task(task).artifacts == ()
+
+
+def test_the_thread_is_read_only_for_a_task_that_is_to_be_completed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = world.register(plan=["Think"])
+    read: list[str] = []
+    monkeypatch.setattr(
+        world.store, "read_thread", lambda *given: read.append(str(given)) or []
+    )
+
+    world.narrate(task, "I wrote /w/a.md")
+    world.call("task_update", task_id=task, status="paused")
+    assert read == []
+    complete(world, task)
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "cure"),
+    [
+        ("command:build", r"Run the command again, as taskmem run --name NAME"),
+        ("https://x.test/a", "Mend what answers at the URL"),
+        ("/w/a.md", "Write the file, or name it by its whole path"),
+    ],
+)
+def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
+    subject: str, cure: str
+) -> None:
+    world = World(plugins=[])
+    task = world.register(plan=["Think"], metadata={"artifacts": [subject]})
+
+    with pytest.raises(EvidenceMissing, match=cure) as refused:
+        complete(world, task)
+    said = str(refused.value)
+    assert ("whole path" in said) is subject.endswith(".md")
+    assert "by artifacts in the metadata" in said
+
+
+# --- what was named wrongly -------------------------------------------------------
+
+
+def named(world: World, task: str, *artifacts: object) -> dict[str, Any]:
+    """Name other artifacts for a task whose plan stays as it is."""
+    return world.call(
+        "task_plan_update",
+        task_id=task,
+        new_plan=["Think"],
+        reason="A typing error.",
+        artifacts=[*artifacts],
+    )
+
+
+@pytest.mark.parametrize("now", [["/w/report.md"], []])
+def test_what_was_named_wrongly_is_replaced_or_withdrawn(
+    world: World, witness: Witness, now: list[str]
+) -> None:
+    made = {"artifacts": ["/w/reprot.md"], "repo": "x"}
+    task = world.register(plan=["Think"], metadata=made)
+
+    named(world, task, *now)
+
+    assert complete(world, task) is TaskStatus.COMPLETED
+    assert witness.seen == now
+    assert world.task(task).metadata == {"artifacts": now, "repo": "x"}
+
+
+def test_a_revision_that_names_no_artifacts_leaves_them(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(metadata={"artifacts": ["/w/report.md"]})
+    world.call("task_plan_update", task_id=task, new_plan=["Think"], reason="Less.")
+
+    complete(world, task)
+
+    assert witness.seen == ["/w/report.md"]
+    assert world.thread(task)[0][-1] == "Plan revised: Less."
+
+
+def test_the_thread_tells_what_was_named_before_and_why_it_is_not_now(
+    world: World,
+) -> None:
+    task = world.register(metadata={"artifacts": ["/w/reprot.md"]})
+
+    answer = named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+    named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+
+    assert [said for _, _, said in world.thread(task)] == [
+        'Plan revised: A typing error.\nmetadata.artifacts was ["/w/reprot.md"], and '
+        'is [{"path": "/w/report.md", "checksum": "' + "a" * 64 + '"}].',
+        "Plan revised: A typing error.",
+    ]
+    assert "It names 1 artifact now." in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "why"),
+    [
+        ([f"{number}.md" for number in range(201)], "At most 200 things"),
+        ([{"path": "a.md", "checksum": "md5:0"}], "64 hexadecimal digits"),
+        (["x" * 40_000], r"metadata has .* at most 65,536"),
+        ([{"path": "a.md", "x": float("nan")}], "NaN"),
+        (["a.md", " "], "artifacts entry 2 names nothing"),
+        ([7], "artifacts entry 1 names nothing"),
+    ],
+)
+def test_what_could_never_be_proved_is_refused_when_it_is_named_later_as_well(
+    world: World, artifacts: list[object], why: str
+) -> None:
+    named_first = {"artifacts": ["/w/report.md"], "more": "y" * 30_000}
+    task = world.register(metadata=named_first)
+
+    with pytest.raises(InvalidArguments, match=f"{why}.*Nothing was written"):
+        named(world, task, *artifacts)
+    assert world.task(task).metadata == named_first
+    assert world.thread(task) == []
