@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
@@ -71,25 +72,32 @@ _OPAQUE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """After words that may name much else: what looks like no word."""
+_VALUE: Final = r"""(?![$\[<])[^\s"'&;\\]{1,2000}"""
 _LINE: Final = re.compile(
     rf"""
-    ( \b(?:
-        curl\b[^\n|;]{{0,300}}?\s(?:-[uU]|--(?:proxy-)?user)[\s=]{{0,3}}["']?
-          [^\s:"']{{0,80}}:
-      | (?:sshpass|docker\s+login)\b[^\n|;]{{0,300}}?\s-p\s{{0,3}}["']?
-      | mysql\w{{0,9}}\b[^\n|;]{{0,300}}?\s-p["']?
-      | redis-cli\b[^\n|;]{{0,300}}?\s-a\s{{1,3}}["']?
-      )
-    | (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
+    ( (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
     | \b[A-Z0-9_]{{0,40}}PASSW(?:OR)?D=(?!["'])
     | (?<![\w-])--(?!no-)(?i:[a-z0-9]{{1,20}}[_-]){{0,4}}(?i:{_NAMES}|token)=(?!["'])
     | [?&](?:token|sig|signature)=
     )
-    (?![$\[<]) [^\s"'&;\\]{{1,2000}}
+    {_VALUE}
     """,
     re.VERBOSE,
 )
-"""What programs take as a credential, by the place in their command line."""
+"""What any command line gives as a credential."""
+_PROGRAMS: Final = tuple(
+    (
+        re.compile(rf"\b{program}\b(?:(?!&&)[^\n|;])*"),
+        re.compile(rf"""(\s{flag}["']?{before}){_VALUE}"""),
+    )
+    for program, flag, before in (
+        ("curl", r"(?:-[uU]|--(?:proxy-)?user)[\s=]{0,3}", r"""[^\s:"']{0,80}:"""),
+        (r"(?:sshpass|docker[ \t]{1,3}login)", r"-p\s{0,3}", ""),
+        (r"mysql\w{0,9}", "-p", ""),
+        ("redis-cli", r"-a\s{1,3}", ""),
+    )
+)
+"""Command lines of programs, and the flags that give them a credential."""
 _FLAG: Final = re.compile(
     rf"""
     ( (?<![\w-])--(?!no-)(?:[a-z0-9]{{1,20}}[_-]){{0,4}}(?:{_NAMES}|token)[ \t]{{1,3}} )
@@ -127,6 +135,8 @@ def scrub(text: str) -> str:
     text = _TOKEN.sub(MASK, text)
     text = _URL.sub(rf"\1:{MASK}", text)
     text = _LINE.sub(rf"\1{MASK}", text)
+    for line, flag in _PROGRAMS:
+        text = line.sub(partial(_flags_masked, flag), text)
     text = _FLAG.sub(_masked_value, text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _ASSIGNED.sub(_masked_value, text)
@@ -144,6 +154,10 @@ def _by_keys(text: str) -> str:
         return text
     # What was escaped stays so: half a character, for one, cannot be stored.
     return text if clean == value else json.dumps(clean)
+
+
+def _flags_masked(flag: re.Pattern[str], line: re.Match[str]) -> str:
+    return flag.sub(rf"\1{MASK}", line[0])
 
 
 def _masked_value(match: re.Match[str]) -> str:

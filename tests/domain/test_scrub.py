@@ -57,6 +57,7 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ("sshpass -p hunter22 ssh host", " ssh host", "hunter22"),
         ("mysql -u bob -phunter22 db", "-u bob -p", "hunter22"),
         ("redis-cli -a hunter22 ping", " ping", "hunter22"),
+        ("mysql -ptwice -phunter22 db", " db", "hunter22"),
         ("-H 'Authorization: token hunter22'", "Authorization: token ", "hunter22"),
         ("https://x/?token=hunter22&page=2", "&page=2", "hunter22"),
         (f"/srv/ghp_{A[:36]}/out/a.md", "/out/a.md", A[:36]),
