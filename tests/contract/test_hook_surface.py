@@ -109,7 +109,9 @@ def test_what_tests_of_plugins_need_imports_no_pytest_before_a_suite_is_used():
     assert imported("taskmem_hookspecs.testing") <= ALLOWED
 
 
-@pytest.mark.parametrize("name", ["StoreSuite", "TransportSuite"])
+@pytest.mark.parametrize(
+    "name", ["StoreSuite", "TransportSuite", "HostSuite", "VerifierSuite"]
+)
 def test_a_suite_is_found_when_it_is_asked_for(name):
     suite = getattr(importlib.import_module("taskmem_hookspecs.testing"), name)
     assert suite.__name__ == name

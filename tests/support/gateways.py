@@ -61,6 +61,8 @@ class FakeGateway:
         """Whether turns can only be started by a heartbeat."""
         self.idle = False
         """Whether no turn can be started at all."""
+        self.said: list[tuple[str, str]] = []
+        """The lines that users are shown: session, line."""
         self.stopped: bool | None = None
         """Whether a turn that is to be stopped is; None: there is none."""
         self.running: set[str] = set()
@@ -116,12 +118,20 @@ class FakeGateway:
         try:
             asked = json.loads(line)
             self.asked.append(dict(asked))
-            handler = {"wake": self._wake, "stop": self._stop}[asked.pop("ask")]
+            handlers = {"wake": self._wake, "say": self._say, "stop": self._stop}
+            handler = handlers[asked.pop("ask")]
             with self._turn:
                 said = handler(**asked)
         except Exception as error:  # noqa: BLE001 - as the door does
             said = {"failed": str(error)}
         return json.dumps(said).encode()
+
+    def _say(self, session_key: str | None, line: str) -> dict[str, str]:
+        session = session_key or MAIN
+        if session not in self.sessions:
+            return {"refused": f"The gateway has no session {session}."}
+        self.said.append((session, line))
+        return {}
 
     def _stop(self, session_key: str, age: float) -> dict[str, bool]:
         del session_key, age

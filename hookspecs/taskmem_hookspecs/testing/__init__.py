@@ -34,14 +34,18 @@ from taskmem_hookspecs.testing.values import (
 )
 
 if TYPE_CHECKING:
+    from taskmem_hookspecs.testing.hosts import HostSuite
     from taskmem_hookspecs.testing.stores import StoreSuite
     from taskmem_hookspecs.testing.transports import TransportSuite
+    from taskmem_hookspecs.testing.verifiers import VerifierSuite
 
 __all__ = [
     "FakeClock",
+    "HostSuite",
     "MemoryStore",
     "StoreSuite",
     "TransportSuite",
+    "VerifierSuite",
     "a_checkpoint",
     "a_message",
     "a_revision",
@@ -60,6 +64,8 @@ _SUITES = {
         *("store_runs", "store_homes"),
     ),
     "TransportSuite": ("transports",),
+    "HostSuite": ("hosts",),
+    "VerifierSuite": ("verifiers",),
 }
 """The modules of each suite; imported when first used, because they need pytest."""
 

@@ -12,6 +12,7 @@ import pytest
 from taskmem_evidence import evidence_verifier, files, paths
 from taskmem_evidence.files import Files
 from taskmem_hookspecs import EvidenceVerifier, Verdict
+from taskmem_hookspecs.testing import VerifierSuite
 from tests.plugins.evidence.claims import a_scene, happening, knows_births, now
 from tests.support.waiting import PATIENCE, until
 
@@ -21,6 +22,21 @@ def scene(tmp_path):
     top = tmp_path / "s"
     top.mkdir()
     return a_scene(top, 1)
+
+
+class TestFiles(VerifierSuite):
+    @pytest.fixture(autouse=True)
+    def _scene(self, scene):
+        self.scene = scene
+
+    def make_verifier(self, tmp_path):
+        return Files()
+
+    def make_true(self, tmp_path):
+        return self.scene.claim(make(self.scene))
+
+    def make_false(self, tmp_path):
+        return self.scene.claim("none.txt")
 
 
 async def look(claim):

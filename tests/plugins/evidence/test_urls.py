@@ -12,6 +12,7 @@ import pytest
 from taskmem_evidence import urls
 from taskmem_evidence.urls import Urls
 from taskmem_hookspecs import Verdict
+from taskmem_hookspecs.testing import VerifierSuite
 from tests.plugins.evidence.claims import a_claim
 from tests.support.required import do_without
 from tests.support.waiting import PATIENCE
@@ -94,6 +95,21 @@ def server():
     }
     with serving(pages) as one:
         yield one
+
+
+class TestUrls(VerifierSuite):
+    @pytest.fixture(autouse=True)
+    def _server(self, server):
+        self.top = f"http://127.0.0.1:{server.port}"
+
+    def make_verifier(self, tmp_path):
+        return Urls()
+
+    def make_true(self, tmp_path):
+        return a_claim(f"{self.top}/", kind="url")
+
+    def make_false(self, tmp_path):
+        return a_claim(f"{self.top}/lost", kind="url")
 
 
 async def look(subject, **more):

@@ -1,12 +1,35 @@
 """What our plug-in in the gateway is asked for besides wakes."""
 
 import asyncio
+import socket
 
 import pytest
 
 from taskmem_hookspecs import WakeUndelivered
+from taskmem_hookspecs.testing import HostSuite
 from taskmem_openclaw.host import OpenClawHost
 from tests.support.gateways import MAIN
+
+
+class TestOpenClawHost(HostSuite):
+    session_key = MAIN
+
+    @pytest.fixture(autouse=True)
+    def _gateway(self, gateway):
+        self.gateway = gateway
+
+    def make_host(self, tmp_path):
+        return OpenClawHost(self.gateway.open().environ)
+
+    def make_failing(self, tmp_path):
+        self.gateway.rude = lambda visit: visit.request.shutdown(socket.SHUT_RDWR)
+        return self.make_host(tmp_path)
+
+    def make_refusing(self, tmp_path):
+        return OpenClawHost(self.gateway.environ)
+
+    def said(self, tmp_path):
+        return [line for _, line in self.gateway.said]
 
 
 @pytest.mark.parametrize("stopped", [None, True])

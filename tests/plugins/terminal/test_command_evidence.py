@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from taskmem_hookspecs import Claim, EvidenceVerifier, Output, Target, Verdict
+from taskmem_hookspecs.testing import VerifierSuite
 from taskmem_terminal import evidence, recording
 from taskmem_terminal.evidence import Commands
 from taskmem_terminal.hooks import evidence_verifier
@@ -53,6 +54,18 @@ async def unproven(*parts, name="job", **more):
 def run(*command, name="job"):
     with running(*command, name=name) as process:
         process.communicate(timeout=PATIENCE)
+
+
+class TestCommands(VerifierSuite):
+    def make_verifier(self, tmp_path):
+        return Commands()
+
+    def make_true(self, tmp_path):
+        run("echo", "made")
+        return a_claim()
+
+    def make_false(self, tmp_path):
+        return a_claim("never")
 
 
 def kept(name="job"):

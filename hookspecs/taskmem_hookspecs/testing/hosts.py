@@ -1,0 +1,96 @@
+"""The rules that every `AgentHost` keeps, as tests for its author to inherit."""
+# ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+
+import pytest
+
+from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
+from taskmem_hookspecs.roles import AgentHost
+
+LINES = (
+    "[taskmem] completed: Deploy",
+    "\"double\", 'single', `back` and \\ back\\slash\\n",
+    "emoji 👩🏽‍🚀, Arabic سلام, combining é",
+    "$(touch x) ; touch x | & > < * ~ !! %PATH% ${HOME}",
+    "x" * 1000,
+)
+"""What users are told; it arrives as it is."""
+
+
+class HostSuite:
+    """Subclass it in your tests, and say how your host is made.
+
+    The more of the optional methods you give, the more rules are tried; the rules
+    that need one you did not give are skipped.
+    """
+
+    session_key = "agent:main:main"
+    """A session that your host has, in which no turn runs."""
+
+    @abstractmethod
+    def make_host(self, tmp_path: Path) -> AgentHost:
+        """Return a host that does what it is asked to."""
+
+    def said(self, tmp_path: Path) -> Sequence[str] | None:
+        """Return the lines that were shown, oldest first; None: nobody can tell."""
+
+    def make_failing(self, tmp_path: Path) -> AgentHost | None:
+        """Return a host that can do nothing just now; None: none."""
+
+    def make_refusing(self, tmp_path: Path) -> AgentHost | None:
+        """Return a host to which nothing can ever be said; None: none."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_host(tmp_path), AgentHost)
+
+    @pytest.mark.parametrize("line", LINES, ids=lambda text: text[:12])
+    def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:
+        asyncio.run(self.make_host(tmp_path).say(self.session_key, line))
+        said = self.said(tmp_path)
+        if said is None:
+            pytest.skip("give `said` to try it")
+        assert list(said) == [line]
+
+    def test_a_line_for_nobody_in_particular_is_shown_too(self, tmp_path: Path) -> None:
+        asyncio.run(self.make_host(tmp_path).say(None, LINES[0]))
+        assert self.said(tmp_path) in (None, [LINES[0]])
+
+    @pytest.mark.parametrize("age", [0.0, 37.5])
+    def test_where_no_turn_runs_none_is_stopped_and_that_is_fine(
+        self, tmp_path: Path, age: float
+    ) -> None:
+        asyncio.run(self.make_host(tmp_path).stop(self.session_key, age))
+
+    def test_what_cannot_be_done_now_is_undelivered(self, tmp_path: Path) -> None:
+        failing = self.make_failing(tmp_path)
+        if failing is None:
+            pytest.skip("give `make_failing` to try it")
+        assert_raises(WakeUndelivered, failing, self.session_key)
+
+    def test_what_never_can_be_done_is_refused(self, tmp_path: Path) -> None:
+        refusing = self.make_refusing(tmp_path)
+        if refusing is None:
+            pytest.skip("give `make_refusing` to try it")
+        assert_raises(WakeRefused, refusing, self.session_key)
+
+
+def assert_raises(
+    expected: type[TaskmemError], host: AgentHost, session_key: str
+) -> None:
+    """Say a line and stop a turn, and see the error with a sentence on one line."""
+    asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
+        lambda: host.say(session_key, LINES[0]),
+        lambda: host.stop(session_key, 0.0),
+    )
+    for ask in asked:
+        with pytest.raises(expected) as raised:
+            asyncio.run(ask())
+        sentence = str(raised.value)
+        assert sentence.strip(), "the error says nothing"
+        assert len(sentence.splitlines()) == 1

@@ -1,0 +1,85 @@
+"""The rules that every `EvidenceVerifier` keeps, as tests for its author to inherit."""
+# ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from pathlib import Path
+
+import pytest
+
+from taskmem_hookspecs.evidence import Claim, EvidenceVerifier, Finding, Verdict
+
+STRANGE = (
+    "",
+    " ",
+    ".",
+    "/",
+    "..",
+    "~",
+    "\x00",
+    "one\ntwo",
+    "x" * 5000,
+    "$(touch x); rm -rf .",
+    "https://",
+    "/dev/zero",
+    "\udcff",
+)
+"""Subjects that agents make up; nothing stands behind any of them."""
+
+
+class VerifierSuite:
+    """Subclass it in your tests; say how your verifier and claims for it are made."""
+
+    @abstractmethod
+    def make_verifier(self, tmp_path: Path) -> EvidenceVerifier:
+        """Return a verifier."""
+
+    @abstractmethod
+    def make_true(self, tmp_path: Path) -> Claim:
+        """Make something, and return a claim of it that is true."""
+
+    @abstractmethod
+    def make_false(self, tmp_path: Path) -> Claim:
+        """Return a claim of what is not there."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_verifier(tmp_path), EvidenceVerifier)
+
+    def test_what_is_there_is_verified_as_often_as_it_is_looked_at(
+        self, tmp_path: Path
+    ) -> None:
+        verifier, claim = self.make_verifier(tmp_path), self.make_true(tmp_path)
+        first, second = look(verifier, claim), look(verifier, claim)
+        assert first.verdict is second.verdict is Verdict.VERIFIED, first.detail
+        assert first.checksum == second.checksum
+
+    def test_what_is_not_there_is_not_verified(self, tmp_path: Path) -> None:
+        claim = self.make_false(tmp_path)
+        finding = look(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+    def test_what_sums_up_to_something_else_is_not_verified(
+        self, tmp_path: Path
+    ) -> None:
+        claim = self.make_true(tmp_path).model_copy(update={"checksum": "0" * 64})
+        finding = look(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+    @pytest.mark.parametrize("subject", STRANGE, ids=lambda text: ascii(text[:12]))
+    def test_whatever_is_claimed_nothing_is_raised_and_nothing_believed(
+        self, tmp_path: Path, subject: str
+    ) -> None:
+        claim = self.make_true(tmp_path).model_copy(update={"subject": subject})
+        finding = look(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+
+def look(verifier: EvidenceVerifier, claim: Claim) -> Finding:
+    """Return what is found of a claim, which is told in one sentence on one line."""
+    finding = asyncio.run(verifier.verify(claim))
+    assert isinstance(finding, Finding)
+    assert finding.detail.strip(), "the finding says nothing"
+    assert len(finding.detail.splitlines()) == 1
+    return finding

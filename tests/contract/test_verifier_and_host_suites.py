@@ -1,0 +1,233 @@
+"""The suites for verifiers and for hosts find what they are there to find."""
+
+import pytest
+
+from taskmem_hookspecs import Claim, Finding, Verdict, WakeRefused, WakeUndelivered
+from taskmem_hookspecs.testing import HostSuite, VerifierSuite
+from taskmem_hookspecs.testing.clock import DAWN
+
+
+def broken_rules(suite, tmp_path):
+    """Run every test of a suite, and return the names of those that fail."""
+    broken = set()
+    for name in dir(suite):
+        if not name.startswith("test_"):
+            continue
+        test = getattr(suite, name)
+        marks = getattr(test, "pytestmark", None)
+        for case in marks[0].args[1] if marks else [None]:
+            suite.begin()
+            try:
+                test(tmp_path, case) if marks else test(tmp_path)
+            except (Exception, pytest.fail.Exception):  # noqa: BLE001 - any failure
+                broken.add(name.removeprefix("test_"))
+            except pytest.skip.Exception:
+                pass
+    return broken
+
+
+# --- verifiers --------------------------------------------------------------------
+
+TRUE = Claim(kind="x", subject="there", task_id="t", since=DAWN, claimed_at=DAWN)
+
+
+class Faithful:
+    """A verifier that keeps every rule."""
+
+    def found(self, claim):
+        so = claim.subject == "there" and claim.checksum is None
+        return Verdict.VERIFIED if so else Verdict.REFUTED
+
+    async def verify(self, claim):
+        return Finding(verdict=self.found(claim), detail="It was looked at.")
+
+
+class Gullible(Faithful):
+    def found(self, claim):
+        return Verdict.VERIFIED
+
+
+class Suspicious(Faithful):
+    def found(self, claim):
+        return Verdict.UNPROVEN
+
+
+class Careless(Faithful):
+    def found(self, claim):
+        return Verdict.VERIFIED if claim.subject == "there" else Verdict.REFUTED
+
+
+class Trusting(Faithful):
+    def found(self, claim):
+        return Verdict.REFUTED if claim.subject == "gone" else Verdict.VERIFIED
+
+
+class Raising(Faithful):
+    def found(self, claim):
+        claim.subject.encode()
+        return super().found(claim)
+
+
+class Silent(Faithful):
+    async def verify(self, claim):
+        return Finding(verdict=self.found(claim), detail=" ")
+
+
+class Wordy(Faithful):
+    async def verify(self, claim):
+        return Finding(verdict=self.found(claim), detail="It was\nlooked at.")
+
+
+class Forgetful(Faithful):
+    looks = 0
+
+    def found(self, claim):
+        self.looks += 1
+        return super().found(claim) if self.looks == 1 else Verdict.UNPROVEN
+
+
+class NoVerifier:
+    """It has no `verify`."""
+
+
+def suite_of_verifier(kind):
+    class Suite(VerifierSuite):
+        def begin(self):
+            self.made = kind()
+
+        def make_verifier(self, tmp_path):
+            return self.made
+
+        def make_true(self, tmp_path):
+            return TRUE
+
+        def make_false(self, tmp_path):
+            return TRUE.model_copy(update={"subject": "gone"})
+
+    return Suite()
+
+
+def test_a_verifier_that_keeps_every_rule_passes(tmp_path):
+    assert broken_rules(suite_of_verifier(Faithful), tmp_path) == set()
+
+
+THERE = "what_is_there_is_verified_as_often_as_it_is_looked_at"
+MADE_UP = "whatever_is_claimed_nothing_is_raised_and_nothing_believed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (NoVerifier, "it_plays_the_part"),
+        (Gullible, "what_is_not_there_is_not_verified"),
+        (Suspicious, THERE),
+        (Careless, "what_sums_up_to_something_else_is_not_verified"),
+        (Trusting, MADE_UP),
+        (Raising, MADE_UP),
+        (Silent, THERE),
+        (Wordy, THERE),
+        (Forgetful, THERE),
+    ],
+)
+def test_a_verifier_that_breaks_a_rule_is_found_out(kind, rule, tmp_path):
+    assert rule in broken_rules(suite_of_verifier(kind), tmp_path)
+
+
+# --- hosts ------------------------------------------------------------------------
+
+
+class Host:
+    """A host that keeps every rule."""
+
+    def __init__(self):
+        self.lines = []
+
+    async def say(self, session_key, line):
+        self.lines.append(line)
+
+    async def stop(self, session_key, age):
+        pass
+
+
+class Clipping(Host):
+    async def say(self, session_key, line):
+        await super().say(session_key, line[:500])
+
+
+class Particular(Host):
+    async def say(self, session_key, line):
+        if session_key is None:
+            raise WakeRefused("to whom?")
+        await super().say(session_key, line)
+
+
+class Strict(Host):
+    async def stop(self, session_key, age):
+        raise WakeUndelivered("no turn runs")
+
+
+class Mute:
+    """It cannot stop a turn."""
+
+    async def say(self, session_key, line):
+        pass
+
+
+class Failing:
+    def __init__(self, error):
+        self.error = error
+
+    async def say(self, session_key, line):
+        raise self.error
+
+    async def stop(self, session_key, age):
+        raise self.error
+
+
+def suite_of_host(kind, failing=None, refusing=None):
+    class Suite(HostSuite):
+        def begin(self):
+            self.made = kind()
+
+        def make_host(self, tmp_path):
+            return self.made
+
+        def said(self, tmp_path):
+            return self.made.lines
+
+        def make_failing(self, tmp_path):
+            return failing
+
+        def make_refusing(self, tmp_path):
+            return refusing
+
+    return Suite()
+
+
+def test_a_host_that_keeps_every_rule_passes(tmp_path):
+    failing, refusing = Failing(WakeUndelivered("away")), Failing(WakeRefused("none"))
+    assert broken_rules(suite_of_host(Host, failing, refusing), tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (Mute, "it_plays_the_part"),
+        (Clipping, "a_line_is_shown_as_it_is"),
+        (Particular, "a_line_for_nobody_in_particular_is_shown_too"),
+        (Strict, "where_no_turn_runs_none_is_stopped_and_that_is_fine"),
+    ],
+)
+def test_a_host_that_breaks_a_rule_is_found_out(kind, rule, tmp_path):
+    assert rule in broken_rules(suite_of_host(kind), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("boom"), WakeUndelivered(""), WakeUndelivered("two\nlines")]
+)
+def test_a_host_whose_failures_say_nothing_is_found_out(error, tmp_path):
+    failing = Failing(error)
+    assert broken_rules(suite_of_host(Host, failing, failing), tmp_path) == {
+        "what_cannot_be_done_now_is_undelivered",
+        "what_never_can_be_done_is_refused",
+    }
