@@ -23,10 +23,18 @@ from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
-from openclaw_taskmem.engine import runs
-from openclaw_taskmem.engine.runs import Heard, Reported
+from openclaw_taskmem.engine.gateway import BOOTS
+from openclaw_taskmem.engine.reported import Reported, reported
+from openclaw_taskmem.engine.runs import Heard
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Owner
+from taskmem_hookspecs import (
+    Owner,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskmemError,
+)
+from taskmem_hookspecs.errors import Conflict
 
 W = TypeVar("W", bound=reports.Worked)
 
@@ -34,6 +42,8 @@ log = logging.getLogger(__name__)
 
 OLDEST: Final = 1e12
 """Milliseconds that a gateway may have run, some thirty years."""
+_LATER: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
+"""Trouble of the store's: what it meets is told again."""
 
 
 class Gateways:
@@ -50,7 +60,7 @@ class Gateways:
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
         self._done: dict[str, Reported] = {}
-        """What each start of a gateway has reported that is done."""
+        """What the latest starts of gateways have reported that is done."""
         self._unsure: set[str] = set()
         """Those of which an event failed: what it wrote may be kept all the same."""
         self._in_order = asyncio.Lock()
@@ -77,27 +87,53 @@ class Gateways:
         """Take an event, where that was not done; False: its turn must not go on."""
         known = self._known.get(connection)
         if known is None or event.number is None:
-            return await self._take(connection, event, None)
+            return await self._unless_refused(connection, event, None)
         done = await self._reported(known.boot)
         if event.number <= done.number:
             return event.number not in done.stopped
         done = done.upto(event.number)
         try:
-            goes_on = await self._take(connection, event, done)
+            goes_on = await self._unless_refused(connection, event, done)
         except BaseException:
             self._unsure.add(known.boot)
             raise
-        self._done[known.boot] = done if goes_on else done.forbidden()
+        self._remember(done if goes_on else done.forbidden())
         return goes_on
+
+    def _remember(self, done: Reported) -> None:
+        """Keep how far a start's reports are done, and of the latest starts only."""
+        self._done.pop(done.boot, None)
+        self._done[done.boot] = done
+        for boot in [*self._done][:-BOOTS]:
+            del self._done[boot]
+            self._unsure.discard(boot)
 
     async def _reported(self, boot: str) -> Reported:
         """Return what a start of a gateway has reported that is done."""
         if boot not in self._done or boot in self._unsure:
-            kept = await self._apart(runs.reported, self._shell, boot)
+            kept = await self._apart(reported, self._shell, boot)
             here = self._done.get(boot, kept)
-            self._done[boot] = max(here, kept, key=lambda each: each.number)
+            self._remember(max(here, kept, key=lambda each: each.number))
             self._unsure.discard(boot)
         return self._done[boot]
+
+    async def _unless_refused(
+        self, connection: object, event: reports.Event, done: Reported | None
+    ) -> bool:
+        """Take an event; one that is refused is left out, for it would be each time.
+
+        All that is reported after it would wait for that.
+        """
+        try:
+            return await self._take(connection, event, done)
+        except _LATER:
+            raise
+        except TaskmemError as error:
+            session = getattr(event, "session_key", None)
+            log.warning(
+                "a gateway's %s of %s was refused: %s", event.kind, session, error
+            )
+            return True
 
     async def _take(
         self, connection: object, event: reports.Event, done: Reported | None

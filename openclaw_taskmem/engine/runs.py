@@ -26,9 +26,9 @@ from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine.reported import Reported, mark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Bookmark,
     Change,
     News,
     Owner,
@@ -41,32 +41,7 @@ from taskmem_hookspecs import (
 
 log = logging.getLogger(__name__)
 
-REPORTED: Final = "gateway_reported"
-MOST_STOPPED: Final = 100
 _OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
-
-
-class Reported(Value):
-    """How far the reports of one start of a gateway are done: each event counts once.
-
-    It is kept by the commit that does an event, and so whenever that is. What commits
-    nothing may be heard again.
-    """
-
-    boot: str
-    number: int = 0
-    """Of the last event that is done; they only grow."""
-    stopped: tuple[int, ...] = ()
-    """The last events of those that began a turn which must not go on."""
-
-    def upto(self, number: int) -> Reported:
-        """Return it with one more event done."""
-        return self.model_copy(update={"number": number})
-
-    def forbidden(self) -> Reported:
-        """Return it where the turn that its last event began must not go on."""
-        stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
-        return self.model_copy(update={"stopped": stopped})
 
 
 class Heard(Value):
@@ -90,8 +65,7 @@ class Heard(Value):
         if self.reported is None:
             return change
         done = self.reported if goes_on else self.reported.forbidden()
-        mark = Bookmark(name=shell.place(REPORTED), value=done.model_dump_json())
-        return change.model_copy(update={"bookmarks": (mark,)})
+        return change.model_copy(update={"bookmarks": (mark(shell, done),)})
 
 
 class Call(Value):
@@ -99,13 +73,6 @@ class Call(Value):
 
     given: str
     result: str
-
-
-def reported(shell: Shell, boot: str) -> Reported:
-    """Return how far the reports of a start of a gateway are done."""
-    value = shell.store.read_bookmark(shell.place(REPORTED))
-    known = None if value is None else Reported.model_validate_json(value)
-    return known if known is not None and known.boot == boot else Reported(boot=boot)
 
 
 def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:

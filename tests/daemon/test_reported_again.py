@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -12,7 +13,19 @@ from pydantic import JsonValue
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.gateway import SETTLES
-from taskmem_hookspecs import Change, RunState, StoreBusy
+from openclaw_taskmem.engine.gateway import BOOTS
+from openclaw_taskmem.engine.reported import REPORTED
+from openclaw_taskmem.engine.shell import TRIES
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    RunState,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskmemError,
+)
+from taskmem_hookspecs.errors import Conflict, RunHeld
 from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.looped import inline
 from tests.support.sessions import MAIN, Session
@@ -27,6 +40,8 @@ class Busy(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.refuses: Callable[[Change], bool] = lambda _: False
+        self.error: TaskmemError = StoreBusy("locked")
+        self.times = 1
         self.writes_first = False
 
     def commit(self, change: Change) -> None:
@@ -34,8 +49,10 @@ class Busy(MemoryStore):
         if self.writes_first or not refused:
             super().commit(change)
         if refused:
-            self.refuses = lambda _: False
-            raise StoreBusy("locked")
+            self.times -= 1
+            if self.times == 0:
+                self.refuses = lambda _: False
+            raise self.error
 
 
 class Plugin:
@@ -43,7 +60,7 @@ class Plugin:
 
     def __init__(self, world: World, boot: str = "boot_1", apart: Apart = inline):
         self._world = world
-        self._boot = boot
+        self.boot = boot
         self._apart = apart
         self._number = 0
         self.daemon_is_killed()
@@ -52,6 +69,15 @@ class Plugin:
         """Let another daemon take over: it knows what the store says."""
         self._gateways = Gateways(self._world.shell, self._apart, lambda: None)
         self._greeted = False
+
+    def starts_anew(self, boot: str) -> None:
+        """Let it go on in another start, of which the same daemon hears."""
+        self.boot = boot
+        self._greeted = False
+
+    def remembered(self) -> Collection[str]:
+        """The starts of which the daemon knows how far they are done."""
+        return self._gateways._done
 
     def says(self, kind: str, **more: Any) -> dict[str, Any]:
         self._number += 1
@@ -69,7 +95,7 @@ class Plugin:
         return view["reported"]  # type: ignore[index, call-overload]
 
     def _hello(self) -> dict[str, Any]:
-        told = {"kind": "gateway", "boot": self._boot, "age": OLD, "main": MAIN}
+        told = {"kind": "gateway", "boot": self.boot, "age": OLD, "main": MAIN}
         return {**told, "transport": "openclaw-plugin", "version": "1"}
 
 
@@ -251,6 +277,108 @@ async def test_each_start_of_a_gateway_counts_for_itself(
     await other.tells(*a_turn(other))
 
     assert session.run(task).calls == 2
+
+
+def elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
+    """A call in another session, on the task of that."""
+    key = f"agent:dev:{len(session.world.store.list_runs(None, None, 99))}"
+    Session(session.world, key=key, role="dev", boot=plugin.boot).register()
+    call = {"call_id": "c", "tool": "exec", "about": "make"}
+    return {**plugin.says("tool_started", **call), "session_key": key}
+
+
+async def test_what_one_gateway_reports_makes_nothing_of_anothers_count_twice(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    told = a_turn(plugin, failed="overloaded", reason="overloaded")
+    await plugin.tells(*told)
+    for number in range(BOOTS - 1):
+        other = Plugin(session.world, f"other_{number}")
+        await other.tells(elsewhere(other, session))
+    before = session.run(task)
+
+    plugin.daemon_is_killed()
+    await plugin.tells(*told)
+
+    assert session.run(task) == before
+
+
+async def test_only_the_latest_gateways_are_remembered(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    for number in range(2 * BOOTS):
+        plugin.starts_anew(f"other_{number}")
+        await plugin.tells(elsewhere(plugin, session))
+
+    mark = session.world.store.read_bookmark(REPORTED)
+    assert mark is not None
+    boots = [json.loads(line)["boot"] for line in mark.splitlines()]
+    assert boots == [f"other_{BOOTS + number}" for number in range(BOOTS)]
+    assert [*plugin.remembered()] == boots
+
+
+async def test_what_an_older_version_has_kept_is_read(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    told = a_turn(plugin)
+    await plugin.tells(*told)
+    before = session.run(task)
+    mark = Bookmark(name=REPORTED, value='{"boot":"boot_1","number":4,"stopped":[]}')
+    session.world.store.commit(Change(bookmarks=(mark,)))
+
+    plugin.daemon_is_killed()
+    await plugin.tells(*told)
+
+    assert session.run(task) == before
+
+
+async def test_what_was_kept_before_another_home_came_counts_still(
+    session: Session, task: str, plugin: Plugin
+) -> None:
+    told = a_turn(plugin)
+    await plugin.tells(*told)
+    before = session.run(task)
+    session.world.shell.shared.set()
+
+    plugin.daemon_is_killed()
+    await plugin.tells(*told)
+
+    assert session.run(task) == before
+
+
+async def test_what_cannot_be_done_is_told_and_holds_nothing_back(
+    session: Session, task: str, plugin: Plugin, store: Busy, caplog: Any
+) -> None:
+    told = a_turn(plugin)
+    store.error = RunHeld("It is held by another.")
+    store.refuses = lambda change: any(run.step_calls for run in change.runs)
+
+    assert await plugin.tells(*told) == {}
+
+    run = session.run(task)
+    assert (run.step_calls, run.calls, run.rounds) == (0, 1, 1)
+    said = "a gateway's tool_started of agent:main:main was refused: It is held"
+    assert said in caplog.text
+    # It is done with, and not tried again.
+    await plugin.tells(*told)
+    assert session.run(task) == run
+
+
+@pytest.mark.parametrize("error", [Conflict, StoreBusy, StoreFull, StoreUnavailable])
+async def test_while_the_store_is_in_trouble_a_report_is_to_be_told_again(
+    session: Session, task: str, plugin: Plugin, store: Busy, error: Any
+) -> None:
+    told = a_turn(plugin)
+    store.error = error("Not now.")
+    store.times = TRIES if error is Conflict else 1
+    store.refuses = lambda change: any(run.step_calls for run in change.runs)
+
+    with pytest.raises(error):
+        await plugin.tells(*told)
+
+    assert session.run(task).step_calls == 0
+    await plugin.tells(*told)
+    assert session.run(task).step_calls == 1
 
 
 async def test_what_is_not_numbered_counts_as_often_as_it_is_told(

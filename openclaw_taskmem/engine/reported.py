@@ -1,0 +1,53 @@
+"""How far the reports of each start of a gateway are done: each event counts once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.engine.gateway import BOOTS
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Bookmark, Value
+
+REPORTED: Final = "gateway_reported"
+MOST_STOPPED: Final = 100
+
+
+class Reported(Value):
+    """How far the reports of one start of a gateway are done.
+
+    It is kept by the commit that does an event, and so whenever that is. What commits
+    nothing may be heard again.
+    """
+
+    boot: str
+    number: int = 0
+    """Of the last event that is done; they only grow."""
+    stopped: tuple[int, ...] = ()
+    """The last events of those that began a turn which must not go on."""
+
+    def upto(self, number: int) -> Reported:
+        """Return it with one more event done."""
+        return self.model_copy(update={"number": number})
+
+    def forbidden(self) -> Reported:
+        """Return it where the turn that its last event began must not go on."""
+        stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
+        return self.model_copy(update={"stopped": stopped})
+
+
+def reported(shell: Shell, boot: str) -> Reported:
+    """Return how far the reports of a start of a gateway are done."""
+    known = (each for each in _known(shell) if each.boot == boot)
+    return next(known, Reported(boot=boot))
+
+
+def mark(shell: Shell, done: Reported) -> Bookmark:
+    """Return what keeps how far a start's reports are done, and those of the latest."""
+    others = [each for each in _known(shell) if each.boot != done.boot]
+    lines = [each.model_dump_json() for each in (*others, done)[-BOOTS:]]
+    return Bookmark(name=shell.place(REPORTED), value="\n".join(lines))
+
+
+def _known(shell: Shell) -> list[Reported]:
+    kept = (shell.read_bookmark(REPORTED) or "").splitlines()
+    return [Reported.model_validate_json(line) for line in kept]
