@@ -18,6 +18,7 @@ from openclaw_taskmem.domain import (
     outbox,
     runs,
     turns,
+    working,
 )
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
@@ -30,6 +31,7 @@ from taskmem_hookspecs import (
     Event,
     Message,
     News,
+    Owner,
     Run,
     RunState,
     Task,
@@ -110,6 +112,29 @@ def after_turn(
             return _change(facts, told, now, wake=wake)
 
 
+def promoted(
+    facts: TaskFacts, owner: Owner, *, wake_id: str, now: datetime, policy: RunPolicy
+) -> Change | None:
+    """Return what gives a run its turn, once another of its session has ended.
+
+    Nothing of the turn before counts for it. Empty: it was told to go on already;
+    None: it waits for something. Source: requirement D6.
+    """
+    run = facts.run
+    if run is None or run.state not in working.OPEN:
+        return None
+    if facts.task.linkage.active_wait_ids:
+        return None
+    if not policy.carry_on or outbox.tells_to_go_on(facts.wakes):
+        return Change()
+    moved = Moved(run=run, events=())
+    if run.state is RunState.QUEUED:
+        moved = runs.claim(run, owner, now, policy)
+    told = runs.next_round(moved.run, now)
+    wake = owed(told, wake_id, _go_on(facts.task), now)
+    return _change(facts, Moved(run=told, events=moved.events), now, wake=wake)
+
+
 def judge(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
@@ -118,7 +143,7 @@ def judge(
         return Rest(run=run)
     if turn.aborted:
         return Block(run=run, why=Why.STOPPED)
-    if turn.origin is Origin.HEARTBEAT and not turn.calls:
+    if turn.empty:
         return Rest(run=run, keep=True)
     if turn.error is not None:
         return _after_failure(facts, run, turn, now, policy)

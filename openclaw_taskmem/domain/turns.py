@@ -45,12 +45,19 @@ class Turn(Value):
     """What the gateway calls that failure; None: it does not say."""
     aborted: bool = False
     """Whether somebody stopped it."""
+    stopped: bool = False
+    """Whether we did, with the task on which it worked."""
     refused: str | None = None
     """Why its last words were held back, and it was stopped; None: they were not."""
     said: str = ""
     """The end of what its agent said last; empty: nothing."""
     calls: int = 0
     """Tool calls in it."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether it is no work: a clock began it, and it did nothing."""
+        return self.origin is Origin.HEARTBEAT and not self.calls
 
 
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, thread, turns
+from openclaw_taskmem.domain import claims, evidence, thread, turns, working
 from openclaw_taskmem.domain.evidence import Checked
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
@@ -137,7 +137,7 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
 
     None: they may go out, for nothing of what they claim is missing.
     """
-    run = next(iter(shell.store.session_runs(session, shell.only)), None)
+    run = working.worked_on(shell.store.session_runs(session, shell.only))
     if run is None or run.state is not RunState.RUNNING or turns.asks(said):
         return None
     facts = shell.store.read_task(run.task_id)

@@ -1,14 +1,13 @@
 """What a gateway's hooks show of runs: turns that begin and end, calls of tools.
 
 Nothing of it needs the agent's help: each of these is a heartbeat of the run that
-the session works on, which is the one whose task was updated last.
+the session works on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
 
 from openclaw_taskmem.domain import (
     attempts,
@@ -18,6 +17,7 @@ from openclaw_taskmem.domain import (
     notices,
     recovery,
     runs,
+    working,
 )
 from openclaw_taskmem.domain.budget import Budget
 from openclaw_taskmem.domain.checkpoints import Began, Ended, History
@@ -40,8 +40,6 @@ from taskmem_hookspecs import (
 )
 
 log = logging.getLogger(__name__)
-
-_OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 
 
 class Heard(Value):
@@ -106,7 +104,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
-    return _each(shell, heard.session, once) is not False
+    return _each(shell, heard, once, origin) is not False
 
 
 def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
@@ -129,7 +127,7 @@ def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
         _write(shell, heard, facts, moved, entry)
         return True
 
-    _each(shell, heard.session, once)
+    _each(shell, heard, once)
 
 
 def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
@@ -159,7 +157,7 @@ def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
         _write(shell, heard, facts, moved, entry)
         return True
 
-    _each(shell, heard.session, once)
+    _each(shell, heard, once)
 
 
 def heartbeat(shell: Shell, heard: Heard) -> None:
@@ -173,38 +171,31 @@ def heartbeat(shell: Shell, heard: Heard) -> None:
             shell.commit(heard.kept(shell, change))
         return True
 
-    _each(shell, heard.session, once)
+    _each(shell, heard, once)
 
 
 def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """Decide what becomes of the run on which a turn worked, and let the others rest.
 
-    Where it has ended, the next of the session has its turn. Source: requirement D6.
+    Where it has ended, or was taken from its turn, the next of the session has its
+    turn, and answers for nothing of this one. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
-    worked = _worked(open_)
-    waiting = [r for r in open_ if r.state in _OPEN and not r.lease_until]
-    # A turn that was cut short says nothing of what it did not work on.
-    found = worked or ([] if turn.aborted else waiting[:1])
-    # The first comes last: with what it commits, the turn's end is done.
-    for place, run in reversed([*enumerate(found)]):
-
-        def once(run: Run = run, *, leads: bool = place == 0) -> None:
-            facts = shell.store.read_task(run.task_id)
-            if facts.run is None or not _still(facts.run, run):
-                return
-            now = shell.clock.now()
-            if not leads:
-                shell.commit(Change(runs=(runs.rest(facts.run),)))
-                return
-            ready = _promoted(shell, facts, heard)
-            wake_id = shell.new_id("wake", now)
-            change = carrying.after_turn(
-                ready, turn, wake_id=wake_id, now=now, policy=shell.runs
-            )
-            shell.commit(heard.kept(shell, change))
-
-        shell.decide(run.task_id, once)
+    own = [run for run in open_ if working.its(run, heard.owner)]
+    held = [run for run in own if working.holds(run)]
+    if turn.stopped:
+        # What an earlier start of its gateway held is recovery's.
+        held = [run for run in held if run.owner == heard.owner]
+    judged = None if turn.stopped else next(iter(held), None)
+    for run in held:
+        if run is not judged:
+            _rests(shell, run)
+    # It comes last: with what it commits, the turn's end is done.
+    if judged is not None:
+        _judges(shell, heard, judged, turn)
+    elif not (turn.aborted or turn.empty):
+        free = [run for run in own if run in held or not run.lease_until]
+        any(_goes_on(shell, heard, run) for run in free)
 
 
 def turn_of(shell: Shell, run: Run | None) -> str | None:
@@ -215,13 +206,15 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     if run is None or run.owner is None or run.owner.session_key is None:
         return None
     session = run.owner.session_key
-    first = next(iter(_worked(shell.store.session_runs(session, run.home))), None)
-    return session if first is not None and first.run_id == run.run_id else None
+    open_ = shell.store.session_runs(session, run.home)
+    first = working.worked_on(open_, run.owner)
+    its = first is not None and first.run_id == run.run_id and working.holds(first)
+    return session if its else None
 
 
 def budget_of(shell: Shell, session: str) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    run = _current(shell.store.session_runs(session, shell.only))
+    run = working.worked_on(shell.store.session_runs(session, shell.only))
     if run is None or not run.segmented:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
@@ -238,22 +231,61 @@ def history(shell: Shell, run: Run | None) -> History | None:
     return found
 
 
-def _promoted(shell: Shell, facts: TaskFacts, heard: Heard) -> TaskFacts:
-    """Return the facts with the queued run claimed whose turn has come."""
-    run = facts.run
-    if run is None or run.state is not RunState.QUEUED:
-        return facts
-    now = shell.clock.now()
-    moved = runs.claim(run, heard.owner, now, shell.runs)
-    shell.commit(Change(runs=(moved.run,), events=moved.events))
-    return shell.store.read_task(facts.task.task_id)
+def _rests(shell: Shell, found: Run) -> None:
+    """Let a run rest that a turn has held, and did not work on last."""
+
+    def once() -> None:
+        run = shell.store.read_task(found.task_id).run
+        if run is not None and _still(run, found):
+            shell.commit(Change(runs=(runs.rest(run),)))
+
+    shell.decide(found.task_id, once)
+
+
+def _judges(shell: Shell, heard: Heard, found: Run, turn: Turn) -> None:
+    """Decide what becomes of the run on which a turn worked."""
+
+    def once() -> None:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is not None and _still(facts.run, found):
+            now = shell.clock.now()
+            wake_id = shell.new_id("wake", now)
+            change = carrying.after_turn(
+                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
+            )
+            shell.commit(heard.kept(shell, change))
+
+    shell.decide(found.task_id, once)
+
+
+def _goes_on(shell: Shell, heard: Heard, found: Run) -> bool:
+    """Give a run its turn; False: it waits for something, so the next may have it."""
+
+    def once() -> bool:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or not _still(facts.run, found):
+            return False
+        now = shell.clock.now()
+        wake_id = shell.new_id("wake", now)
+        change = carrying.promoted(
+            facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
+        )
+        if change is not None and not change.empty:
+            shell.commit(heard.kept(shell, change))
+        return change is not None
+
+    return shell.decide(found.task_id, once)
 
 
 def _each(
-    shell: Shell, session: str, decide: Callable[[TaskFacts, Run], bool]
+    shell: Shell,
+    heard: Heard,
+    decide: Callable[[TaskFacts, Run], bool],
+    origin: Origin = Origin.TASKMEM,
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none."""
-    found = _current(shell.store.session_runs(session, shell.only))
+    open_ = shell.store.session_runs(heard.session, shell.only)
+    found = working.worked_on(open_, heard.owner, origin)
     if found is None:
         return None
 
@@ -271,16 +303,6 @@ def _still(run: Run, found: Run) -> bool:
     return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 
 
-def _worked(open_: Sequence[Run]) -> Sequence[Run]:
-    """Return the runs that a turn of their session holds, the one it works on first."""
-    return [r for r in open_ if r.state is RunState.RUNNING and r.lease_until]
-
-
-def _current(open_: Sequence[Run]) -> Run | None:
-    """Return the run that a session works on: of the task that was updated last."""
-    return next(iter(open_), None)
-
-
 def _taken(
     shell: Shell, run: Run, heard: Heard, origin: Origin, *, begins: bool = False
 ) -> Moved | None:
@@ -290,15 +312,15 @@ def _taken(
     that it was taken from.
     """
     now = shell.clock.now()
+    if not working.its(run, heard.owner):
+        return None
     if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
         return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
         held = Moved(run=runs.seen(run, now, shell.runs), events=())
-    elif run.state is RunState.RUNNING and not heard.owner.same(run.owner):
-        return None
-    elif run.state in _OPEN:
+    elif run.state in working.OPEN:
         held = runs.claim(run, heard.owner, now, shell.runs)
-    elif run.why == Why.QUESTION and origin is Origin.USER:
+    elif working.asks(run) and origin is Origin.USER:
         held = attempts.taken_up(run, heard.owner, now, shell.runs)
     else:
         return None

@@ -1,0 +1,53 @@
+"""Which of the open runs of a session its turns work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.turns import Origin
+from taskmem_hookspecs import Owner, Run, RunState
+
+OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
+"""The states in which there is something to do for a session's agent."""
+
+
+def worked_on(
+    runs: Sequence[Run],
+    owner: Owner | None = None,
+    origin: Origin = Origin.TASKMEM,
+) -> Run | None:
+    """Return the run that a session works on; None: there is none.
+
+    It is the one that its turn holds already, then one that may be gone on with. What
+    waits for the user hides neither: only where nothing else is left does a turn of
+    the user's answer a question.
+
+    Args:
+        runs: The open runs of the session, that of the latest task first.
+        owner: Who works in it; None: whoever holds what is held there.
+        origin: What began the turn.
+    """
+    own = [run for run in runs if owner is None or its(run, owner)]
+    held = [run for run in own if holds(run)]
+    open_ = [run for run in own if run.state in OPEN]
+    asked = [run for run in own if origin is Origin.USER and asks(run)]
+    return next(iter((*held, *open_, *asked)), None)
+
+
+def its(run: Run, owner: Owner) -> bool:
+    """Whether a run is an owner's to go on with: it has held it, or may claim it."""
+    if run.state is RunState.QUEUED:
+        return run.role in (None, owner.role)
+    return owner.same(run.owner)
+
+
+def holds(run: Run) -> bool:
+    """Whether a turn works on a run now: between turns it has no lease."""
+    return run.state is RunState.RUNNING and run.lease_until is not None
+
+
+def asks(run: Run) -> bool:
+    """Whether a run waits for the user's answer to a question."""
+    return run.state is RunState.BLOCKED and run.why == Why.QUESTION

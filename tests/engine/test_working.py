@@ -1,0 +1,331 @@
+"""A session with several tasks: what a turn works on is judged, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taskmem_evidence
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import evidence, recovery, runs
+from taskmem_hookspecs import Owner, RunState, Wake, WakeState
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+BAD = {"error": "400 bad request: prompt too long", "reason": "format"}
+EMPTY = {"origin": Origin.HEARTBEAT, "calls": 0}
+WORKER = Caller(process="7:9", session_key=MAIN)
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session in a turn of its user's."""
+    session = Session(World(plugins=[("evidence", taskmem_evidence)]))
+    session.begins()
+    return session
+
+
+def registers(session: Session, name: str, **given: Any) -> str:
+    """Register a task, later than any before it."""
+    session.world.clock.tick(1)
+    return session.register(name=name, **given)
+
+
+def two(session: Session) -> tuple[str, str]:
+    """Register two tasks; a turn works on the second, and the first is at rest."""
+    first, second = registers(session, "First"), registers(session, "Second")
+    session.ends()
+    session.world.deliver()
+    session.begins(Origin.TASKMEM)
+    session.does("work on the second")
+    assert session.run(first).lease_until is None
+    return first, second
+
+
+def owed(session: Session, task: str) -> list[Wake]:
+    """The wakes that tell a task's run to go on."""
+    due = session.world.store.list_wakes((WakeState.DUE,), task, 99)
+    return [wake for wake in due if wake.run_id == session.run(task).run_id]
+
+
+# --- what waits for the user hides nothing --------------------------------------
+
+
+def waits_for_review(session: Session, task: str) -> None:
+    session.call("task_handoff", task_id=task)
+
+
+def waits_for_an_answer(session: Session, task: str) -> None:
+    del task
+    session.ends("Shall I?", origin=Origin.USER)
+    session.begins(Origin.OTHER)
+
+
+@pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
+def test_calls_count_for_what_is_worked_on_and_not_for_what_waits_for_the_user(
+    session: Session, waits: Any
+) -> None:
+    first, second = registers(session, "First"), registers(session, "Second")
+    waits(session, second)
+    before = session.run(second)
+
+    for number in range(4):
+        session.world.clock.tick(5)
+        session.does(f"make {number}")
+        session.ends(f"Made {number}.")
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+
+    run = session.run(first)
+    assert (run.state, run.checkpoints, run.idle_rounds) == (RunState.RUNNING, 8, 0)
+    assert session.run(second) == before
+
+
+def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
+    registers(session, "First", segmented=True)
+    session.call("task_handoff", task_id=registers(session, "Second"))
+
+    session.does("make")
+
+    left = runs.budget_of(session.world.shell, session.key)
+    assert left is not None
+    assert left.left == 2
+
+
+def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
+    session: Session, tmp_path: Path
+) -> None:
+    session.folder = str(tmp_path)
+    first = registers(session, "First", plan=["Write out.md"])
+    session.call("task_handoff", task_id=registers(session, "Second"))
+
+    found = evidence.unsupported(session.world.shell, session.key, "I wrote out.md.")
+
+    assert found is not None
+    assert found[0] == first
+
+
+def test_the_user_answers_a_question_where_nothing_else_is_worked_on(
+    session: Session,
+) -> None:
+    first, second = registers(session, "First"), registers(session, "Second")
+    waits_for_an_answer(session, second)
+
+    session.begins(Origin.USER)
+    assert session.run(second).state is RunState.BLOCKED
+
+    session.call("task_update", task_id=first, status="completed")
+    session.ends("That one is done.", origin=Origin.USER)
+    session.begins(Origin.USER)
+    assert session.run(second).state is RunState.RUNNING
+
+
+def test_what_another_holds_in_the_session_is_not_judged_by_its_turns(
+    session: Session,
+) -> None:
+    task = session.world.register()
+    session.world.call("task_claim", WORKER, task_id=task, role="tester")
+    before = session.run(task)
+    assert before.session_key == MAIN
+
+    session.does("something else")
+    session.ends(**BAD)
+
+    assert session.run(task) == before
+
+
+def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.world.clock.tick(1)
+    session.world.call("task_update", PERSON, task_id=first, message="Hurry up.")
+
+    session.does("more work on the second")
+
+    assert session.run(first).checkpoints == 0
+    assert session.run(second).checkpoints == 4
+
+
+# --- only what was worked on is judged ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        BAD,
+        {"error": "401 unauthorized", "reason": "auth"},
+        {"error": "529 overloaded", "reason": "overloaded"},
+        {"refused": "out.md is not there."},
+        {"said": "What is next?"},
+        {"said": "Nothing new."},
+    ],
+)
+def test_the_next_task_of_a_session_answers_for_no_turn_but_its_own(
+    session: Session, end: dict[str, Any]
+) -> None:
+    first, second = two(session)
+    session.call("task_update", task_id=second, status="completed")
+    before = session.run(first)
+
+    session.ends(**end)
+
+    run = session.run(first)
+    told = {"rounds": before.rounds + 1, "version": run.version}
+    assert run == before.model_copy(update={**told, "seen_at": run.seen_at})
+    [wake] = owed(session, first)
+    assert wake.text.startswith(f"[system] task_continue ({first}): Your task ")
+    assert session.lines[-1].startswith("completed")
+
+
+def test_a_task_that_is_told_to_go_on_already_is_not_told_again(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.world.clock.tick(1)
+    session.world.call("task_reset", PERSON, task_id=first)
+    [told] = owed(session, first)
+    assert session.run(first).state is RunState.QUEUED
+    session.call("task_update", task_id=second, status="completed")
+
+    session.ends()
+
+    assert owed(session, first) == [told]
+    session.world.deliver()
+    session.begins(Origin.TASKMEM)
+    assert session.run(first).state is RunState.RUNNING
+
+
+def lapsed(session: Session, task: str) -> None:
+    """Let the lease of a run run out where no gateway is known."""
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+    assert session.run(task).state is RunState.QUEUED
+    assert owed(session, task) == []
+
+
+def test_a_queued_task_is_claimed_and_told_when_its_turn_has_come(
+    session: Session,
+) -> None:
+    first = registers(session, "First")
+    session.does("make")
+    lapsed(session, first)
+    second = registers(session, "Second")
+    session.call("task_update", task_id=second, status="failed")
+
+    session.ends(**BAD)
+
+    run = session.run(first)
+    assert (run.state, run.owner, run.why) == (RunState.RUNNING, session.owner, None)
+    assert len(owed(session, first)) == 1
+
+
+def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
+    session: Session,
+) -> None:
+    first, waiting = registers(session, "First"), registers(session, "Waiting")
+    session.world.open_wait(waiting)
+    last = registers(session, "Last")
+    session.ends()
+    session.world.deliver()
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=last, status="completed")
+
+    session.ends()
+
+    assert owed(session, waiting) == []
+    assert len(owed(session, first)) == 1
+
+
+def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
+    task = registers(session, "Task")
+    session.does("make")
+    lapsed(session, task)
+
+    session.begins(Origin.HEARTBEAT)
+    session.ends("HEARTBEAT_OK", **EMPTY)
+
+    assert session.run(task).state is RunState.QUEUED
+    worker = Caller(process="9:9", owner=Owner(role="main", process="9:9"))
+    session.world.call("task_claim", worker, task_id=task, role="main")
+    assert session.run(task).state is RunState.RUNNING
+
+
+# --- turns that are stopped ------------------------------------------------------
+
+
+def test_where_a_task_is_called_off_in_its_turn_the_next_one_goes_on(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.world.call("task_cancel", PERSON, task_id=second)
+
+    session.ends("", stopped=True)
+
+    assert session.run(first).state is RunState.RUNNING
+    assert len(owed(session, first)) == 1
+
+
+def test_what_a_turn_still_does_before_it_is_stopped_stops_nothing_else(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.world.call("task_cancel", PERSON, task_id=second)
+    session.does("one more thing")
+
+    session.ends("", stopped=True)
+
+    run = session.run(first)
+    assert (run.state, run.why, run.lease_until) == (RunState.RUNNING, None, None)
+    assert len(owed(session, first)) == 1
+
+
+def test_where_a_turn_is_stopped_what_a_restart_cut_is_left_to_recovery(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.world.clock.tick(2 * 3600)
+    session.restarts("boot_2")
+    assert not session.begins(Origin.RECOVERY)
+    assert session.run(second).state is RunState.BLOCKED
+    before = session.run(first)
+    assert before.lease_until is not None
+
+    session.ends("", stopped=True)
+
+    assert session.run(first) == before
+
+
+def test_where_the_user_stops_a_turn_nothing_else_goes_on(session: Session) -> None:
+    first, second = two(session)
+    session.call("task_update", task_id=second, status="completed")
+
+    session.ends("", aborted=True)
+
+    assert owed(session, first) == []
+
+
+# --- what is for another role ----------------------------------------------------
+
+
+def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -> None:
+    own, other = registers(session, "Own"), session.world.register()
+    claims = {"task_id": other, "role": "reviewer"}
+    token = session.world.call("task_claim", WORKER, **claims)["token"]
+    hands = {"task_id": other, "to": "reviewer", "token": token}
+    session.world.call("task_handoff", WORKER, **hands)
+    session.world.call("task_claim", WORKER, **claims)
+    lapsed(session, other)
+    before = session.run(other)
+    assert (before.role, before.session_key) == ("reviewer", MAIN)
+
+    assert session.begins(Origin.TASKMEM)
+    session.does("make")
+    session.call("task_update", task_id=own, status="completed")
+    session.ends()
+
+    assert session.run(other) == before
+    assert session.run(own).checkpoints == 2
