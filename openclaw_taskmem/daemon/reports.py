@@ -163,6 +163,8 @@ class TurnEnded(Worked):
     """What the gateway calls that failure."""
     aborted: bool = False
     """Whether somebody stopped it."""
+    stopped: bool = False
+    """Whether the plug-in did: the daemon told it to, or its last words were not so."""
     cut: bool = False
     """Whether the gateway stopped under it."""
     refused: Said | None = None

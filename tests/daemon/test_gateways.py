@@ -16,13 +16,14 @@ from taskmem_hookspecs import (
     Bookmark,
     Change,
     InvalidArguments,
+    RunState,
     StoreBusy,
     WakeState,
 )
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import inline
 from tests.support.sessions import Session
-from tests.support.world import World
+from tests.support.world import PERSON, World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
 OLD = SETTLES.total_seconds() * 1000
@@ -317,6 +318,24 @@ async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
     with pytest.raises(StoreBusy):
         await report(gateways, ends(MAIN, deliveries=["delivery_1"]))
     assert not held(gateways, MAIN)
+
+
+async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
+    world: World, gateways: Gateways
+) -> None:
+    session = Session(world, key=MAIN)
+    first = session.register()
+    world.clock.tick(1)
+    second = session.register(name="Second")
+    session.ends()
+    await report(gateways, hello(), begins(MAIN, MAIN))
+    world.call("task_cancel", PERSON, task_id=second)
+
+    await report(gateways, ends(MAIN, aborted=True, stopped=True))
+
+    assert session.run(first).state is RunState.RUNNING
+    [wake] = world.deliver()
+    assert wake.task_id == first
 
 
 async def test_gateways_that_find_their_daemon_again_in_turns_have_not_started_anew(

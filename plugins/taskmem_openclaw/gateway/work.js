@@ -87,10 +87,10 @@ export class Work {
   }
 
   ended(session) {
-    const { origin = "other", said = "", calls = 0, refused = null } = this.#turns.get(session) ?? {};
+    const { origin = "other", said = "", calls = 0, refused = null, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#settling.get(session)?.();
-    return { ...this.#who(session), origin, said, calls, refused, cut: this.#stopping };
+    return { ...this.#who(session), origin, said, calls, refused, stopped, cut: this.#stopping };
   }
 
   /** Why a tool may not be called now; undefined: it may. */
@@ -144,8 +144,16 @@ export class Work {
   async stop(sessions = []) {
     if (sessions.length === 0) return undefined;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
-    const turns = sessions.map((session) => resolveActiveEmbeddedRunSessionId(session)).filter(Boolean);
-    return turns.length ? turns.map((turn) => abortAgentHarnessRun(turn)).includes(true) : undefined;
+    const stop = ([session, id]) => {
+      const turn = this.#turns.get(session) ?? {};
+      const { stopped = false } = turn;
+      turn.stopped = true; // before: its end may come at once
+      const done = abortAgentHarnessRun(id);
+      turn.stopped = done || stopped;
+      return done;
+    };
+    const turns = sessions.map((session) => [session, resolveActiveEmbeddedRunSessionId(session)]).filter(([, id]) => id);
+    return turns.length ? turns.map(stop).includes(true) : undefined;
   }
 
   /** Show the user of a session a line that no model reads. */

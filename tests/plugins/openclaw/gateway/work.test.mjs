@@ -174,6 +174,24 @@ test("a wrapper around calls is none itself", async () => {
   assert.equal(calls(), 0);
 });
 
+test("the end of a turn says whether we stopped it, also where it comes at once", async () => {
+  const ends = [];
+  const turn = async () => (work.began(MAIN), await work.stop([MAIN]), ends.push(work.ended(MAIN).stopped));
+  await turn();
+  sdk.abortAgentHarnessRun = () => false;
+  await turn();
+  work.began(MAIN);
+  sdk.abortAgentHarnessRun = () => true;
+  await work.stop([MAIN]);
+  sdk.abortAgentHarnessRun = () => false; // it is being stopped already
+  await turn();
+  sdk.abortAgentHarnessRun = () => (ends.push(work.ended(MAIN).stopped), true);
+  await turn();
+  work.began(MAIN);
+  ends.push(work.ended(MAIN).stopped);
+  assert.deepEqual(ends, [true, false, true, true, false, false]);
+});
+
 test("the work of a sub-agent counts for the session that spawned it, also of its sub-agents", () => {
   const [second, third] = ["agent:main:subagent:2", "agent:main:subagent:3"];
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
