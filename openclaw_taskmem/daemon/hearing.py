@@ -65,6 +65,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
         refused=event.refused,
         said=event.said,
         calls=event.calls,
+        children=event.children,
     )
     runs.turn_over(shell, heard, turn)
     return True

@@ -173,6 +173,8 @@ class TurnEnded(Worked):
     """The end of what the agent said last."""
     calls: Annotated[int, Field(ge=0)] = 0
     """Calls of tools in it."""
+    children: Annotated[int, Field(ge=0)] = 0
+    """Sub-agents of the session that still run."""
 
 
 class Noted(_Event):

@@ -1,8 +1,9 @@
 """Carrying on: what becomes of a run when a turn of its session has ended.
 
-A turn that ends with its task open, nothing awaited and no question to the user is
-followed by another. Rounds that bring nothing, and turns that fail for the provider's
-sake, are counted, and end in a failure that says so. Source: requirements F1, F3, F4.
+A turn that ends with its task open, nothing awaited, be it a sub-agent, and no question
+to the user is followed by another. Rounds that bring nothing, and turns that fail for
+the provider's sake, are counted, and end in a failure that says so.
+Source: requirements F1, F3, F4.
 """
 
 from __future__ import annotations
@@ -155,9 +156,11 @@ def judge(
 def _after_round(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    if facts.task.linkage.active_wait_ids:
+    asks = turn.refused is None and turns.asks(turn.said)
+    hears = turn.children > 0 and turn.refused is None and not asks
+    if facts.task.linkage.active_wait_ids or hears:
         return Rest(run=run)
-    if turn.refused is None and turns.asks(turn.said):
+    if asks:
         return Block(run=run, why=Why.QUESTION)
     if run.idle_rounds >= policy.idle_rounds:
         rounds = plural(run.idle_rounds, "round")
@@ -292,7 +295,7 @@ def _counted(run: Run, turn: Turn) -> Run:
     elif new or turn.origin is Origin.USER:
         idle = 0
     else:
-        idle = run.idle_rounds + (turn.origin in _WORK)
+        idle = run.idle_rounds + (turn.origin in _WORK and not turn.children)
     return run.model_copy(update={"idle_rounds": idle, "said": said})
 
 

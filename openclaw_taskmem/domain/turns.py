@@ -53,6 +53,8 @@ class Turn(Value):
     """The end of what its agent said last; empty: nothing."""
     calls: int = 0
     """Tool calls in it."""
+    children: int = 0
+    """Sub-agents of its session that still run: the gateway tells of their ends."""
 
     @property
     def empty(self) -> bool:

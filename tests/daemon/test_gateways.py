@@ -338,6 +338,23 @@ async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
     assert wake.task_id == first
 
 
+async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
+    world: World, gateways: Gateways
+) -> None:
+    session = Session(world, key=MAIN)
+    task = session.register()
+    turn = {"origin": "taskmem", "said": "Still waiting for it."}
+
+    await report(gateways, hello())
+    for _ in range(5):
+        await report(gateways, begins(MAIN, MAIN), ends(MAIN, **turn, children=1))
+
+    assert world.deliver() == []
+    assert session.run(task).state is RunState.RUNNING
+    await report(gateways, begins(MAIN, MAIN), ends(MAIN, **turn))
+    assert [wake.task_id for wake in world.deliver()] == [task]
+
+
 async def test_gateways_that_find_their_daemon_again_in_turns_have_not_started_anew(
     gateways: Gateways, world: World
 ) -> None:

@@ -86,6 +86,29 @@ def lines(change: Change) -> list[Any]:
     return [e.data["line"] for e in change.events if e.kind in ("milestone", "notice")]
 
 
+# --- awaited -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", WORK)
+def test_while_a_sub_agent_works_its_session_rests_and_no_round_is_idle(
+    origin: Origin,
+) -> None:
+    run = held(idle_rounds=POLICY.idle_rounds - 1, news=News.NONE, tries=1)
+    turn = Turn(origin=origin, said="I wait for it.", calls=1, children=1)
+
+    course = judged(facts(run), turn)
+
+    assert isinstance(course, Rest)
+    assert (course.run.idle_rounds, course.run.tries) == (run.idle_rounds, 0)
+
+
+def test_what_a_turn_asks_or_claims_counts_although_a_sub_agent_works() -> None:
+    asked = judged(facts(), Turn(said="Shall I go on?", children=1))
+    assert isinstance(asked, Block)
+    refused = judged(facts(), Turn(refused="It is not there.", children=1))
+    assert isinstance(refused, GoOn)
+
+
 # --- told to go on --------------------------------------------------------------
 
 

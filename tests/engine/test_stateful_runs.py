@@ -113,6 +113,8 @@ class Runs(RuleBasedStateMachine):
                 {"origin": Origin.USER},
                 {"origin": Origin.HEARTBEAT, "calls": 0},
                 {"aborted": True},
+                {"stopped": True},
+                {"children": 1},
                 {"error": "529 overloaded"},
                 {"error": "HTTP 401"},
                 {"refused": "It is not there."},

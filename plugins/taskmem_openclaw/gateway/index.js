@@ -204,6 +204,7 @@ const hooks = {
   before_agent_finalize: (here, event, ctx) => finalized(here, event, ctx),
   after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
+  subagent_ended: ({ work }, event) => work.gone(event),
   gateway_stop: ({ work }) => work.stops(),
   session_start: ({ daemon, news }, _, { sessionKey }) => {
     news.set(sessionKey, performance.now());

@@ -17,6 +17,7 @@ const SAFE = new Set([
 ]);
 const BUDGET_MS = 200; // after which a tool is let through unasked
 const SETTLES_MS = 1_000;
+const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
@@ -42,6 +43,7 @@ export class Work {
   #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
+  #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
   #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
   #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
   #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
@@ -60,7 +62,15 @@ export class Work {
   }
 
   spawned({ childSessionKey: child, requesterSessionKey: parent }) {
-    if (child?.includes(":subagent:") && parent) this.#parents.set(child, parent);
+    if (child?.includes(":subagent:") && parent) {
+      this.#parents.set(child, parent);
+      this.#children.set(child, performance.now());
+    }
+  }
+
+  /** A sub-agent has ended. */
+  gone({ targetSessionKey: child }) {
+    this.#children.delete(child);
   }
 
   stops() {
@@ -82,6 +92,7 @@ export class Work {
 
   began(session) {
     this.#budgets.delete(session);
+    if (this.#parents.has(session)) this.#children.set(session, performance.now());
     const { origin } = this.#turn(session);
     return { ...this.#who(session), origin };
   }
@@ -89,8 +100,15 @@ export class Work {
   ended(session) {
     const { origin = "other", said = "", calls = 0, refused = null, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
+    this.#children.delete(session);
     this.#settling.get(session)?.();
-    return { ...this.#who(session), origin, said, calls, refused, stopped, cut: this.#stopping };
+    return { ...this.#who(session), origin, said, calls, refused, stopped, children: this.#running(session), cut: this.#stopping };
+  }
+
+  /** How many sub-agents of a session run, theirs among them. */
+  #running(session) {
+    const late = performance.now() - LONGEST_MS;
+    return [...this.#children].filter(([child, since]) => since > late && this.root(child) === session).length;
   }
 
   /** Why a tool may not be called now; undefined: it may. */

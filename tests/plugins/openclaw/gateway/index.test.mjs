@@ -143,6 +143,22 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("a session's turn that ends while a sub-agent runs says so, until that has ended", async (t) => {
+  const house = await at_home(t);
+  const child = "agent:main:subagent:1";
+  const children = async (runId) => {
+    house.begin(runId);
+    house.end(runId);
+    await house.there.until((d) => d.events().some((event) => event.run_id === runId));
+    await globalThis[STARTED].daemon.kept(1_000);
+    return house.there.events().findLast(({ kind }) => kind === "turn_ended").children;
+  };
+  house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
+  assert.equal(await children("r1"), 1);
+  house.hooks.subagent_ended({ targetSessionKey: child }, { requesterSessionKey: MAIN });
+  assert.equal(await children("r2"), 0);
+});
+
 test("a sub-agent's call of a tool is made in the name of the session and the agent that spawned it", async (t) => {
   const house = await at_home(t);
   const child = "agent:coder:subagent:1";

@@ -220,6 +220,37 @@ test("a session that a task has to itself is nobody's sub-agent", () => {
   assert.deepEqual([TASK, CHILD].map((session) => work.root(session)), [TASK, CHILD]);
 });
 
+test("the end of a turn says how many sub-agents of its session still run, their own among them", () => {
+  const [second, third] = ["agent:main:subagent:2", "agent:main:subagent:3"];
+  const children = () => [MAIN, OTHER].map((session) => work.ended(session).children);
+  assert.deepEqual(children(), [0, 0]);
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
+  work.spawned({ childSessionKey: third, requesterSessionKey: OTHER });
+  assert.deepEqual(children(), [2, 1]);
+  work.ended(CHILD);
+  assert.deepEqual(children(), [1, 1]);
+  work.began(CHILD); // it hears of its own
+  assert.deepEqual(children(), [2, 1]);
+  work.ended(CHILD);
+  work.gone({ targetSessionKey: second });
+  work.gone({ targetSessionKey: third });
+  work.gone({});
+  work.began(MAIN);
+  assert.deepEqual(children(), [0, 0]);
+});
+
+test("a sub-agent of whose end nobody told counts as gone after an hour", (t) => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  t.after(() => mock.restoreAll());
+  for (const [minutes, children] of [[59, 1], [61, 0]]) {
+    const later = performance.now() + minutes * 60_000;
+    mock.method(performance, "now", () => later);
+    assert.equal(work.ended(MAIN).children, children);
+    mock.restoreAll();
+  }
+});
+
 test("sub-agents that spawned each other have a root all the same", () => {
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: `${CHILD}1` });
   work.spawned({ childSessionKey: `${CHILD}1`, requesterSessionKey: CHILD });
