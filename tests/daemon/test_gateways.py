@@ -338,6 +338,18 @@ async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
     assert wake.task_id == first
 
 
+async def test_an_agent_whose_answer_was_held_back_and_its_turn_stopped_hears_why(
+    world: World, gateways: Gateways
+) -> None:
+    task = Session(world, key=MAIN).register()
+    held_back = {"refused": "out.md is not there.", "aborted": True, "stopped": True}
+
+    await report(gateways, hello(), begins(MAIN, MAIN), ends(MAIN, **held_back))
+
+    [wake] = world.deliver()
+    assert wake.text == f"[system] task_continue ({task}): out.md is not there."
+
+
 async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
     world: World, gateways: Gateways
 ) -> None:

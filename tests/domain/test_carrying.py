@@ -86,6 +86,20 @@ def lines(change: Change) -> list[Any]:
     return [e.data["line"] for e in change.events if e.kind in ("milestone", "notice")]
 
 
+# --- its turn has come ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "rounds"), [(POLICY, [2]), (QUIET, [])])
+def test_a_run_whose_turn_has_come_is_told_to_go_on_where_runs_are(
+    policy: RunPolicy, rounds: list[int]
+) -> None:
+    change = carrying.promoted(facts(), MAIN, wake_id="wake_9", now=NOW, policy=policy)
+
+    assert change is not None
+    assert [run.rounds for run in change.runs] == rounds
+    assert len(change.wakes) == len(rounds)
+
+
 # --- awaited -------------------------------------------------------------------
 
 

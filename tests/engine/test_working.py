@@ -240,6 +240,18 @@ def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
     assert len(owed(session, first)) == 1
 
 
+@pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
+def test_what_waits_for_the_user_is_given_no_turn(session: Session, waits: Any) -> None:
+    asks = registers(session, "Asks")
+    waits(session, asks)
+    task = registers(session, "Task")
+    session.call("task_update", task_id=task, status="completed")
+
+    session.ends()
+
+    assert owed(session, asks) == []
+
+
 def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
     task = registers(session, "Task")
     session.does("make")
@@ -269,14 +281,15 @@ def test_where_a_task_is_called_off_in_its_turn_the_next_one_goes_on(
     assert len(owed(session, first)) == 1
 
 
-def test_what_a_turn_still_does_before_it_is_stopped_stops_nothing_else(
-    session: Session,
+@pytest.mark.parametrize("end", [{}, BAD, {"said": "What is next?"}])
+def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
+    session: Session, end: dict[str, Any]
 ) -> None:
     first, second = two(session)
     session.world.call("task_cancel", PERSON, task_id=second)
     session.does("one more thing")
 
-    session.ends("", stopped=True)
+    session.ends(**end, stopped=True)
 
     run = session.run(first)
     assert (run.state, run.why, run.lease_until) == (RunState.RUNNING, None, None)
