@@ -36,6 +36,7 @@ _STANDS: Final[Mapping[RunState, str]] = {
     RunState.REVIEW: "is with the user for review already; task_resume takes it up "
     "again, and task_update with status completed ends it",
 }
+_LATER: Final = timedelta(milliseconds=1)
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
     TaskStatus.COMPLETED: RunState.COMPLETED,
@@ -127,12 +128,13 @@ def begin(
     session_key: str | None = None,
     home: str | None = None,
     segmented: bool = False,
-    token: int = 0,
+    last: Run | None = None,
 ) -> Moved:
     """Return a new run of a task, queued.
 
-    `role` may claim it; None: anybody may. `token` is the last of the task's run before
-    it, for tokens grow over all of them; 0: there was none.
+    `role` may claim it; None: anybody may. `last` is the task's run before it, for
+    tokens grow over all of them, and none is as old as that one, whatever the clock
+    says; None: there was none.
     """
     run = Run(
         run_id=run_id,
@@ -142,8 +144,8 @@ def begin(
         session_key=session_key,
         home=home,
         segmented=segmented,
-        token=token,
-        created_at=now,
+        token=last.token if last else 0,
+        created_at=max(now, last.created_at + _LATER) if last else now,
         changed_at=now,
         seen_at=now,
     )

@@ -70,8 +70,7 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
     facts = shell.store.read_task(task_id or _own(shell, caller))
     run = facts.run
     if run is None:
-        newest = shell.store.list_runs(None, facts.task.task_id, 1)
-        run = next(iter(newest), None)
+        run = tasks.last_run(shell, facts.task.task_id)
     return Standing(
         task=facts.task,
         run=run,
@@ -259,7 +258,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         now=now,
         session_key=session,
         home=task.home,
-        token=tasks.last_token(shell, task.task_id),
+        last=tasks.last_run(shell, task.task_id),
     )
 
 
@@ -308,7 +307,7 @@ def _claim_one(
                 now=now,
                 session_key=owner.session_key,
                 home=shell.home,
-                token=tasks.last_token(shell, task_id),
+                last=tasks.last_run(shell, task_id),
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)

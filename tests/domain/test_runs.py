@@ -398,8 +398,17 @@ def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
         runs.guard(back, THE_OWNER, first.token, "nothing was written")
 
 
+def test_a_tasks_next_run_is_later_than_its_last_though_the_clock_went_back() -> None:
+    last = a_run(created_at=NOW)
+
+    begun = runs.begin(a_task(), run_id="run_2", now=DAWN, last=last).run
+
+    assert begun.created_at > NOW
+    assert (begun.changed_at, begun.seen_at) == (DAWN, DAWN)
+
+
 def test_the_tokens_of_a_tasks_next_run_go_on_from_those_of_its_last() -> None:
-    begun = runs.begin(a_task(), run_id="run_2", now=NOW, token=7).run
+    begun = runs.begin(a_task(), run_id="run_2", now=NOW, last=a_run(token=7)).run
 
     assert runs.claim(begun, MAIN, NOW, POLICY).run.token == 8
 

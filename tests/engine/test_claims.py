@@ -12,6 +12,8 @@ from taskmem_hookspecs import Change, Owner, Run, WakeState
 from taskmem_hookspecs.errors import (
     Conflict,
     EvidenceMissing,
+    Fenced,
+    InvalidArguments,
     RunNotFound,
     StoreBusy,
     TaskmemError,
@@ -296,3 +298,46 @@ def test_a_task_that_has_ended_meanwhile_leaves_the_next() -> None:
 
     with pytest.raises(RunNotFound, match="Nothing is queued for builder"):
         world.call("task_claim", WORKER, role="builder")
+
+
+# --- the tokens -----------------------------------------------------------------
+
+
+def test_the_tokens_of_a_task_grow_though_the_clock_goes_back(world: World) -> None:
+    task = world.register()
+
+    def ended() -> int:
+        token = world.call("task_claim", WORKER, task_id=task)["token"]
+        for status in ("failed", "active"):
+            world.call("task_update", WORKER, task_id=task, status=status)
+        return int(token)
+
+    tokens = [ended()]
+    world.clock.jump(-3600)
+    tokens += [ended(), ended()]
+    assert tokens == sorted(set(tokens))
+
+    world.call("task_claim", OTHER, task_id=task)
+    with pytest.raises(Fenced):
+        world.call(
+            "task_update", Caller(), task_id=task, token=tokens[1], completed_steps=[1]
+        )
+    world.call("task_update", OTHER, task_id=task, status="failed")
+    status = world.call("task_status", OTHER, task_id=task)
+    assert status["run"]["token"] == tokens[-1] + 1
+
+
+def test_a_task_that_goes_to_review_with_another_goes_on_with_its_tokens(
+    world: World,
+) -> None:
+    backlog = world.register("Backlog")
+    old = world.call("task_claim", WORKER, task_id=backlog)["token"]
+    for status in ("failed", "active"):
+        world.call("task_update", WORKER, task_id=backlog, status=status)
+    task = world.register()
+    world.call("task_claim", WORKER, task_id=task, attach=[backlog])
+
+    world.call("task_handoff", WORKER, task_id=task)
+
+    world.call("task_resume", PERSON, task_id=backlog)
+    assert world.call("task_claim", OTHER, task_id=backlog)["token"] > old

@@ -108,6 +108,21 @@ def test_a_note_is_not_told_with_a_run_that_began_after_it(session: Session) -> 
     assert "note" not in session.call("task_claim", task_id=task)
 
 
+def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_update", worker("1"), task_id=task, status="failed")
+    world.clock.jump(-HOUR)
+    world.call("task_update", PERSON, task_id=task, status="active")
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_handoff", worker("1"), task_id=task, to="b", note="Mend it.")
+
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="b")
+
+    assert claimed["note"] == "Mend it."
+
+
 # --- what waits for the user -------------------------------------------------------
 
 
