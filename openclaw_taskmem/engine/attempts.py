@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,7 +16,7 @@ from openclaw_taskmem.domain import (
     outbox,
     runs,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
@@ -133,35 +134,52 @@ def claim(
     Raises:
         RunNotFound: Nothing is queued for the role.
         RunHeld: Another holds it.
-        InvalidArguments: What is to be attached is no backlog task.
+        InvalidArguments: What is to be attached is no backlog task, or the caller's
+            gateway says that it has another role.
     """
-    # A gateway's agent is who its gateway says.
     owner = caller.in_gateway or Owner(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
         home=shell.only,
     )
+    if role not in (AGENT, owner.role):
+        raise InvalidArguments(
+            f"Your gateway says that you are {owner.role}, so you cannot claim as "
+            f"{role}; leave out role, or leave it to an agent of that role. Nothing "
+            "was claimed."
+        )
     attached = _attachable(shell, attach)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached)
-    passed: set[str] = set()
-    while True:
-        queued = [
-            run
-            for run in shell.store.queued_runs(role, CANDIDATES + len(passed))
-            if run.run_id not in passed
-        ]
-        if not queued:
-            break
-        chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
-        try:
+    for chosen in _queue(shell, owner.role):
+        with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
             return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
-        except (RunHeld, RunNotReady, TaskEnded, Conflict):
-            passed.add(chosen.run_id)
     raise RunNotFound(
-        f"Nothing is queued for {role}; ask again later, or claim a task by its id."
+        f"Nothing is queued for {owner.role}; ask again later, or claim a task by its "
+        "id."
     )
+
+
+def _queue(shell: Shell, role: str) -> Iterator[Run]:
+    """Return the runs that are queued for a role, about the oldest first.
+
+    Each is asked for when those before it could not be claimed; the queue is read in
+    parts, each as long as all before it.
+    """
+    passed: set[str] = set()
+    limit = CANDIDATES
+    while True:
+        queued = shell.store.queued_runs(role, limit)
+        fresh = [run for run in queued if run.run_id not in passed]
+        while fresh:
+            place = random.choice(range(len(fresh)))  # noqa: S311 - no secret
+            chosen = fresh.pop(place)
+            passed.add(chosen.run_id)
+            yield chosen
+        if len(queued) < limit:
+            return
+        limit *= 2
 
 
 def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:

@@ -239,6 +239,54 @@ def test_a_worker_gets_what_is_behind_many_that_are_not_for_it() -> None:
     assert claim["task_id"] == free
 
 
+def test_an_agent_of_a_gateway_claims_as_what_that_says(world: World) -> None:
+    main = Session(world)
+    for name in ("For a builder", "For a main one"):
+        task = main.register(name=name)
+        role = "main" if name.endswith("main one") else "builder"
+        main.call("task_handoff", task_id=task, to=role)
+        world.clock.tick(1)
+    said = (
+        "Your gateway says that you are main, so you cannot claim as builder; leave "
+        "out role, or leave it to an agent of that role. Nothing was claimed."
+    )
+
+    for given in ({}, {"task_id": task}):
+        with pytest.raises(InvalidArguments, match=said):
+            main.call("task_claim", role="builder", **given)
+
+    assert main.call("task_claim")["task_id"] == task
+    with pytest.raises(RunNotFound, match="Nothing is queued for main; "):
+        main.call("task_claim", role="main")
+
+
+class Counted(MemoryStore):
+    """Counts the rows that are read of the queue."""
+
+    rows = 0
+
+    def queued_runs(self, role: str | None, limit: int) -> Any:
+        found = super().queued_runs(role, limit)
+        self.rows += len(found)
+        return found
+
+
+@pytest.mark.parametrize("crowd", [20, 80])
+def test_the_queue_is_read_in_proportion_to_what_is_in_the_way(crowd: int) -> None:
+    store = Counted()
+    world = World(store)
+    session = Session(world)
+    session.begins()
+    for number in range(crowd):
+        task = session.register(name=f"Interrupted {number}")
+        world.call("task_reset", PERSON, task_id=task)
+
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+    assert store.rows < 3 * crowd
+
+
 class Contested(Written):
     """Lets somebody else be first, always, with the run of one task."""
 
