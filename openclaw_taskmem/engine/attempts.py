@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
 from openclaw_taskmem.engine import runs as heard
-from openclaw_taskmem.engine.holding import GO_ON, told_again
+from openclaw_taskmem.engine.holding import AWAY, GO_ON, away, told_again
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -81,11 +81,13 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
     )
 
 
-def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str]:
-    """Take up a task again, and return it with the packet to go on with.
+def resume(
+    shell: Shell, task_id: str | None, caller: Caller
+) -> tuple[Task, Run | None, str]:
+    """Take up a task again, and return it, its run and the packet to go on with.
 
-    A session's agent holds it from now on; where a person asks, the session of the
-    task is told to go on.
+    A session's agent holds it from now on; where a person asks, or the session that
+    hears of it in the background, its own session is told to go on.
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
@@ -104,7 +106,7 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
             task = task.model_copy(update={"message_count": count})
         moved = _taken_up(shell, facts, task, caller, now)
         wake = None
-        if moved is not None and caller.owner is None:
+        if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
             moved, wake = _told(shell, facts, moved, now)
         gone = carrying.dropped(facts)
         shell.commit(
@@ -123,7 +125,9 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
         return shell.store.read_task(wanted)
 
     facts = shell.decide(wanted, once)
-    return facts.task, packets.told(shell, facts, f"resume_{wanted}", GO_ON)
+    reason = AWAY if _hears(facts.run, caller) else GO_ON
+    text = packets.told(shell, facts, f"resume_{wanted}", reason)
+    return facts.task, facts.run, text
 
 
 def claim(
@@ -213,12 +217,17 @@ def _own(shell: Shell, caller: Caller) -> str:
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
-def _of_holder(shell: Shell, task: Task, owner: Owner) -> Task:
-    """Return a task whose wakes go to whoever holds it, where that is a session."""
-    if owner.session_key in (None, task.session_key):
+def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:
+    """Return a task whose wakes go to the session of its run, where it has one."""
+    if run.session_key in (None, task.session_key):
         return task
-    moved = {"session_key": owner.session_key, "home": shell.home}
-    return task.model_copy(update=moved)
+    home = task.home if owner.session_key is None else shell.home
+    return task.model_copy(update={"session_key": run.session_key, "home": home})
+
+
+def _hears(run: Run | None, caller: Caller) -> bool:
+    """Whether a caller's session hears of a run that goes on in the background."""
+    return run is not None and run.told_session in {caller.session_key} - {None}
 
 
 def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
@@ -253,14 +262,26 @@ def _taken_up(
     forgiven = run.model_copy(
         update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
     )
-    if run.state is RunState.RUNNING:
+    waits = run.state in runs.WAITING
+    at_work = run.state is RunState.RUNNING
+    if at_work or not (_hears(run, caller) or (waits and _gone(shell, run))):
         runs.guard(run, caller, None, "it was not taken up again")
+    if at_work:
         return Moved(run=forgiven, events=())
-    if caller.owner is not None and run.session_key == caller.owner.session_key:
-        return attempts.taken_up(forgiven, caller.owner, now, shell.runs)
-    if run.state is RunState.QUEUED:
-        return Moved(run=forgiven, events=())
-    return runs.move(forgiven, RunState.QUEUED, now)
+    owner = caller.owner
+    if owner is not None:
+        same = run.session_key == owner.session_key
+        if runs.its(run, owner) if waits else same:
+            return attempts.taken_up(forgiven, owner, now, shell.runs)
+    if waits:
+        return runs.move(forgiven, RunState.QUEUED, now)
+    return Moved(run=forgiven, events=())
+
+
+def _gone(shell: Shell, run: Run) -> bool:
+    """Whether the process that holds a run is known to have ended."""
+    process = run.owner.process if run.owner else None
+    return process is not None and shell.lives(process) is False
 
 
 def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
@@ -333,7 +354,7 @@ def _claim_one(
         # Whoever was to be told to go on with it no longer is.
         gone = carrying.dropped(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
-        task = _of_holder(shell, facts.task, owner)
+        task = _of_holder(shell, facts.task, held, owner)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
         return task, held
