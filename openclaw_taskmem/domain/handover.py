@@ -47,7 +47,8 @@ def to_background(
 ) -> Change:
     """Return what moves a run to a session of its own, which is told to go on.
 
-    `others` are the runs in the background that have not ended.
+    `others` are the runs in the background that have not ended; those whose gateway is
+    gone do not count.
 
     Raises:
         LimitReached: As many as there may be are in the background.
@@ -63,6 +64,7 @@ def to_background(
                 else "it lives in no session of a gateway; go on with it here."
             )
         )
+    others = [other for other in others if not runs.left(other, now, policy)]
     same = [other for other in others if other.told_session == home]
     if same:
         raise LimitReached(

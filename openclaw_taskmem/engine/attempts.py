@@ -206,7 +206,8 @@ def _own(shell: Shell, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else set aside."""
     session = caller.session_key
     if session is not None:
-        for run in shell.store.session_runs(session, shell.only):
+        own = shell.store.session_runs(session, shell.only)
+        for run in own or away(shell, session):
             return run.task_id
         for status in _RESUMABLE:
             for task in shell.store.list_tasks(status, 1, shell.only, session):
@@ -312,6 +313,14 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
     return tuple(attach)
 
 
+def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+    """Whether a queued run is its own session's, which is there to go on with it."""
+    run = facts.run
+    if run is None or runs.left(run, now, shell.runs):
+        return False
+    return run.told_session is not None or outbox.tells_to_go_on(facts.wakes)
+
+
 def _claim_one(
     shell: Shell,
     task_id: str,
@@ -336,8 +345,7 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        told = outbox.tells_to_go_on(facts.wakes)
-        if queued and run is not None and (run.told_session or told):
+        if queued and _goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = runs.begin(
