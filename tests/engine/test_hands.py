@@ -433,7 +433,8 @@ def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
 
     answer = session.call("task_update", task_id=task, message="Step 1 done.")
 
-    assert answer["message"].startswith("Noted")
+    said = "Noted. The task's run is not yours, so 1 stayed unmarked."
+    assert answer["message"].startswith(said)
     assert session.world.task(task).done == frozenset()
     for given in ({"completed_steps": [1]}, {"status": "completed"}):
         with pytest.raises(RunHeld, match="is queued for the role dev"):
