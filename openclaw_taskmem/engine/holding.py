@@ -31,10 +31,8 @@ def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
     """
     return [
         run
-        for run in shell.store.list_runs(_OPEN, None, MOST)
-        if run.told_session is not None
-        and session in (None, run.told_session)
-        and shell.minds(run.home)
+        for run in shell.store.list_runs(_OPEN, None, MOST, shell.only)
+        if run.told_session is not None and session in (None, run.told_session)
     ]
 
 

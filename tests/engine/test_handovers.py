@@ -135,9 +135,13 @@ class Together(MemoryStore):
         self.two = threading.Barrier(2, timeout=0.5)
 
     def list_runs(
-        self, states: Collection[RunState] | None, task_id: str | None, limit: int
+        self,
+        states: Collection[RunState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
     ) -> Sequence[Run]:
-        found = super().list_runs(states, task_id, limit)
+        found = super().list_runs(states, task_id, limit, home)
         if task_id is None:
             with suppress(threading.BrokenBarrierError):
                 self.two.wait()
