@@ -141,7 +141,11 @@ class TaskStore(Protocol):
         limit: int,
         home: str | None = None,
     ) -> Sequence[Run]:
-        """Return runs, newest first; None: in every state, of every task."""
+        """Return runs, newest first; None: in every state, of every task.
+
+        That is by `created_at`, then by `run_id`. The core makes no run of a task
+        earlier than the one before it, also where the clock went back.
+        """
         ...
 
     def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:

@@ -42,7 +42,7 @@ def begun(
     policy: RunPolicy,
     home: str | None,
     segmented: bool = False,
-    token: int = 0,
+    last: Run | None = None,
 ) -> Moved | None:
     """Return the run that the caller begins on a task; None: it can hold none.
 
@@ -59,7 +59,7 @@ def begun(
         session_key=owner.session_key,
         home=home,
         segmented=segmented,
-        token=token,
+        last=last,
     )
     named = moved.run.model_copy(
         update={"attached": attached(task.metadata), "folder": caller.folder}

@@ -6,6 +6,8 @@ from typing import Final
 
 from taskmem_hookspecs import Owner, Value
 
+AGENT: Final = "agent"
+"""The role of who claims as nothing in particular."""
 KEY_BYTES: Final = 1024
 """Of a session's key or an agent's id; an entry of an index has 2,704 in PostgreSQL."""
 

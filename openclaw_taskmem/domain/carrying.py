@@ -258,8 +258,10 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
     moved = runs.move(course.run, RunState.FAILED, now, course.why)
     message = lifecycle.noted(task, f"Failed ({course.why}): {course.said}", now)
+    # Whoever is told to say /resume says it where the run is heard of.
+    session = course.run.told_session or task.session_key
     task = lifecycle.touch(task, now).model_copy(
-        update={"message_count": task.message_count + 1}
+        update={"message_count": task.message_count + 1, "session_key": session}
     )
     said = f"{course.why}: {course.said} /resume tries again"
     told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)

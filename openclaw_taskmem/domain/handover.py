@@ -47,7 +47,8 @@ def to_background(
 ) -> Change:
     """Return what moves a run to a session of its own, which is told to go on.
 
-    `others` are the runs in the background that have not ended.
+    `others` are the runs in the background that have not ended; those whose gateway is
+    gone do not count.
 
     Raises:
         LimitReached: As many as there may be are in the background.
@@ -63,6 +64,7 @@ def to_background(
                 else "it lives in no session of a gateway; go on with it here."
             )
         )
+    others = [other for other in others if not runs.left(other, now, policy)]
     same = [other for other in others if other.told_session == home]
     if same:
         raise LimitReached(
@@ -134,17 +136,20 @@ def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
 def handed_to_user(
     facts: TaskFacts,
     run: Run,
-    attached: Mapping[str, TaskFacts],
+    attached: Mapping[str, tuple[TaskFacts, Run | None]],
     note: str,
     now: datetime,
 ) -> Change:
     """Return what hands a run to the user, and its attached tasks with it.
 
-    `attached` are by the id of the run that each begins where it has none. One goes
-    along from the states of `REVIEWED`, or when it has no run; others stay, and so
-    does what another session works on. Source: requirement D5.
+    `attached` are by the id of the run that each begins where it has none, with the
+    last of its runs before that; None: it had none. One goes along from the states of
+    `REVIEWED`, or when it has no run; others stay, and so does what another session
+    works on. Source: requirement D5.
     """
-    asked = [_attached(other, run, new, now) for new, other in attached.items()]
+    asked = [
+        _attached(other, run, new, last, now) for new, (other, last) in attached.items()
+    ]
     rest = [change for change in asked if not change.empty]
     task, message = _paused(facts.task, f"{_HANDED}the user for review. {note}", now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
@@ -184,8 +189,10 @@ def note_left(run: Run, messages: Sequence[Message]) -> str | None:
     `messages` are the newest of its task, oldest first. None: nothing was said.
     """
     handed = f"{_handed(run.role or '')} "
+    # What is told of its beginning may be later than it was, but not of its claim.
+    began = min(run.created_at, run.started_at or run.created_at)
     for message in reversed(messages):
-        if message.created_at < run.created_at:
+        if message.created_at < began:
             return None
         own = message.msg_type is MessageType.LIFECYCLE
         if own and message.content.startswith(_HANDED):
@@ -201,14 +208,16 @@ def _handed(role: str) -> str:
 def reset(
     facts: TaskFacts,
     caller: Caller,
-    wake: Wake | None,
+    *,
+    wake_id: str,
+    text: str,
     turn: str | None,
     now: datetime,
 ) -> Change:
     """Return what takes a run from whoever holds it, and queues it.
 
-    `wake` tells its session to go on with it; None: it has none. `turn`: the session
-    whose turn works on it, and is stopped; None: none does.
+    `text` tells its session to go on with it, if that is one of a gateway. `turn`: the
+    session whose turn works on it, and is stopped; None: none does.
 
     Raises:
         RunNotReady: It does not run.
@@ -224,25 +233,29 @@ def reset(
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
     queued = moved.run
     stop = () if turn is None else (notices.stop(run, turn, now),)
-    if wake is not None:
+    told: tuple[Wake, ...] = ()
+    if (queued.session_key or "").startswith("agent:"):
         queued = runs.next_round(queued, now)
+        told = (carrying.owed(queued, wake_id, text, now),)
     task, message = _said(facts.task, "Its run was reset.", now)
     gone = carrying.dropped(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(queued,),
-        wakes=(*gone, *((wake,) if wake else ())),
+        wakes=(*gone, *told),
         events=(*moved.events, *stop, *outbox.settled_events(gone, now)),
     )
 
 
-def _attached(facts: TaskFacts, by: Run, run_id: str, now: datetime) -> Change:
+def _attached(
+    facts: TaskFacts, by: Run, run_id: str, last: Run | None, now: datetime
+) -> Change:
     run = facts.run
     if facts.task.status.terminal:
         return Change()
     if run is None:
-        made = runs.begin(facts.task, run_id=run_id, now=now)
+        made = runs.begin(facts.task, run_id=run_id, now=now, last=last)
         moved = runs.move(made.run, RunState.REVIEW, now, Why.HANDED_OFF)
         moved = Moved(run=moved.run, events=(*made.events, *moved.events))
     elif run.state in REVIEWED and _of_the_same(run, by):

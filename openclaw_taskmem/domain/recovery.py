@@ -192,7 +192,9 @@ def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change
         Why.PROMPT_CHANGED: "was interrupted, and its agent's instructions have "
         "changed since",
     }.get(why or Why.STALE, "waits for you")
-    line = f"The task {plain(task.name)} {because}. Say continue or /resume."
+    named = f"/resume {task.task_id}"
+    how = "continue or /resume" if run.told_session is None else named
+    line = f"The task {plain(task.name)} {because}. Say {how}."
     told = notices.notice(why or Why.STALE, task, moved.run, line, now)
     # Nobody is told to go on with what the user is asked about.
     gone = carrying.dropped(facts)

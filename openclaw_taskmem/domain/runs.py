@@ -2,6 +2,22 @@
 
 Each change of state, and each claim, is an entry in the audit log. Who holds a run
 does so under a lease, with a fencing token that only grows; who lost it is told so.
+
+| state           | owner | lease     | who may write   | who may claim |
+| --------------- | ----- | --------- | --------------- | ------------- |
+| queued          | none  | none [1]  | [2]             | [2]           |
+| running         | one   | until [3] | its owner       | its owner     |
+| blocked, review | [4]   | none      | its owner [4]   | its owner [4] |
+
+A person may write in every state, and while a run has an owner whoever has the token of
+its last claim. What has ended is past: who reopens its task begins the next.
+
+[1] A moment, in which the gateway's own recovery may take it up.
+[2] Anybody, or who has its role where it has one; to write, its own session as well.
+[3] None while it rests: nothing is expected of its owner.
+[4] Who held it last; where nobody did, its session. Another lets the user, or where the
+process of its owner has ended any agent, call `task_resume`: then it is queued.
+
 Source: seeds 002 and 004, requirement D.
 """
 
@@ -36,6 +52,7 @@ _STANDS: Final[Mapping[RunState, str]] = {
     RunState.REVIEW: "is with the user for review already; task_resume takes it up "
     "again, and task_update with status completed ends it",
 }
+_LATER: Final = timedelta(milliseconds=1)
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
     TaskStatus.COMPLETED: RunState.COMPLETED,
@@ -127,12 +144,13 @@ def begin(
     session_key: str | None = None,
     home: str | None = None,
     segmented: bool = False,
-    token: int = 0,
+    last: Run | None = None,
 ) -> Moved:
     """Return a new run of a task, queued.
 
-    `role` may claim it; None: anybody may. `token` is the last of the task's run before
-    it, for tokens grow over all of them; 0: there was none.
+    `role` may claim it; None: anybody may. `last` is the task's run before it, for
+    tokens grow over all of them, and none is as old as that one, whatever the clock
+    says; None: there was none.
     """
     run = Run(
         run_id=run_id,
@@ -142,8 +160,8 @@ def begin(
         session_key=session_key,
         home=home,
         segmented=segmented,
-        token=token,
-        created_at=now,
+        token=last.token if last else 0,
+        created_at=max(now, last.created_at + _LATER) if last else now,
         changed_at=now,
         seen_at=now,
     )
@@ -162,21 +180,20 @@ def claim(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
             f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
-    if run.state in WAITING and not _its(run, owner):
-        who = "its own session" if run.owner is None else _name(run.owner)
-        raise RunHeld(
-            f"{run.run_id} waits for the user ({run.why or run.state}), and only {who} "
-            "goes on with it; claim another, or let the user call task_resume."
-        )
-    if run.role not in (None, owner.role):
+    if run.state in WAITING and not its(run, owner):
+        raise RunHeld(f"{_waits(run)}; claim another, or {_way(run)}.")
+    if not _for_role(run, owner):
         raise RunHeld(
             f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
             "claim another."
         )
+    here = run.session_key is not None and run.session_key == owner.session_key
     held = run.model_copy(
         update={
             "owner": owner,
-            "session_key": owner.session_key or run.session_key,
+            "session_key": owner.session_key or run.told_session or run.session_key,
+            # Who goes on with it elsewhere takes it out of the background.
+            "told_session": run.told_session if here else None,
             "home": owner.home or run.home,
             "token": run.token + 1,
             "started_at": run.started_at or now,
@@ -269,19 +286,33 @@ def next_round(run: Run, now: datetime) -> Run:
     )
 
 
-def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
-    """Whether a caller may write for a run.
+def unclaimed(run: Run) -> bool:
+    """Whether a run was handed to a role, and is no session's until one claims it."""
+    handed = run.role is not None and run.session_key is None
+    return handed and run.state is RunState.QUEUED
 
-    Its owner may, a person may for any, and anybody for one that nobody holds; who
-    gives a token must give that of the claim by which it is held.
+
+def left(run: Run, now: datetime, policy: RunPolicy) -> bool:
+    """Whether a run is queued for its session, which must be gone: it never went on."""
+    unseen = (now - run.seen_at).total_seconds()
+    return run.state is RunState.QUEUED and unseen > policy.fresh_seconds
+
+
+def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
+    """Whether a caller may write for a run, as the table above says.
+
+    Who gives a token must give that of the claim by which it is held.
     """
     if run is None:
         return True
     if token is not None:
         return token == run.token and run.owner is not None
-    if run.owner is None or run.state is not RunState.RUNNING:
+    if caller.person:
         return True
-    return caller.person or run.owner.same(caller.owner)
+    if run.state is RunState.QUEUED:
+        own = run.session_key is not None and run.session_key == caller.session_key
+        return own or _for_role(run, caller.owner)
+    return its(run, caller.owner)
 
 
 def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
@@ -298,6 +329,13 @@ def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
             f"{wish}; {_since(run, caller)}."
         )
+    if run.state in WAITING:
+        raise RunHeld(f"{_waits(run)}, so {wish}; {_way(run)}.")
+    if run.state is RunState.QUEUED:
+        raise RunHeld(
+            f"{run.run_id} is queued for the role {run.role}, so {wish}; claim it with "
+            "task_claim if that is yours, or leave it to who does."
+        )
     raise RunHeld(
         f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
         "one, or give the token of your claim."
@@ -313,11 +351,30 @@ def _since(run: Run, caller: Caller) -> str:
     return "another claimed it: stop working on it, or claim it again"
 
 
-def _its(run: Run, owner: Owner) -> bool:
-    """Whether a run that waits for the user is an owner's to go on with."""
+def its(run: Run, owner: Owner | None) -> bool:
+    """Whether a run that runs, or waits for the user, is an owner's to go on with."""
     if run.owner is not None:
-        return owner.same(run.owner)
-    return run.session_key is not None and run.session_key == owner.session_key
+        return run.owner.same(owner)
+    session = owner.session_key if owner else None
+    return run.session_key is not None and run.session_key == session
+
+
+def _for_role(run: Run, owner: Owner | None) -> bool:
+    """Whether a run that is queued is for anybody, or for what an owner is."""
+    return run.role is None or (owner is not None and run.role == owner.role)
+
+
+def _waits(run: Run) -> str:
+    who = "its own session" if run.owner is None else _name(run.owner)
+    why = run.why or run.state
+    return f"{run.run_id} waits for the user ({why}), and only {who} goes on with it"
+
+
+def _way(run: Run) -> str:
+    """Return how another comes to go on with what waits for the user."""
+    way = "let the user call task_resume, and claim it then with task_claim"
+    alone = run.owner is not None and run.owner.session_key is None
+    return f"call task_resume if that agent has ended, or {way}" if alone else way
 
 
 def _name(owner: Owner | None) -> str:

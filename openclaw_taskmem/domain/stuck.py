@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, outbox, runs
-from openclaw_taskmem.domain.texts import duration, plural
+from openclaw_taskmem.domain import events, notices, outbox, runs
+from openclaw_taskmem.domain.texts import duration, plain, plural
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -140,22 +140,11 @@ def alert(
     very silence that it reports. An earlier alert that nobody answered is
     closed: this one is its resend.
     """
-    task = facts.task
-    moved = (
-        task.last_stuck_alert_at is None or task.updated_at > task.last_stuck_alert_at
-    )
-    number = task.alerts + 1
-    alerted = task.model_copy(
-        update={
-            "last_stuck_alert_at": now,
-            "alerts": number,
-            "alerts_in_a_row": 1 if moved else task.alerts_in_a_row + 1,
-            "message_count": task.message_count + 1,
-        }
-    )
+    alerted = _alerted(facts.task, now)
+    task = alerted.model_copy(update={"message_count": alerted.message_count + 1})
     wake = Wake(
         wake_id=wake_id,
-        key=f"stuck:{task.task_id}:{number}",
+        key=f"stuck:{task.task_id}:{task.alerts}",
         cause=WakeCause.STUCK,
         task_id=task.task_id,
         session_key=task.session_key,
@@ -171,7 +160,7 @@ def alert(
         if old.cause is WakeCause.STUCK and old.state is WakeState.SENT
     )
     return Change(
-        tasks=(alerted,),
+        tasks=(task,),
         messages=(
             Message(
                 task_id=task.task_id,
@@ -195,6 +184,41 @@ def alert(
             ),
             *outbox.settled_events(unanswered, now),
         ),
+    )
+
+
+def unclaimed(facts: TaskFacts, verdict: StuckVerdict, now: datetime) -> Change | None:
+    """Return what tells the user, and no session, of a task that its role left lying.
+
+    It was handed to a role, so that its session is no longer to work on it. None: it
+    was not, or somebody has claimed it.
+    """
+    run = facts.run
+    if run is None or not runs.unclaimed(run):
+        return None
+    task = facts.task
+    line = (
+        f"{plain(task.name)} is queued for {run.role}, and nobody has claimed it for "
+        f"{duration(verdict.idle_seconds)} ({task.task_id}). Start an agent of that "
+        "role, or hand it to another."
+    )
+    told = notices.notice("unclaimed", task, run, line, now)
+    return Change(
+        tasks=(_alerted(task, now),),
+        events=() if task.session_key is None else (told,),
+    )
+
+
+def _alerted(task: Task, now: datetime) -> Task:
+    """Return a task of which somebody is told now: that is quiet for a cooldown."""
+    last = task.last_stuck_alert_at
+    moved = last is None or task.updated_at > last
+    return task.model_copy(
+        update={
+            "last_stuck_alert_at": now,
+            "alerts": task.alerts + 1,
+            "alerts_in_a_row": 1 if moved else task.alerts_in_a_row + 1,
+        }
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,12 +16,12 @@ from openclaw_taskmem.domain import (
     outbox,
     runs,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
 from openclaw_taskmem.engine import runs as heard
-from openclaw_taskmem.engine.holding import GO_ON, told_again
+from openclaw_taskmem.engine.holding import AWAY, GO_ON, away, told_again
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -70,8 +71,7 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
     facts = shell.store.read_task(task_id or _own(shell, caller))
     run = facts.run
     if run is None:
-        newest = shell.store.list_runs(None, facts.task.task_id, 1)
-        run = next(iter(newest), None)
+        run = tasks.last_run(shell, facts.task.task_id)
     return Standing(
         task=facts.task,
         run=run,
@@ -81,11 +81,13 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
     )
 
 
-def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str]:
-    """Take up a task again, and return it with the packet to go on with.
+def resume(
+    shell: Shell, task_id: str | None, caller: Caller
+) -> tuple[Task, Run | None, str]:
+    """Take up a task again, and return it, its run and the packet to go on with.
 
-    A session's agent holds it from now on; where a person asks, the session of the
-    task is told to go on.
+    A session's agent holds it from now on; where a person asks, or the session that
+    hears of it in the background, its own session is told to go on.
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
@@ -104,7 +106,7 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
             task = task.model_copy(update={"message_count": count})
         moved = _taken_up(shell, facts, task, caller, now)
         wake = None
-        if moved is not None and caller.owner is None:
+        if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
             moved, wake = _told(shell, facts, moved, now)
         gone = carrying.dropped(facts)
         shell.commit(
@@ -123,7 +125,9 @@ def resume(shell: Shell, task_id: str | None, caller: Caller) -> tuple[Task, str
         return shell.store.read_task(wanted)
 
     facts = shell.decide(wanted, once)
-    return facts.task, packets.told(shell, facts, f"resume_{wanted}", GO_ON)
+    reason = AWAY if _hears(facts.run, caller) else GO_ON
+    text = packets.told(shell, facts, f"resume_{wanted}", reason)
+    return facts.task, facts.run, text
 
 
 def claim(
@@ -134,35 +138,52 @@ def claim(
     Raises:
         RunNotFound: Nothing is queued for the role.
         RunHeld: Another holds it.
-        InvalidArguments: What is to be attached is no backlog task.
+        InvalidArguments: What is to be attached is no backlog task, or the caller's
+            gateway says that it has another role.
     """
-    # A gateway's agent is who its gateway says.
     owner = caller.in_gateway or Owner(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
         home=shell.only,
     )
+    if role not in (AGENT, owner.role):
+        raise InvalidArguments(
+            f"Your gateway says that you are {owner.role}, so you cannot claim as "
+            f"{role}; leave out role, or leave it to an agent of that role. Nothing "
+            "was claimed."
+        )
     attached = _attachable(shell, attach)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached)
-    passed: set[str] = set()
-    while True:
-        queued = [
-            run
-            for run in shell.store.queued_runs(role, CANDIDATES + len(passed))
-            if run.run_id not in passed
-        ]
-        if not queued:
-            break
-        chosen = random.choice(queued)  # noqa: S311 - no secret, only apart from others
-        try:
+    for chosen in _queue(shell, owner.role):
+        with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
             return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
-        except (RunHeld, RunNotReady, TaskEnded, Conflict):
-            passed.add(chosen.run_id)
     raise RunNotFound(
-        f"Nothing is queued for {role}; ask again later, or claim a task by its id."
+        f"Nothing is queued for {owner.role}; ask again later, or claim a task by its "
+        "id."
     )
+
+
+def _queue(shell: Shell, role: str) -> Iterator[Run]:
+    """Return the runs that are queued for a role, about the oldest first.
+
+    Each is asked for when those before it could not be claimed; the queue is read in
+    parts, each as long as all before it.
+    """
+    passed: set[str] = set()
+    limit = CANDIDATES
+    while True:
+        queued = shell.store.queued_runs(role, limit)
+        fresh = [run for run in queued if run.run_id not in passed]
+        while fresh:
+            place = random.choice(range(len(fresh)))  # noqa: S311 - no secret
+            chosen = fresh.pop(place)
+            passed.add(chosen.run_id)
+            yield chosen
+        if len(queued) < limit:
+            return
+        limit *= 2
 
 
 def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
@@ -185,7 +206,8 @@ def _own(shell: Shell, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else set aside."""
     session = caller.session_key
     if session is not None:
-        for run in shell.store.session_runs(session, shell.only):
+        own = shell.store.session_runs(session, shell.only)
+        for run in own or away(shell, session):
             return run.task_id
         for status in _RESUMABLE:
             for task in shell.store.list_tasks(status, 1, shell.only, session):
@@ -196,12 +218,17 @@ def _own(shell: Shell, caller: Caller) -> str:
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
-def _of_holder(shell: Shell, task: Task, owner: Owner) -> Task:
-    """Return a task whose wakes go to whoever holds it, where that is a session."""
-    if owner.session_key in (None, task.session_key):
+def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:
+    """Return a task whose wakes go to the session of its run, where it has one."""
+    if run.session_key in (None, task.session_key):
         return task
-    moved = {"session_key": owner.session_key, "home": shell.home}
-    return task.model_copy(update=moved)
+    home = task.home if owner.session_key is None else shell.home
+    return task.model_copy(update={"session_key": run.session_key, "home": home})
+
+
+def _hears(run: Run | None, caller: Caller) -> bool:
+    """Whether a caller's session hears of a run that goes on in the background."""
+    return run is not None and run.told_session in {caller.session_key} - {None}
 
 
 def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
@@ -236,14 +263,26 @@ def _taken_up(
     forgiven = run.model_copy(
         update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
     )
-    if run.state is RunState.RUNNING:
+    waits = run.state in runs.WAITING
+    at_work = run.state is RunState.RUNNING
+    if at_work or not (_hears(run, caller) or (waits and _gone(shell, run))):
         runs.guard(run, caller, None, "it was not taken up again")
+    if at_work:
         return Moved(run=forgiven, events=())
-    if caller.owner is not None and run.session_key == caller.owner.session_key:
-        return attempts.taken_up(forgiven, caller.owner, now, shell.runs)
-    if run.state is RunState.QUEUED:
-        return Moved(run=forgiven, events=())
-    return runs.move(forgiven, RunState.QUEUED, now)
+    owner = caller.owner
+    if owner is not None:
+        same = run.session_key == owner.session_key
+        if runs.its(run, owner) if waits else same:
+            return attempts.taken_up(forgiven, owner, now, shell.runs)
+    if waits:
+        return runs.move(forgiven, RunState.QUEUED, now)
+    return Moved(run=forgiven, events=())
+
+
+def _gone(shell: Shell, run: Run) -> bool:
+    """Whether the process that holds a run is known to have ended."""
+    process = run.owner.process if run.owner else None
+    return process is not None and shell.lives(process) is False
 
 
 def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
@@ -259,7 +298,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         now=now,
         session_key=session,
         home=task.home,
-        token=tasks.last_token(shell, task.task_id),
+        last=tasks.last_run(shell, task.task_id),
     )
 
 
@@ -272,6 +311,14 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
                 "run can. Nothing was claimed."
             )
     return tuple(attach)
+
+
+def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+    """Whether a queued run is its own session's, which is there to go on with it."""
+    run = facts.run
+    if run is None or runs.left(run, now, shell.runs):
+        return False
+    return run.told_session is not None or outbox.tells_to_go_on(facts.wakes)
 
 
 def _claim_one(
@@ -298,8 +345,7 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        told = outbox.tells_to_go_on(facts.wakes)
-        if queued and run is not None and (run.told_session or told):
+        if queued and _goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = runs.begin(
@@ -308,7 +354,7 @@ def _claim_one(
                 now=now,
                 session_key=owner.session_key,
                 home=shell.home,
-                token=tasks.last_token(shell, task_id),
+                last=tasks.last_run(shell, task_id),
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
@@ -316,7 +362,7 @@ def _claim_one(
         # Whoever was to be told to go on with it no longer is.
         gone = carrying.dropped(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
-        task = _of_holder(shell, facts.task, owner)
+        task = _of_holder(shell, facts.task, held, owner)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
         return task, held

@@ -7,9 +7,10 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import gateway, outbox, texts
+from openclaw_taskmem.domain import gateway, outbox, runs, texts
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery
+from openclaw_taskmem.engine.holding import AWAY, away
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
@@ -107,21 +108,30 @@ def reminder(
     Raises:
         TaskNotFound: No task has that id.
     """
-    if task_id is None:
-        own = shell.store.list_tasks(TaskStatus.ACTIVE, 1, shell.only, session_key)
+    found = task_id or _latest(shell, session_key, since)
+    if found is None:
+        return None
+    facts = shell.store.read_task(found)
+    if task_id is None and facts.run is not None and runs.unclaimed(facts.run):
+        return None
+    reason = f"This task was asked for; it is {facts.task.status}."
+    if facts.run is not None and facts.run.told_session == session_key:
+        reason = AWAY
+    elif facts.task.status is TaskStatus.ACTIVE:
+        reason = "This is your open task; your context may have lost it."
+    text = packets.told(shell, facts, f"reminder_{found}", reason, plain=plain)
+    return found, text
+
+
+def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | None:
+    """Return the open task of a session; for who asks also one in the background."""
+    own = shell.store.list_tasks(TaskStatus.ACTIVE, 1, shell.only, session_key)
+    if own or since is not None:
         task = gateway.open_task(own, session_key, since)
-        if task is None:
-            return None
-        task_id = task.task_id
-    facts = shell.store.read_task(task_id)
-    open_ = facts.task.status is TaskStatus.ACTIVE
-    reason = (
-        "This is your open task; your context may have lost it."
-        if open_
-        else f"This task was asked for; it is {facts.task.status}."
-    )
-    text = packets.told(shell, facts, f"reminder_{task_id}", reason, plain=plain)
-    return task_id, text
+        return task.task_id if task else None
+    every = away(shell, session_key)
+    waiting = (run.task_id for run in every if run.state in runs.WAITING)
+    return next(waiting, None)
 
 
 def _owed(shell: Shell) -> Sequence[Wake]:

@@ -7,20 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import handover, runs, thread
+from openclaw_taskmem.domain import handover, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
-from openclaw_taskmem.engine.holding import GO_ON, held, told_again
+from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.runs import turn_of
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Owner, Run, RunState, Task, TaskFacts, TaskNotFound
+from openclaw_taskmem.engine.tasks import last_run
+from taskmem_hookspecs import Owner, Run, Task, TaskFacts, TaskNotFound
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 10_000
 _BACKGROUND: Final = "background"
 """The subject of whoever moves a run there: how many may be is for all tasks."""
-_OPEN: Final = tuple(state for state in RunState if not state.terminal)
 
 
 def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run]:
@@ -35,12 +34,11 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
     def once() -> tuple[Task, Run]:
         facts, run = held(shell, task_id, caller, "it stays where it is")
         now = shell.clock.now()
-        every = shell.store.list_runs(_OPEN, None, MOST, shell.only)
         wake_id = shell.new_id("wake", now)
         change = handover.to_background(
             facts,
             run,
-            [each for each in every if each.told_session is not None],
+            away(shell),
             wake_id=wake_id,
             text=packets.told(shell, facts, wake_id, GO_ON),
             now=now,
@@ -116,7 +114,7 @@ def hand_off(
             shell.commit(change)
             return change.tasks[0], change.runs[0], ()
         attached = {
-            shell.new_id("run", now): each
+            shell.new_id("run", now): (each, last_run(shell, each.task.task_id))
             for each in _there(shell, run.attached)
             if each.task.task_id != task_id
         }
@@ -154,10 +152,15 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
         facts = shell.store.read_task(task_id)
         now = shell.clock.now()
         run = facts.run
-        wake = None
-        if run is not None and (run.session_key or "").startswith("agent:"):
-            wake = told_again(shell, facts, runs.next_round(run, now), now)
-        change = handover.reset(facts, caller, wake, turn_of(shell, run), now)
+        wake_id = shell.new_id("wake", now)
+        change = handover.reset(
+            facts,
+            caller,
+            wake_id=wake_id,
+            text=packets.told(shell, facts, wake_id, GO_ON),
+            turn=turn_of(shell, run),
+            now=now,
+        )
         shell.commit(change)
         holder = run.owner if run else None
         log.warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -9,11 +10,30 @@ from openclaw_taskmem.domain import carrying, lifecycle, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, TaskFacts, Wake
+from taskmem_hookspecs import Run, RunState, TaskFacts, Wake
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
 """Why a packet is told to one who takes a task up."""
+AWAY: Final = (
+    "This task goes on in the background, in a session of its own, which is told so. "
+    "Do not work on it here; tell the user."
+)
+"""Why a packet is told in the session that hears of a run in the background."""
+MOST: Final = 10_000
+_OPEN: Final = tuple(state for state in RunState if not state.terminal)
+
+
+def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
+    """Return the open runs in the background of this home, newest first.
+
+    `session`: those of which that one hears; None: all.
+    """
+    return [
+        run
+        for run in shell.store.list_runs(_OPEN, None, MOST, shell.only)
+        if run.told_session is not None and session in (None, run.told_session)
+    ]
 
 
 def held(

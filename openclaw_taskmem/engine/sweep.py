@@ -51,6 +51,10 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     if (held := stuck.held(facts, now)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
+    if (unclaimed := stuck.unclaimed(facts, verdict, now)) is not None:
+        log.warning("nobody has claimed %s: %s", task_id, verdict.reason)
+        shell.commit(unclaimed)
+        return
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
     text, told = packets.written(shell, facts, verdict, wake_id, plain=plain)

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.updates import Updated, Wish, update
 from openclaw_taskmem.engine import evidence
 from openclaw_taskmem.engine.evidence import Seen, Sought
 from openclaw_taskmem.engine.shell import TRIES, Shell
-from taskmem_hookspecs import Change, QueryFacts, Task, TaskFacts, TaskStatus
+from taskmem_hookspecs import Change, QueryFacts, Run, Task, TaskFacts, TaskStatus
 from taskmem_hookspecs.errors import Conflict, InvalidArguments
 
 
@@ -143,15 +143,13 @@ def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | No
         now=now,
         policy=shell.runs,
         home=shell.home,
-        token=last_token(shell, task.task_id),
+        last=last_run(shell, task.task_id),
     )
 
 
-def last_token(shell: Shell, task_id: str) -> int:
-    """Return the last token of a task's runs; 0: it had none."""
-    return max(
-        (run.token for run in shell.store.list_runs(None, task_id, 1)), default=0
-    )
+def last_run(shell: Shell, task_id: str) -> Run | None:
+    """Return the last run of a task, open or not; None: it had none."""
+    return next(iter(shell.store.list_runs(None, task_id, 1)), None)
 
 
 def ask(shell: Shell, task_id: str, query: str, caller: Caller) -> tuple[Task, str]:

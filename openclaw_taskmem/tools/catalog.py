@@ -197,7 +197,7 @@ def _said(updated: Updated, wish: Wish) -> str:
         told.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
     if updated.passed_over:
         numbers = step_numbers(updated.passed_over)
-        told.append(f"Another holds the task's run, so {numbers} stayed unmarked.")
+        told.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
     if updated.unmarked:
         told.append(f"Reopened: {step_numbers(updated.unmarked)}.")
     if task.status is not updated.was:

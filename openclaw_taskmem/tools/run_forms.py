@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from openclaw_taskmem.domain.callers import AGENT
 from openclaw_taskmem.tools.forms import Form, Id, Plan, Text, Token
 
 RoleName = Annotated[
@@ -75,7 +76,7 @@ class TaskClaim(Form):
     task_id: Annotated[
         Id | None, Field(description="Left out: the next in the queue.")
     ] = None
-    role: Annotated[RoleName, Field(description="As what you claim.")] = "agent"
+    role: Annotated[RoleName, Field(description="As what you claim.")] = AGENT
     attach: Annotated[
         list[Id] | None,
         Field(max_length=50, description="Tasks to review together with it."),

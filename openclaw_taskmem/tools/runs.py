@@ -21,7 +21,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import Run, Task
+from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000
 """Of the note that goes with a hand-off, in the answer to who claims what it was."""
@@ -62,16 +62,12 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
-    task, packet = attempts.resume(shell, form.task_id, caller)
+    task, run, packet = attempts.resume(shell, form.task_id, caller)
     return {
         "task_id": task.task_id,
         "status": task.status,
         "packet": packet,
-        "message": (
-            "It is yours again; go on as the packet says."
-            if not caller.person
-            else "Its session is told to go on, if it has one."
-        ),
+        "message": _resumed(run, caller),
     }
 
 
@@ -213,6 +209,18 @@ def warned(left_out: Sequence[str]) -> Answer:
         ),
         "left_out_steps": [*left_out],
     }
+
+
+def _resumed(run: Run | None, caller: Caller) -> str:
+    if caller.person:
+        return "Its session is told to go on, if it has one."
+    if run is None or run.state is not RunState.QUEUED:
+        return "It is yours again; go on as the packet says."
+    if run.told_session is not None:
+        return (
+            "It goes on in the background, in a session of its own, which is told so."
+        )
+    return "It is queued again; claim it with task_claim before you go on with it."
 
 
 def _ended(task: Task, said: str) -> Answer:

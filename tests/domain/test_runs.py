@@ -344,6 +344,12 @@ A_PERSON: Final = Caller(person=True)
 NOBODY: Final = Caller()
 
 
+WAITS: Final = [
+    held(state=state, lease_until=None) for state in (RunState.BLOCKED, RunState.REVIEW)
+]
+FOR_OTHERS: Final = a_run(role="builder")
+
+
 @pytest.mark.parametrize(
     ("run", "caller", "token"),
     [
@@ -355,8 +361,26 @@ NOBODY: Final = Caller()
         pytest.param(held(), NOBODY, 4, id="whoever-has-the-token"),
         pytest.param(held(), THE_OTHER, 4, id="another-with-the-token"),
         pytest.param(a_run(), THE_OTHER, None, id="held-by-nobody"),
+        pytest.param(FOR_OTHERS, THE_OTHER, None, id="queued-for-its-role"),
+        pytest.param(FOR_OTHERS, A_PERSON, None, id="queued-and-a-person"),
         pytest.param(
-            held(state=RunState.BLOCKED), THE_OTHER, None, id="blocked-and-not-running"
+            FOR_OTHERS.model_copy(update={"session_key": "cli:one"}),
+            Caller(session_key="cli:one"),
+            None,
+            id="queued-and-its-session",
+        ),
+        *(
+            pytest.param(run, caller, token, id=f"{run.state}-{who}")
+            for run in WAITS
+            for who, caller, token in (
+                ("and-its-owner", THE_OWNER, None),
+                ("and-its-owner-of-before", Caller(owner=AGAIN), None),
+                ("and-a-person", A_PERSON, None),
+                ("and-whoever-has-the-token", NOBODY, 4),
+            )
+        ),
+        pytest.param(
+            held(state=RunState.REVIEW, owner=None), THE_OWNER, None, id="its-session"
         ),
     ],
 )
@@ -390,6 +414,62 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
         assert ("you hold it still, by a later claim" in str(caught.value)) is still
 
 
+@pytest.mark.parametrize("run", WAITS)
+@pytest.mark.parametrize("caller", [THE_OTHER, NOBODY])
+def test_nobody_else_writes_for_what_waits_for_the_user(
+    run: Run, caller: Caller
+) -> None:
+    said = (
+        r"run_1 waits for the user \(.*\), and only main in session agent:main:main "
+        "goes on with it, so nothing was written; let the user call task_resume, and "
+        "claim it then with task_claim"
+    )
+    with pytest.raises(RunHeld, match=said):
+        runs.guard(run, caller, None, "nothing was written")
+    with pytest.raises(Fenced):
+        runs.guard(run, caller, 3, "nothing was written")
+
+
+def test_who_waits_for_a_process_that_may_have_ended_hears_of_both_ways() -> None:
+    worker = Owner(role="agent", process="7:9")
+    run = held(state=RunState.BLOCKED, owner=worker, session_key=None)
+
+    with pytest.raises(RunHeld, match="call task_resume if that agent has ended, or"):
+        runs.guard(run, THE_OTHER, None, "nothing was written")
+
+
+@pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
+def test_what_waits_and_was_never_held_is_written_by_a_person_alone(
+    state: RunState,
+) -> None:
+    with pytest.raises(RunHeld, match="only its own session goes on with it"):
+        runs.guard(a_run(state=state), NOBODY, None, "nothing was written")
+    runs.guard(a_run(state=state), A_PERSON, None, "nothing was written")
+
+
+@pytest.mark.parametrize("caller", [THE_OWNER, NOBODY])
+def test_nobody_of_another_role_writes_for_what_is_queued_for_one(
+    caller: Caller,
+) -> None:
+    said = "run_1 is queued for the role builder, so nothing was written; claim it"
+    with pytest.raises(RunHeld, match=said):
+        runs.guard(FOR_OTHERS, caller, None, "nothing was written")
+
+
+def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
+    away = a_run(session_key="agent:main:taskmem:run_1", told_session=MAIN.session_key)
+    own = MAIN.model_copy(update={"session_key": away.session_key})
+    worker = Owner(role="agent", process="7:9")
+
+    def places(owner: Owner) -> tuple[str | None, str | None]:
+        run = runs.claim(away, owner, NOW, POLICY).run
+        return run.session_key, run.told_session
+
+    assert places(own) == (away.session_key, MAIN.session_key)
+    assert places(OTHER) == (OTHER.session_key, None)
+    assert places(worker) == (MAIN.session_key, None)
+
+
 def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
     first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
     back = runs.move(first, RunState.QUEUED, DAWN, Why.RESET).run
@@ -398,8 +478,17 @@ def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
         runs.guard(back, THE_OWNER, first.token, "nothing was written")
 
 
+def test_a_tasks_next_run_is_later_than_its_last_though_the_clock_went_back() -> None:
+    last = a_run(created_at=NOW)
+
+    begun = runs.begin(a_task(), run_id="run_2", now=DAWN, last=last).run
+
+    assert begun.created_at > NOW
+    assert (begun.changed_at, begun.seen_at) == (DAWN, DAWN)
+
+
 def test_the_tokens_of_a_tasks_next_run_go_on_from_those_of_its_last() -> None:
-    begun = runs.begin(a_task(), run_id="run_2", now=NOW, token=7).run
+    begun = runs.begin(a_task(), run_id="run_2", now=NOW, last=a_run(token=7)).run
 
     assert runs.claim(begun, MAIN, NOW, POLICY).run.token == 8
 

@@ -12,6 +12,8 @@ from taskmem_hookspecs import Change, Owner, Run, WakeState
 from taskmem_hookspecs.errors import (
     Conflict,
     EvidenceMissing,
+    Fenced,
+    InvalidArguments,
     RunNotFound,
     StoreBusy,
     TaskmemError,
@@ -237,6 +239,54 @@ def test_a_worker_gets_what_is_behind_many_that_are_not_for_it() -> None:
     assert claim["task_id"] == free
 
 
+def test_an_agent_of_a_gateway_claims_as_what_that_says(world: World) -> None:
+    main = Session(world)
+    for name in ("For a builder", "For a main one"):
+        task = main.register(name=name)
+        role = "main" if name.endswith("main one") else "builder"
+        main.call("task_handoff", task_id=task, to=role)
+        world.clock.tick(1)
+    said = (
+        "Your gateway says that you are main, so you cannot claim as builder; leave "
+        "out role, or leave it to an agent of that role. Nothing was claimed."
+    )
+
+    for given in ({}, {"task_id": task}):
+        with pytest.raises(InvalidArguments, match=said):
+            main.call("task_claim", role="builder", **given)
+
+    assert main.call("task_claim")["task_id"] == task
+    with pytest.raises(RunNotFound, match="Nothing is queued for main; "):
+        main.call("task_claim", role="main")
+
+
+class Counted(MemoryStore):
+    """Counts the rows that are read of the queue."""
+
+    rows = 0
+
+    def queued_runs(self, role: str | None, limit: int) -> Any:
+        found = super().queued_runs(role, limit)
+        self.rows += len(found)
+        return found
+
+
+@pytest.mark.parametrize("crowd", [20, 80])
+def test_the_queue_is_read_in_proportion_to_what_is_in_the_way(crowd: int) -> None:
+    store = Counted()
+    world = World(store)
+    session = Session(world)
+    session.begins()
+    for number in range(crowd):
+        task = session.register(name=f"Interrupted {number}")
+        world.call("task_reset", PERSON, task_id=task)
+
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+    assert store.rows < 3 * crowd
+
+
 class Contested(Written):
     """Lets somebody else be first, always, with the run of one task."""
 
@@ -296,3 +346,46 @@ def test_a_task_that_has_ended_meanwhile_leaves_the_next() -> None:
 
     with pytest.raises(RunNotFound, match="Nothing is queued for builder"):
         world.call("task_claim", WORKER, role="builder")
+
+
+# --- the tokens -----------------------------------------------------------------
+
+
+def test_the_tokens_of_a_task_grow_though_the_clock_goes_back(world: World) -> None:
+    task = world.register()
+
+    def ended() -> int:
+        token = world.call("task_claim", WORKER, task_id=task)["token"]
+        for status in ("failed", "active"):
+            world.call("task_update", WORKER, task_id=task, status=status)
+        return int(token)
+
+    tokens = [ended()]
+    world.clock.jump(-3600)
+    tokens += [ended(), ended()]
+    assert tokens == sorted(set(tokens))
+
+    world.call("task_claim", OTHER, task_id=task)
+    with pytest.raises(Fenced):
+        world.call(
+            "task_update", Caller(), task_id=task, token=tokens[1], completed_steps=[1]
+        )
+    world.call("task_update", OTHER, task_id=task, status="failed")
+    status = world.call("task_status", OTHER, task_id=task)
+    assert status["run"]["token"] == tokens[-1] + 1
+
+
+def test_a_task_that_goes_to_review_with_another_goes_on_with_its_tokens(
+    world: World,
+) -> None:
+    backlog = world.register("Backlog")
+    old = world.call("task_claim", WORKER, task_id=backlog)["token"]
+    for status in ("failed", "active"):
+        world.call("task_update", WORKER, task_id=backlog, status=status)
+    task = world.register()
+    world.call("task_claim", WORKER, task_id=task, attach=[backlog])
+
+    world.call("task_handoff", WORKER, task_id=task)
+
+    world.call("task_resume", PERSON, task_id=backlog)
+    assert world.call("task_claim", OTHER, task_id=backlog)["token"] > old

@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from taskmem_hookspecs import Run, RunState
-from taskmem_hookspecs.errors import LimitReached, RunNotReady
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import gateway, recovery
+from taskmem_hookspecs import Change, Owner, Run, RunState, WakeState
+from taskmem_hookspecs.errors import LimitReached, RunHeld, RunNotFound, RunNotReady
 from taskmem_hookspecs.testing import MemoryStore
-from tests.support.sessions import Session
+from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
+
+HOUR = 3600
+DAY = 24 * HOUR
 
 
 @pytest.fixture
@@ -177,3 +183,199 @@ def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
     call.join(5)
 
     assert decided == ["yes"]
+
+
+def in_the_background(session: Session) -> tuple[str, Session]:
+    """Return a task that works in a session of its own, and that session."""
+    task = at_work(session)
+    session.call("task_background", task_id=task)
+    session.ends("It goes on by itself.", origin=Origin.USER)
+    away = Session(session.world, key=str(session.run(task).session_key))
+    [wake] = session.world.deliver()
+    away.begins(Origin.TASKMEM)
+    gateway.turn_ended(session.world.shell, away.key, [str(wake.delivery_id)], None)
+    away.does("echo one")
+    return task, away
+
+
+def waiting_there(session: Session) -> tuple[str, Session]:
+    """Return a task whose session of its own has a question to the user."""
+    task, away = in_the_background(session)
+    away.ends("Which region?")
+    assert session.run(task).state is RunState.BLOCKED
+    return task, away
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_who_hears_of_a_run_in_the_background_lets_it_go_on_there(
+    session: Session, named: bool
+) -> None:
+    task, away = waiting_there(session)
+
+    answer = session.call("task_resume", **({"task_id": task} if named else {}))
+
+    assert answer["task_id"] == task
+    assert answer["message"] == (
+        "It goes on in the background, in a session of its own, which is told so."
+    )
+    assert "Do not work on it here; tell the user." in answer["packet"]
+    run = session.run(task)
+    assert (run.state, run.session_key, run.told_session) == (
+        RunState.QUEUED,
+        away.key,
+        MAIN,
+    )
+    [wake] = session.world.deliver()
+    assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.rounds}")
+    away.begins(Origin.TASKMEM)
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_what_runs_in_the_background_is_not_taken_up_again_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    _, away = in_the_background(session)
+
+    with pytest.raises(RunHeld, match=f"is held by main in session {away.key}"):
+        session.call("task_resume")
+
+
+def test_who_asks_to_continue_is_given_what_waits_in_the_background(
+    session: Session,
+) -> None:
+    shell = session.world.shell
+    task, _ = waiting_there(session)
+
+    found = gateway.reminder(shell, MAIN)
+
+    assert found is not None
+    assert found[0] == task
+    assert "Do not work on it here; tell the user." in found[1]
+    assert gateway.reminder(shell, MAIN, since=session.world.clock.now()) is None
+    mine = session.register(name="Mine")
+    found = gateway.reminder(shell, MAIN)
+    assert found is not None
+    assert found[0] == mine
+
+
+def test_what_runs_in_the_background_is_no_news_for_who_asks_to_continue(
+    session: Session,
+) -> None:
+    in_the_background(session)
+
+    assert gateway.reminder(session.world.shell, MAIN) is None
+
+
+def test_what_failed_in_the_background_is_taken_up_again_where_it_was_heard_of(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
+    assert session.run(task).state is RunState.FAILED
+    assert session.lines[-1].endswith("/resume tries again)")
+
+    answer = session.call("task_resume")
+
+    run = session.run(task)
+    assert (answer["task_id"], run.session_key, run.told_session) == (task, MAIN, None)
+    assert answer["message"] == "It is yours again; go on as the packet says."
+
+
+def test_who_hears_of_a_run_in_the_background_is_told_which_to_resume(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    session.world.clock.tick(2 * HOUR)
+
+    away.settles(away.restarts("boot_2"))
+
+    assert session.run(task).state is RunState.BLOCKED
+    assert session.lines[-1].endswith(
+        f"was interrupted 2 hours ago. Say /resume {task}."
+    )
+
+
+def test_another_session_that_claims_it_has_it_to_itself(
+    session: Session, other: Session
+) -> None:
+    task, _ = waiting_there(session)
+    session.world.call("task_resume", PERSON, task_id=task)
+    free = session.run(task).model_copy(update={"role": None})
+    session.world.store.commit(Change(runs=(free,)))
+
+    other.call("task_claim", task_id=task)
+    before = list(session.lines)
+    other.call("task_update", task_id=task, completed_steps=[1])
+
+    assert session.lines == before
+    assert session.world.task(task).session_key == other.key
+    session.call("task_background", task_id=session.register(name="Second"))
+    assert other.call("task_background", task_id=task)["run"]["why"] == "background"
+
+
+WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+
+
+def test_a_gateway_that_never_returns_leaves_its_slots_and_its_work_to_others(
+    session: Session,
+) -> None:
+    world = session.world
+    for number in range(3):
+        gone = Session(world, key=f"agent:main:s{number}")
+        in_the_background(gone)
+        world.clock.tick(1)
+    mine = at_work(session)
+    with pytest.raises(LimitReached, match="Too many background tasks: 3 run already"):
+        session.call("task_background", task_id=mine)
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+    world.clock.tick(3 * DAY)
+    recovery.sweep(world.shell, ())
+
+    session.begins()
+    session.call("task_background", task_id=mine)
+    claimed = world.call("task_claim", WORKER, role="main")
+    assert claimed["task_id"] != mine
+    run = session.run(claimed["task_id"])
+    assert (run.session_key, run.told_session) == (
+        world.task(run.task_id).session_key,
+        None,
+    )
+    assert str(run.session_key).startswith("agent:main:s")
+
+
+def test_what_rests_in_the_background_for_long_keeps_its_slot(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    wait = session.world.open_wait(task, timeout=DAY)
+    away.ends()
+    session.world.clock.tick(DAY / 2)
+    assert wait.task_id == task
+    second = session.register(name="Second")
+
+    with pytest.raises(LimitReached, match="This session has"):
+        session.call("task_background", task_id=second)
+
+
+# --- reset -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_what_is_reset_is_told_to_go_on_once_by_the_round_that_it_is_in(
+    session: Session, rounds: int
+) -> None:
+    task = at_work(session)
+    for _ in range(rounds):
+        session.does("echo one")
+        session.ends()
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+
+    session.call("task_reset", task_id=task)
+
+    run = session.run(task)
+    [wake] = session.world.wakes(WakeState.DUE)
+    assert run.rounds == rounds + 1
+    assert wake.key == f"run:{run.run_id}:{run.rounds}"

@@ -108,6 +108,21 @@ def test_a_note_is_not_told_with_a_run_that_began_after_it(session: Session) -> 
     assert "note" not in session.call("task_claim", task_id=task)
 
 
+def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_update", worker("1"), task_id=task, status="failed")
+    world.clock.jump(-HOUR)
+    world.call("task_update", PERSON, task_id=task, status="active")
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_handoff", worker("1"), task_id=task, to="b", note="Mend it.")
+
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="b")
+
+    assert claimed["note"] == "Mend it."
+
+
 # --- what waits for the user -------------------------------------------------------
 
 
@@ -300,3 +315,141 @@ def test_what_the_session_does_next_is_heard_as_before(
     dev.does("echo two")
 
     assert session.run(task).owner == dev.owner
+
+
+@pytest.mark.parametrize("waits", ["for-an-answer", "for-review"])
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("task_plan_update", {"new_plan": ["Delete everything"], "reason": "Mine."}),
+        ("task_update", {"completed_steps": [1]}),
+        ("task_update", {"status": "completed"}),
+        ("task_handoff", {"to": "dev"}),
+        ("task_abort", {"reason": "Mine."}),
+        ("task_resume", {}),
+    ],
+)
+def test_nobody_else_writes_for_what_waits_for_the_user(
+    session: Session, waits: str, tool: str, given: dict[str, Any]
+) -> None:
+    task = at_work(session)
+    if waits == "for-review":
+        session.call("task_handoff", task_id=task)
+    session.ends("Shall I delete it?")
+    before = session.run(task), session.world.task(task)
+
+    with pytest.raises(RunHeld):
+        session.world.call(tool, worker("1"), task_id=task, **given)
+
+    assert (session.run(task), session.world.task(task)) == before
+
+
+def paused(world: World) -> str:
+    """Return a task that its worker has set aside."""
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_update", worker("1"), task_id=task, status="paused")
+    return task
+
+
+def test_what_a_worker_that_has_ended_had_set_aside_is_taken_up_and_claimed() -> None:
+    world = World()
+    task = paused(world)
+    again = worker("2")
+
+    def goes_on() -> dict[str, Any]:
+        return world.call("task_update", again, task_id=task, status="active")
+
+    with pytest.raises(RunHeld, match="call task_resume if that agent has ended"):
+        goes_on()
+    for lives in (True, None):
+        world.shell = replace(world.shell, lives=lambda _, lives=lives: lives)
+        with pytest.raises(RunHeld, match="so it was not taken up again"):
+            world.call("task_resume", again, task_id=task)
+    world.shell = replace(world.shell, lives=lambda _: False)
+
+    answer = world.call("task_resume", again, task_id=task)
+
+    assert answer["message"] == (
+        "It is queued again; claim it with task_claim before you go on with it."
+    )
+    world.call("task_claim", again, task_id=task, role="b")
+    assert world.call("task_update", again, task_id=task, completed_steps=[1])
+
+
+def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
+    world = World()
+    task = paused(world)
+
+    answer = world.call("task_resume", worker("1"), task_id=task)
+
+    assert answer["message"] == "It is yours again; go on as the packet says."
+    assert world.store.list_runs(None, task, 1)[0].state is RunState.RUNNING
+
+
+# --- what is queued for a role ------------------------------------------------------
+
+
+def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="reviewer")
+    session.ends("Handed on.")
+
+    assert session.world.pass_time(2 * THRESHOLD) == []
+
+    line = session.lines[-1]
+    assert line == (
+        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes "
+        f"({task}). Start an agent of that role, or hand it to another."
+    )
+    told = session.lines.count(line)
+    session.world.pass_time(HOUR)
+    assert told == 1
+    # Once in each cooldown, which doubles.
+    about = [each for each in session.lines if "is queued for reviewer" in each]
+    assert len(about) == 3
+
+
+def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="b")
+    world.call("task_handoff", worker("1"), task_id=task, to="reviewer")
+
+    assert world.pass_time(2 * THRESHOLD) == []
+
+    events = world.store.list_events(0, 1000)
+    assert [event.kind for event in events if event.kind == "notice"] == []
+    assert world.task(task).last_stuck_alert_at is not None
+
+
+def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="dev")
+
+    answer = session.call("task_update", task_id=task, message="Step 1 done.")
+
+    said = "Noted. The task's run is not yours, so 1 stayed unmarked."
+    assert answer["message"].startswith(said)
+    assert session.world.task(task).done == frozenset()
+    for given in ({"completed_steps": [1]}, {"status": "completed"}):
+        with pytest.raises(RunHeld, match="is queued for the role dev"):
+            session.call("task_update", task_id=task, **given)
+
+
+def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="dev")
+
+    assert gateway.reminder(session.world.shell, MAIN) is None
+    named = gateway.reminder(session.world.shell, MAIN, task_id=task)
+    assert named is not None
+    for given in ({}, {"task_id": task}):
+        with pytest.raises(RunHeld, match="is queued for the role dev, so it was not"):
+            session.call("task_resume", **given)

@@ -59,6 +59,7 @@ class Runs(RuleBasedStateMachine):
         self.shelf = Shelf()
         self.ended: dict[str, RunState] = {}
         self.tokens: dict[str, int] = {}
+        self.claims: dict[tuple[str, int], tuple[str, Owner | None]] = {}
         self.boots = 1
         self.workers = 0
         self.open_world()
@@ -128,6 +129,10 @@ class Runs(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 20, 400, 4_000]))
     def time_passes(self, seconds: int) -> None:
         self.clock.tick(seconds)
+
+    @rule(seconds=st.sampled_from([5, 4_000]))
+    def the_clock_goes_back(self, seconds: int) -> None:
+        self.clock.jump(-seconds)
 
     @rule(fate=fates)
     def leases_are_swept(self, fate: str | None) -> None:
@@ -216,6 +221,16 @@ class Runs(RuleBasedStateMachine):
         for run in self.runs:
             assert run.token >= self.tokens.get(run.run_id, 0)
             self.tokens[run.run_id] = run.token
+
+    @invariant()
+    def no_two_claims_of_a_task_have_the_same_token(self) -> None:
+        for run in self.runs:
+            if run.state is RunState.RUNNING:
+                claim = (run.task_id, run.token)
+                by = (run.run_id, run.owner)
+                assert self.claims.setdefault(claim, by) == by
+                last = max(token for task, token in self.claims if task == run.task_id)
+                assert run.token == last
 
     @invariant()
     def who_holds_a_run_has_claimed_it_and_only_one_does(self) -> None:
