@@ -17,7 +17,7 @@ from openclaw_taskmem.engine import (
     dues,
     evidence,
     gateway,
-    handovers,
+    holding,
     recovery,
     runs,
     sharing,
@@ -290,10 +290,10 @@ def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
 def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handovers, "MOST", 2)
+    monkeypatch.setattr(holding, "MOST", 2)
     here.call("task_background", task_id=at_work(here))
     task = at_work(here)
-    for number in range(handovers.MOST):
+    for number in range(holding.MOST):
         here.world.clock.tick(1)
         at_work(replace(there, key=f"agent:main:{number}"))
 
