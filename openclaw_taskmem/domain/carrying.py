@@ -7,6 +7,7 @@ sake, are counted, and end in a failure that says so. Source: requirements F1, F
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -118,7 +119,7 @@ def judge(
         return Rest(run=run)
     if turn.aborted:
         return Block(run=run, why=Why.STOPPED)
-    if turn.origin is Origin.HEARTBEAT and not turn.calls:
+    if turn.idle:
         return Rest(run=run, keep=True)
     if turn.error is not None:
         return _after_failure(facts, run, turn, now, policy)
@@ -216,12 +217,14 @@ def on_its_way(facts: TaskFacts, now: datetime) -> bool:
     )
 
 
-def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
-    """Return the wakes for the task's run that are owed, as they are owed no more."""
+def dropped(
+    facts: TaskFacts, states: Collection[WakeState] = (WakeState.DUE, WakeState.SENT)
+) -> tuple[Wake, ...]:
+    """Return the wakes that tell the task's run to go on, as they are sent no more."""
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in facts.wakes
-        if wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
+        if wake.cause is WakeCause.RUN and wake.state in states
     )
 
 

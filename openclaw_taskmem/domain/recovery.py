@@ -24,6 +24,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     Value,
+    WakeState,
 )
 
 
@@ -235,7 +236,8 @@ def announced(task: Task, run: Run, now: datetime) -> Event:
 
 def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:
     """Return what a turn writes that takes up a run: no wake need tell it to."""
-    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts)
+    due = (WakeState.DUE,)
+    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts, due)
     return Change(
         runs=(moved.run,),
         wakes=gone,

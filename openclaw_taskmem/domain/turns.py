@@ -52,6 +52,16 @@ class Turn(Value):
     calls: int = 0
     """Tool calls in it."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether a clock began it, and it did nothing."""
+        return self.origin is Origin.HEARTBEAT and not self.calls
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether it may have acted on what its session was told before it ended."""
+        return self.error is None and not self.idle
+
 
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
 _AGAIN: Final = re.compile(

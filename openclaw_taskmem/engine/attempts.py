@@ -297,7 +297,7 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        told = outbox.tells_to_go_on(facts.wakes)
+        told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
         if queued and run is not None and (run.told_session or told):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:

@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
@@ -215,6 +216,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     Where it has ended, the next of the session has its turn. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
+    if open_ and turn.may_have_acted:
+        wakes.taken_up(shell, heard.session)
     worked = _worked(open_)
     waiting = [r for r in open_ if r.state in _OPEN and not r.lease_until]
     # A turn that was cut short says nothing of what it did not work on.
