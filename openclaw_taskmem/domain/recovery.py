@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from openclaw_taskmem.domain import carrying, notices, outbox, runs
 from openclaw_taskmem.domain.carrying import Fail
@@ -26,6 +27,10 @@ from taskmem_hookspecs import (
     Value,
     WakeState,
 )
+
+
+MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
+"""The states in which a run may have a lease."""
 
 
 class Sight(Value):
@@ -68,7 +73,7 @@ class Lapsed(Value):
 def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
     """Return what becomes of the task's run, whose lease has run out."""
     run = facts.run
-    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run is None or run.state not in MAY_LAPSE:
         return Lapsed(course=Course.REST)
     if sight.alive:
         return Lapsed(course=Course.RENEW)
@@ -90,7 +95,7 @@ def resumed_by_gateway(
     Anything but `RESUME` means that it must not: who would be asked here is asked.
     """
     run = facts.run
-    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run is None or run.state not in MAY_LAPSE:
         return Lapsed(course=Course.RESUME)
     verdict = _interrupted(run, sight, now, policy)
     if verdict.course is Course.QUEUE:
@@ -212,7 +217,7 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     Whoever held it has until the gateway's own recovery had its time.
     Source: requirement D2.
     """
-    if run.session_key is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run.session_key is None or run.state not in MAY_LAPSE:
         return None
     if run.started_at is None:
         # It was never begun, so nothing of it was interrupted.
@@ -223,6 +228,18 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     if run.lease_until is not None and run.lease_until <= due:
         return None
     return run.model_copy(update={"lease_until": due})
+
+
+def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:
+    """Return a run as no clock that is ahead has left it.
+
+    Its owner was not seen in what is the future, nor is it trusted for longer than one
+    that is seen now.
+    """
+    longest = now + timedelta(seconds=policy.lease_seconds)
+    lease = None if run.lease_until is None else min(run.lease_until, longest)
+    seen = min(run.seen_at, now)
+    return run.model_copy(update={"lease_until": lease, "seen_at": seen})
 
 
 def announced(task: Task, run: Run, now: datetime) -> Event:

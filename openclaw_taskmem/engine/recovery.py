@@ -30,7 +30,6 @@ ABANDONED: Final = timedelta(minutes=10)
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
-_HELD: Final = (RunState.RUNNING, RunState.QUEUED)
 _RESET: Final = (Course.QUEUE, Course.RESUME)
 _INTERRUPTED: Final = (
     "Your work on this was interrupted by a restart; go on with it now."
@@ -92,7 +91,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
 
     `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
     """
-    for run in _of_gateway(shell, _HELD):
+    for run in _of_gateway(shell, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
         shell.decide(run.task_id, partial(_give_time, shell, run, presence))
