@@ -25,6 +25,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     Value,
+    WakeCause,
     WakeState,
 )
 
@@ -113,14 +114,21 @@ def _interrupted(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> La
     """Return what becomes of a run whose gateway is there, and has no turn for it."""
     if run.tries >= policy.tries:
         return Lapsed(course=Course.FAIL, why=Why.INTERRUPTED)
-    if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
-        return Lapsed(course=Course.ASK, why=Why.STALE)
-    known = None not in (run.fingerprint, sight.fingerprint)
-    if known and run.fingerprint != sight.fingerprint:
-        return Lapsed(course=Course.ASK, why=Why.PROMPT_CHANGED)
+    if (why := _doubtful(run, sight, now, policy)) is not None:
+        return Lapsed(course=Course.ASK, why=why)
     if not policy.carry_on:
         return Lapsed(course=Course.QUEUE, why=Why.INTERRUPTED)
     return Lapsed(course=Course.RESUME, why=Why.INTERRUPTED)
+
+
+def _doubtful(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Why | None:
+    """Return why the user is asked before a run goes on; None: it may."""
+    if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
+        return Why.STALE
+    known = None not in (run.fingerprint, sight.fingerprint)
+    if known and run.fingerprint != sight.fingerprint:
+        return Why.PROMPT_CHANGED
+    return None
 
 
 def _proof(run: Run, sight: Sight) -> Why:
@@ -228,6 +236,21 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     if run.lease_until is not None and run.lease_until <= due:
         return None
     return run.model_copy(update={"lease_until": due})
+
+
+def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> bool:
+    """Whether the task's run goes on by itself, whatever became of its gateway.
+
+    It was between two turns, and is told to go on: nothing of it was interrupted.
+    """
+    run = facts.run
+    if run is None or run.lease_until is not None:
+        return False
+    owed = any(
+        wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
+        for wake in facts.wakes
+    )
+    return owed and _doubtful(run, sight, now, policy) is None
 
 
 def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:

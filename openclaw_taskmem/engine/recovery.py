@@ -124,8 +124,13 @@ def forget(shell: Shell) -> None:
 
 
 def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
-    current = shell.store.read_run(run.run_id)
-    left = recovery.began_anew(current, presence.boot, presence.started_at)
+    facts = shell.store.read_task(run.task_id)
+    if facts.run is None or facts.run.run_id != run.run_id:
+        return
+    sight = _sight(shell, facts.run, (presence,))
+    if recovery.goes_on(facts, sight, shell.clock.now(), shell.runs):
+        return
+    left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
     if left is not None:
         shell.commit(Change(runs=(left,)))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import Wake, WakeCause, WakeState
+from taskmem_hookspecs import RunState, Wake, WakeCause, WakeState
 from tests.support.sessions import Session
 from tests.support.world import World
 
 DAY = 86_400
+SETTLED = SETTLES.total_seconds() + 1
+"""Seconds until a session that starts anew in a test has settled."""
 
 
 @pytest.fixture
@@ -149,3 +153,74 @@ def test_a_newer_word_to_go_on_takes_the_place_of_one_that_was_sent(
 
     states = {wake.state for wake in told(session.world)}
     assert states == {WakeState.SUPERSEDED, WakeState.DUE}
+
+
+# --- a gateway that starts anew between two turns -------------------------------
+
+
+def due_in(session: Session) -> float:
+    (wake,) = [w for w in told(session.world) if w.state is WakeState.DUE]
+    assert wake.due_at is not None
+    return (wake.due_at - session.world.clock.now()).total_seconds()
+
+
+def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -> None:
+    task = session.register()
+    session.does("echo one")
+    for number, rest in enumerate((90, 180, 360)):
+        session.ends(error="529 overloaded", reason="overloaded")
+        session.settles(session.restarts(f"boot_{number + 2}"))
+
+        run = session.run(task)
+        assert (run.state, run.tries) == (RunState.RUNNING, 0)
+        assert due_in(session) == rest - SETTLED
+        session.world.clock.tick(rest)
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+    assert "Resuming" not in "".join(session.lines)
+
+
+def test_a_restart_before_a_resumed_session_is_told_counts_as_no_other_try(
+    session: Session,
+) -> None:
+    task = session.register()
+    for number in range(4):
+        session.settles(session.restarts(f"boot_{number + 2}"))
+
+    assert (session.run(task).state, session.run(task).tries) == (RunState.QUEUED, 1)
+    assert session.world.deliver() != []
+
+
+def test_a_turn_that_is_cut_was_interrupted_though_its_word_is_owed_again(
+    session: Session, task: str
+) -> None:
+    session.begins(Origin.TASKMEM)
+    session.does("echo two")
+    (before,) = told(session.world)
+    lost = outbox.lost(
+        [before], "gateway gone", session.world.clock.now(), session.world.shell.outbox
+    )
+    session.world.shell.commit(lost)
+    session.settles(session.restarts("boot_2"))
+
+    assert (session.run(task).state, session.run(task).tries) == (RunState.QUEUED, 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changed", "why"),
+    [(4_000, False, "stale"), (60, True, "prompt_changed")],
+)
+def test_a_run_that_rests_is_asked_about_like_any(
+    session: Session, seconds: float, changed: bool, why: str
+) -> None:
+    task = session.register()
+    session.does("echo one")
+    session.ends()
+    session.world.clock.tick(seconds)
+    if changed:
+        session.fingerprint = "another"
+    session.settles(session.restarts("boot_2"))
+
+    run = session.run(task)
+    assert (run.state, run.why) == (RunState.BLOCKED, why)
+    assert session.world.wakes(WakeState.DUE) == []
