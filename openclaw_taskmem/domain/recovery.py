@@ -29,7 +29,6 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which a run may have a lease."""
 

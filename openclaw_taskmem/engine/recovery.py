@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events, recovery
+from openclaw_taskmem.domain import events, recovery, runs
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.engine import packets
@@ -110,8 +110,8 @@ def announced(shell: Shell) -> tuple[Event, ...]:
 
 
 def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
-    runs = shell.store.list_runs(states, None, MOST, shell.only)
-    return [run for run in runs if _its(shell, run)]
+    found = shell.store.list_runs(states, None, MOST, shell.only)
+    return [run for run in found if _its(shell, run)]
 
 
 def forget(shell: Shell) -> None:
@@ -139,7 +139,9 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
     facts = shell.store.read_task(run.task_id)
     now = shell.clock.now()
     if facts.run is None or facts.run.run_id != run.run_id:
-        shell.commit(Change(runs=(run.model_copy(update={"lease_until": None}),)))
+        ended = shell.store.read_run(run.run_id)
+        if ended.lease_until is not None:
+            shell.commit(Change(runs=(runs.rest(ended),)))
         return None
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return None
