@@ -115,9 +115,11 @@ def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
 
 
 def forget(shell: Shell) -> None:
-    """Let go of checkpoints that nobody will resume from. Source: requirement E2.
+    """Let go of checkpoints that are too old. Source: requirement E2.
 
-    They are kept for as long in every home, so it is the same whose daemon does it.
+    A run at work loses those of its first days, too; one that waits for the user goes
+    on from where it was, however long they take, and keeps all. They are kept for as
+    long in every home, so it is the same whose daemon does it.
     """
     days = timedelta(days=shell.runs.checkpoint_days)
     shell.commit(Change(forget_before=shell.clock.now() - days))
