@@ -169,8 +169,7 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
 
 
 def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
-    process = run.owner.process if run.owner else None
-    lives = None if process is None else shell.lives(process)
+    lives = _lives(shell, run)
     if run.session_key is None or not _its(shell, run) or not gateways:
         return Sight(alive=lives is True, gone=lives is False)
     latest = max(gateways, key=lambda gateway: gateway.started_at)
@@ -184,6 +183,18 @@ def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
         boot=there.boot,
         fingerprint=there.fingerprints.get(agent or ""),
     )
+
+
+def _lives(shell: Shell, run: Run) -> bool | None:
+    """Whether the process that holds a run lives; None: nobody can tell from here.
+
+    One of another home may be of another machine, where its number is another's.
+    """
+    owner = run.owner
+    if owner is None or owner.process is None:
+        return None
+    here = shell.minds(owner.home or run.home)
+    return shell.lives(owner.process) if here else None
 
 
 def _its(shell: Shell, run: Run) -> bool:
