@@ -134,8 +134,10 @@ def claim(
     log = settled_events(settled, now)
     if not open_:
         return Claim(change=Change(wakes=settled, events=log))
-    if len(sent) >= policy.per_minute:
-        free = sent[-policy.per_minute] + MINUTE
+    # What a clock ahead has sent was not sent within the last minute.
+    lately = [at for at in sent if at <= now]
+    if len(lately) >= policy.per_minute:
+        free = lately[-policy.per_minute] + MINUTE
         held = tuple(wake.model_copy(update={"due_at": free}) for wake in open_)
         return Claim(change=Change(wakes=(*settled, *held), events=log))
     chosen = _choose(open_, tasks, policy)

@@ -121,5 +121,7 @@ def _not_ahead(shell: Shell, task: Task) -> Task:
         update={
             "updated_at": min(task.updated_at, now),
             "last_stuck_alert_at": min(alerted, now) if alerted else None,
+            # What holds an alert back still is seen when it is due.
+            "held_until": None,
         }
     )
