@@ -170,17 +170,11 @@ def tells_to_go_on(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -
 
     It is owed, or was sent so lately that nobody need have acted on it.
     """
-    patience = timedelta(seconds=policy.ack_seconds)
-    return any(
-        wake.state is WakeState.DUE
-        or (
-            wake.state is WakeState.SENT
-            and wake.sent_at is not None
-            and wake.sent_at <= now <= wake.sent_at + patience
-        )
-        for wake in wakes
-        if wake.cause is WakeCause.RUN
-    )
+    told = [wake for wake in wakes if wake.cause is WakeCause.RUN]
+    sent = [wake.sent_at for wake in told if wake.state is WakeState.SENT]
+    earliest = now - timedelta(seconds=policy.ack_seconds)
+    lately = any(at is not None and earliest <= at <= now for at in sent)
+    return lately or any(wake.state is WakeState.DUE for wake in told)
 
 
 def on_its_way(wake: Wake, now: datetime) -> bool:
