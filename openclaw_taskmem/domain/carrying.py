@@ -7,7 +7,6 @@ sake, are counted, and end in a failure that says so. Source: requirements F1, F
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -48,6 +47,9 @@ SAID_BYTES: Final = 200
 """Kept of what a provider said."""
 _WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
 """Origins of turns that count as rounds; what the user begins is no loop of ours."""
+
+
+_OPEN: Final = (WakeState.DUE, WakeState.SENT)
 
 
 class Rest(Value):
@@ -217,14 +219,12 @@ def on_its_way(facts: TaskFacts, now: datetime) -> bool:
     )
 
 
-def dropped(
-    facts: TaskFacts, states: Collection[WakeState] = (WakeState.DUE, WakeState.SENT)
-) -> tuple[Wake, ...]:
+def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
     """Return the wakes that tell the task's run to go on, as they are sent no more."""
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in facts.wakes
-        if wake.cause is WakeCause.RUN and wake.state in states
+        if wake.cause is WakeCause.RUN and wake.state in _OPEN
     )
 
 

@@ -275,8 +275,7 @@ def announced(task: Task, run: Run, now: datetime) -> Event:
 
 def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:
     """Return what a turn writes that takes up a run: no wake need tell it to."""
-    due = (WakeState.DUE,)
-    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts, due)
+    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts)
     return Change(
         runs=(moved.run,),
         wakes=gone,
