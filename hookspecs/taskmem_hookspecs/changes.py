@@ -38,7 +38,8 @@ class Change(Value):
     events: tuple[Event, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
     forget_before: Instant | None = None
-    """Checkpoints that are older go, whoever they are of; None: none do."""
+    """Checkpoints that are older go, but for those of runs that wait for the user, in
+    `RunState.BLOCKED` or `REVIEW`; None: none do."""
 
     @property
     def empty(self) -> bool:

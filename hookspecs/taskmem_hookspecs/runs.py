@@ -60,20 +60,21 @@ class Owner(Value):
     process: str | None = None
     """Which process it is, as `<pid>:<start time>`; None: not known."""
     home: str | None = None
-    """The home in whose gateway the session lives; None: there is but one."""
+    """The home whose daemon it calls; None: there is but one."""
 
     def same(self, other: Owner | None) -> bool:
         """Whether the other is this one: of the same process, or of the same session.
 
-        A session is the same whichever start of its gateway it lives in now; two
-        gateways may each have one of the same key.
+        A session is the same whichever start of its gateway it lives in now. Two
+        gateways may each have one of the same key, and two machines a process of the
+        same number, so nobody of another home is.
         """
         if other is None:
             return False
-        if self.process is not None and self.process == other.process:
-            return True
         if self.home != other.home and None not in (self.home, other.home):
             return False
+        if self.process is not None and self.process == other.process:
+            return True
         here, there = (self.role, self.session_key), (other.role, other.session_key)
         return self.session_key is not None and here == there
 

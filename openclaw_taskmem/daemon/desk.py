@@ -150,7 +150,7 @@ class Desk:
             self._shell,
             name,
             given,
-            Caller(process=process, owner=_by_process(process), home=self._shell.only),
+            _by_process(process, self._shell.only),
             looks=catalog.looks(name, given),
         )
 
@@ -288,9 +288,10 @@ def _key(params: Params, name: str) -> str | None:
     return key
 
 
-def _by_process(process: str | None) -> Owner | None:
-    """Return as whom a relay's agent holds what it has claimed."""
-    return None if process is None else Owner(role="agent", process=process)
+def _by_process(process: str | None, home: str | None) -> Caller:
+    """Return a relay's agent: it holds what it has claimed as its process."""
+    owner = Owner(role="agent", process=process, home=home) if process else None
+    return Caller(process=process, owner=owner, home=home)
 
 
 def _looks(params: Params) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import events
@@ -25,6 +25,16 @@ SECONDS: Final = 10.0
 """How long the host may take for one entry."""
 
 
+class _Owed(NamedTuple):
+    """An entry that is to be told, and how old it is."""
+
+    event: Event
+    age: float
+    """In seconds by the wall, when it was read; below 0: the wall went back since."""
+    read: float
+    """When that was, by the monotonic clock."""
+
+
 class Herald:
     """One errand, in order for each session, and no session waits for another.
 
@@ -40,7 +50,7 @@ class Herald:
         self._apart = apart
         self._errand = errand
         self._rest = FIRST_REST
-        self._owed: dict[str, list[Event]] = {}
+        self._owed: dict[str, list[_Owed]] = {}
         """What each session is yet to be told."""
         self._since: dict[str, datetime] = {}
         """Since when nothing can be told to a session."""
@@ -72,8 +82,10 @@ class Herald:
             self._read = await self._apart(say.place, self._shell, self._errand)
             self._kept = self._read
         fresh, place = await self._apart(say.due, self._shell, self._errand, self._read)
+        now, read = self._shell.clock.now(), self._shell.clock.monotonic()
         for event in fresh:
-            self._owed.setdefault(str(event.data["session_key"]), []).append(event)
+            one = _Owed(event, (now - event.at).total_seconds(), read)
+            self._owed.setdefault(str(event.data["session_key"]), []).append(one)
         self._read, before = place, self._read
         return place != before
 
@@ -86,8 +98,8 @@ class Herald:
             left = left[1:]
         else:
             since = self._since.setdefault(session, now)
-            late = [e for e in left if now - max(since, e.at) >= PATIENCE]
-            for event in late:
+            late = [e for e in left if now - max(since, e.event.at) >= PATIENCE]
+            for event, _, _ in late:
                 log.warning(
                     "event %d (%s) was not told to %s in %s, and is given up",
                     event.event_id,
@@ -105,22 +117,32 @@ class Herald:
 
     async def _keep(self) -> None:
         """Keep up to where all was told: what follows is told again after a crash."""
-        firsts = (left[0].event_id - 1 for left in self._owed.values())
+        firsts = (left[0].event.event_id - 1 for left in self._owed.values())
         place = min(firsts, default=self._read)
         if place != self._kept:
             await self._apart(say.told, self._shell, self._errand, place)
             self._kept = place
 
-    async def _told(self, event: Event) -> bool:
+    async def _told(self, owed: _Owed) -> bool:
         """Whether an event needs no telling any more."""
+        event = owed.event
         if self._host is None:
             return True
         session, line = str(event.data["session_key"]), str(event.data.get("line", ""))
-        age = (self._shell.clock.now() - event.at).total_seconds()
+        stops = event.kind == events.TURN_STOPPED
+        if stops and owed.age < 0:
+            log.info(
+                "the clock went back since event %d: whose turn it is to stop is "
+                "not known, and none in %s is",
+                event.event_id,
+                session,
+            )
+            return True
+        age = owed.age + self._shell.clock.monotonic() - owed.read
         try:
             async with asyncio.timeout(SECONDS):
-                if event.kind == events.TURN_STOPPED:
-                    await self._host.stop(session, max(0.0, age))
+                if stops:
+                    await self._host.stop(session, age)
                 else:
                     await self._host.say(session, line)
         except (WakeUndelivered, TimeoutError) as error:

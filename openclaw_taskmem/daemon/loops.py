@@ -97,7 +97,11 @@ class Loops:
         """The deliveries that the transport has not answered yet."""
         self._stopping = False
         self._seen = self._read_clocks()
-        self._held_until = self._forget_at = float("-inf")
+        self._minding = asyncio.Lock()
+        """Held while a jump of the clock is minded, so that each is by one pass."""
+        self._held_until = self._trusted_until = self._forget_at = float("-inf")
+        """By the monotonic clock: until when nobody counts as stuck, and owners of runs
+        are trusted unseen; when checkpoints are let go of next."""
         self._jumped = self._went_back = False
         """What a jump asks of the store, and was not done yet."""
 
@@ -184,6 +188,10 @@ class Loops:
 
     async def _mind_the_clock(self) -> None:
         """Notice a jump of the wall: nobody was silent while the machine slept."""
+        async with self._minding:
+            await self._mind_a_jump()
+
+    async def _mind_a_jump(self) -> None:
         now = self._read_clocks()
         jumped = jump(self._seen, now)
         self._seen = now
@@ -193,6 +201,8 @@ class Loops:
             threshold = self._shell.stuck.threshold_seconds
             held = now.monotonic + hold(jumped, threshold)
             self._held_until = max(self._held_until, held)
+            trusted = now.monotonic + hold(jumped, self._shell.runs.lease_seconds)
+            self._trusted_until = max(self._trusted_until, trusted)
             log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
@@ -321,7 +331,8 @@ class Loops:
     # --- leases -------------------------------------------------------------
 
     async def _leases_pass(self) -> datetime | None:
-        held = self._held_until - self._shell.clock.monotonic()
+        await self._mind_the_clock()
+        held = self._trusted_until - self._shell.clock.monotonic()
         if held > 0:
             return self._shell.clock.now() + timedelta(seconds=held)
         await self._forget()

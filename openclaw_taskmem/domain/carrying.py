@@ -8,6 +8,7 @@ Source: requirements F1, F3, F4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -126,7 +127,7 @@ def promoted(
         return None
     if facts.task.linkage.active_wait_ids:
         return None
-    if not policy.carry_on or outbox.tells_to_go_on(facts.wakes):
+    if not policy.carry_on or _telling(facts):
         return Change()
     moved = Moved(run=run, events=())
     if run.state is RunState.QUEUED:
@@ -239,18 +240,21 @@ def on_its_way(facts: TaskFacts, now: datetime) -> bool:
     """Whether the run was told to go on already, by a message that may yet arrive."""
     return any(
         wake.state is WakeState.SENT or outbox.on_its_way(wake, now)
-        for wake in facts.wakes
-        if wake.cause is WakeCause.RUN
+        for wake in _telling(facts)
     )
 
 
 def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
-    """Return the wakes for the task's run that are owed, as they are owed no more."""
+    """Return the wakes that tell the task's run to go on, as they are sent no more."""
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
-        for wake in facts.wakes
-        if wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
+        for wake in _telling(facts)
     )
+
+
+def _telling(facts: TaskFacts) -> Sequence[Wake]:
+    open_ = (WakeState.DUE, WakeState.SENT)
+    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]
 
 
 def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:

@@ -28,9 +28,9 @@ def jump(before: Reading, after: Reading) -> float:
 
 
 def hold(jumped: float, threshold: float) -> float:
-    """Return for how many seconds nobody counts as stuck after a jump.
+    """Return for how many seconds nobody's silence counts after a jump.
 
     Nobody was silent while the machine slept: each agent gets the time it would
-    have had, at most one threshold.
+    have had, at most one threshold (of stuck tasks), or one lease (of runs).
     """
     return min(max(0.0, jumped), threshold)

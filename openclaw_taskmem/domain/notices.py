@@ -56,7 +56,7 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
 def stop(run: Run, session_key: str, now: datetime) -> Event:
     """Return the entry by which the turn of a session that works on a run is stopped.
 
-    It is for a turn that had begun by now, and for no later one.
+    It is for a turn that had begun by now; the host is told how long ago that was.
     """
     return Event(
         at=now,

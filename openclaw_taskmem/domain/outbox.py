@@ -36,9 +36,10 @@ class OutboxPolicy(Value):
     """How patiently wakes are delivered. All times in seconds."""
 
     ack_seconds: float = 600.0
-    """After which a wait's wake that nobody acted on is sent again; then doubled."""
+    """After which a wake that nobody acted on is sent again, then doubled; an alert is
+    not: the next one is its resend."""
     sends: int = 3
-    """How often a wait's wake is sent in all."""
+    """How often such a wake is sent in all."""
     per_minute: int = 4
     """Messages to one session; OpenClaw defers the sixth turn of a minute."""
     first_retry_seconds: float = 5.0
@@ -133,8 +134,10 @@ def claim(
     log = settled_events(settled, now)
     if not open_:
         return Claim(change=Change(wakes=settled, events=log))
-    if len(sent) >= policy.per_minute:
-        free = sent[-policy.per_minute] + MINUTE
+    # What a clock ahead has sent was not sent within the last minute.
+    lately = [at for at in sent if at <= now]
+    if len(lately) >= policy.per_minute:
+        free = lately[-policy.per_minute] + MINUTE
         held = tuple(wake.model_copy(update={"due_at": free}) for wake in open_)
         return Claim(change=Change(wakes=(*settled, *held), events=log))
     chosen = _choose(open_, tasks, policy)
@@ -162,10 +165,16 @@ def claim(
     )
 
 
-def tells_to_go_on(wakes: Iterable[Wake]) -> bool:
-    """Whether one of the wakes tells a run to go on, and is owed or was sent."""
-    open_ = (WakeState.DUE, WakeState.SENT)
-    return any(wake.cause is WakeCause.RUN and wake.state in open_ for wake in wakes)
+def tells_to_go_on(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
+    """Whether one of the wakes tells a run to go on, and may yet be acted on.
+
+    It is owed, or was sent so lately that nobody need have acted on it.
+    """
+    told = [wake for wake in wakes if wake.cause is WakeCause.RUN]
+    sent = [wake.sent_at for wake in told if wake.state is WakeState.SENT]
+    earliest = now - timedelta(seconds=policy.ack_seconds)
+    lately = any(at is not None and earliest <= at <= now for at in sent)
+    return lately or any(wake.state is WakeState.DUE for wake in told)
 
 
 def on_its_way(wake: Wake, now: datetime) -> bool:
@@ -222,7 +231,7 @@ def delivered(
             # What turns have lost may have been sent more often than that.
             doublings = min(wake.sends, policy.sends - 1)
             again = timedelta(seconds=policy.ack_seconds * 2**doublings)
-            due = now + again if wake.cause is WakeCause.WAIT else None
+            due = None if wake.cause is WakeCause.STUCK else now + again
             sent.append(
                 taken.model_copy(update={"state": WakeState.SENT, "due_at": due})
             )
@@ -260,7 +269,7 @@ def failed(
         )
         for wake in current
         if wake.state is WakeState.DUE
-        or (wake.state is WakeState.SENT and wake.cause is WakeCause.WAIT)
+        or (wake.state is WakeState.SENT and wake.cause is not WakeCause.STUCK)
     )
     log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
     return Change(wakes=owed, events=log)

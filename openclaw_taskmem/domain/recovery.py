@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from openclaw_taskmem.domain import carrying, notices, outbox, runs
 from openclaw_taskmem.domain.carrying import Fail
@@ -24,7 +25,12 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     Value,
+    WakeCause,
+    WakeState,
 )
+
+MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
+"""The states in which a run may have a lease."""
 
 
 class Sight(Value):
@@ -67,7 +73,7 @@ class Lapsed(Value):
 def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
     """Return what becomes of the task's run, whose lease has run out."""
     run = facts.run
-    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run is None or run.state not in MAY_LAPSE:
         return Lapsed(course=Course.REST)
     if sight.alive:
         return Lapsed(course=Course.RENEW)
@@ -89,7 +95,7 @@ def resumed_by_gateway(
     Anything but `RESUME` means that it must not: who would be asked here is asked.
     """
     run = facts.run
-    if run is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run is None or run.state not in MAY_LAPSE:
         return Lapsed(course=Course.RESUME)
     verdict = _interrupted(run, sight, now, policy)
     if verdict.course is Course.QUEUE:
@@ -107,14 +113,21 @@ def _interrupted(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> La
     """Return what becomes of a run whose gateway is there, and has no turn for it."""
     if run.tries >= policy.tries:
         return Lapsed(course=Course.FAIL, why=Why.INTERRUPTED)
-    if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
-        return Lapsed(course=Course.ASK, why=Why.STALE)
-    known = None not in (run.fingerprint, sight.fingerprint)
-    if known and run.fingerprint != sight.fingerprint:
-        return Lapsed(course=Course.ASK, why=Why.PROMPT_CHANGED)
+    if (why := _doubtful(run, sight, now, policy)) is not None:
+        return Lapsed(course=Course.ASK, why=why)
     if not policy.carry_on:
         return Lapsed(course=Course.QUEUE, why=Why.INTERRUPTED)
     return Lapsed(course=Course.RESUME, why=Why.INTERRUPTED)
+
+
+def _doubtful(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Why | None:
+    """Return why the user is asked before a run goes on; None: it may."""
+    if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
+        return Why.STALE
+    known = None not in (run.fingerprint, sight.fingerprint)
+    if known and run.fingerprint != sight.fingerprint:
+        return Why.PROMPT_CHANGED
+    return None
 
 
 def _proof(run: Run, sight: Sight) -> Why:
@@ -213,7 +226,7 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     Whoever held it has until the gateway's own recovery had its time.
     Source: requirement D2.
     """
-    if run.session_key is None or run.state not in (RunState.RUNNING, RunState.QUEUED):
+    if run.session_key is None or run.state not in MAY_LAPSE:
         return None
     if run.started_at is None:
         # It was never begun, so nothing of it was interrupted.
@@ -224,6 +237,33 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     if run.lease_until is not None and run.lease_until <= due:
         return None
     return run.model_copy(update={"lease_until": due})
+
+
+def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> bool:
+    """Whether the task's run goes on by itself, whatever became of its gateway.
+
+    It was between two turns, and is told to go on: nothing of it was interrupted.
+    """
+    run = facts.run
+    if run is None or run.lease_until is not None:
+        return False
+    owed = any(
+        wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
+        for wake in facts.wakes
+    )
+    return owed and _doubtful(run, sight, now, policy) is None
+
+
+def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:
+    """Return a run as no clock that is ahead has left it.
+
+    Its owner was not seen in what is the future, nor is it trusted for longer than one
+    that is seen now.
+    """
+    longest = now + timedelta(seconds=policy.lease_seconds)
+    lease = None if run.lease_until is None else min(run.lease_until, longest)
+    seen = min(run.seen_at, now)
+    return run.model_copy(update={"lease_until": lease, "seen_at": seen})
 
 
 def announced(task: Task, run: Run, now: datetime) -> Event:

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, notices, outbox, runs
+from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.texts import duration, plain, plural
 from taskmem_hookspecs import (
     Change,
@@ -110,16 +111,16 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
     return max(silent, task.last_stuck_alert_at + cooldown(task, policy))
 
 
-def held(facts: TaskFacts, now: datetime) -> Task | None:
+def held(facts: TaskFacts, now: datetime, policy: OutboxPolicy) -> Task | None:
     """Return the task, with no alert for a while; None: nothing holds one back.
 
-    Its run was told to go on, and the message is on its way; or it waits for the user,
-    whom an agent that is woken must not go past.
+    Its run is told to go on, and nobody need have acted on that yet; or it waits for
+    the user, whom an agent that is woken must not go past.
     Source: rulings "carry-on and stuck", "a question to the user".
     """
     if facts.run is not None and facts.run.state in runs.WAITING:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
-    if not outbox.tells_to_go_on(facts.wakes):
+    if not outbox.tells_to_go_on(facts.wakes, now, policy):
         return None
     return facts.task.model_copy(update={"held_until": now + HELD})
 

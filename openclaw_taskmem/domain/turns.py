@@ -61,6 +61,11 @@ class Turn(Value):
         """Whether it is no work: a clock began it, and it did nothing."""
         return self.origin is Origin.HEARTBEAT and not self.calls
 
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether it may have acted on what its session was told before it ended."""
+        return self.error is None and not self.empty
+
 
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
 _AGAIN: Final = re.compile(

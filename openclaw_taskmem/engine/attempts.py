@@ -318,7 +318,8 @@ def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     run = facts.run
     if run is None or runs.left(run, now, shell.runs):
         return False
-    return run.told_session is not None or outbox.tells_to_go_on(facts.wakes)
+    told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
+    return run.told_session is not None or told
 
 
 def _claim_one(

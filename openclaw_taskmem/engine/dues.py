@@ -9,24 +9,29 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain import outbox, recovery
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Task, Wake, WakeState
+from taskmem_hookspecs import Bookmark, Change, Run, Task, Wake, WakeState
 from taskmem_hookspecs.errors import Conflict
 
 BOOKMARK: Final = "stuck_policy"
 BATCH: Final = 500
 MOST_WAKES: Final = 10_000
+MOST_RUNS: Final = 10_000
 
 
 def reschedule(shell: Shell, *, force: bool = False) -> int:
     """Decide anew when each active task is looked at; return how many there were.
 
-    Done when the settings are others than those that the stored instants rest on,
+    No run is leased for longer than from now, whatever its clock said. The rest is
+    done when the settings are others than those that the stored instants rest on,
     when something stored lies in the future, and when `force` says that the wall
     clock went back: then no task may have been touched in what is now the future,
     and no owed wake waits for it.
     """
+    for run in shell.store.list_runs(recovery.MAY_LAPSE, None, MOST_RUNS, shell.only):
+        if _run_not_ahead(shell, run) != run:
+            shell.decide(run.task_id, partial(_set_lease, shell, run.run_id))
     policy = shell.stuck.model_dump_json()
     force = force or _ahead(shell)
     place = shell.place(BOOKMARK)
@@ -89,6 +94,16 @@ def _deliver_now(shell: Shell, wake_id: str) -> None:
     shell.commit(Change(wakes=owed))
 
 
+def _set_lease(shell: Shell, run_id: str) -> None:
+    run = shell.store.read_run(run_id)
+    capped = _run_not_ahead(shell, run)
+    shell.commit(Change(runs=(capped,) if capped != run else ()))
+
+
+def _run_not_ahead(shell: Shell, run: Run) -> Run:
+    return recovery.not_ahead(run, shell.clock.now(), shell.runs)
+
+
 def _one_by_one(shell: Shell, batch: Sequence[Task]) -> None:
     for task in batch:
 
@@ -106,5 +121,7 @@ def _not_ahead(shell: Shell, task: Task) -> Task:
         update={
             "updated_at": min(task.updated_at, now),
             "last_stuck_alert_at": min(alerted, now) if alerted else None,
+            # What holds an alert back still is seen when it is due.
+            "held_until": None,
         }
     )

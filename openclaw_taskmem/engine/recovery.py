@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events, recovery
+from openclaw_taskmem.domain import events, recovery, runs
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.engine import packets
@@ -30,7 +30,6 @@ ABANDONED: Final = timedelta(minutes=10)
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
-_HELD: Final = (RunState.RUNNING, RunState.QUEUED)
 _RESET: Final = (Course.QUEUE, Course.RESUME)
 _INTERRUPTED: Final = (
     "Your work on this was interrupted by a restart; go on with it now."
@@ -92,7 +91,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
 
     `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
     """
-    for run in _of_gateway(shell, _HELD):
+    for run in _of_gateway(shell, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
         shell.decide(run.task_id, partial(_give_time, shell, run, presence))
@@ -111,22 +110,29 @@ def announced(shell: Shell) -> tuple[Event, ...]:
 
 
 def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
-    runs = shell.store.list_runs(states, None, MOST, shell.only)
-    return [run for run in runs if _its(shell, run)]
+    found = shell.store.list_runs(states, None, MOST, shell.only)
+    return [run for run in found if _its(shell, run)]
 
 
 def forget(shell: Shell) -> None:
-    """Let go of checkpoints that nobody will resume from. Source: requirement E2.
+    """Let go of checkpoints that are too old. Source: requirement E2.
 
-    They are kept for as long in every home, so it is the same whose daemon does it.
+    A run at work loses those of its first days, too; one that waits for the user goes
+    on from where it was, however long they take, and keeps all. They are kept for as
+    long in every home, so it is the same whose daemon does it.
     """
     days = timedelta(days=shell.runs.checkpoint_days)
     shell.commit(Change(forget_before=shell.clock.now() - days))
 
 
 def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
-    current = shell.store.read_run(run.run_id)
-    left = recovery.began_anew(current, presence.boot, presence.started_at)
+    facts = shell.store.read_task(run.task_id)
+    if facts.run is None or facts.run.run_id != run.run_id:
+        return
+    sight = _sight(shell, facts.run, (presence,))
+    if recovery.goes_on(facts, sight, shell.clock.now(), shell.runs):
+        return
+    left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
     if left is not None:
         shell.commit(Change(runs=(left,)))
 
@@ -135,7 +141,9 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
     facts = shell.store.read_task(run.task_id)
     now = shell.clock.now()
     if facts.run is None or facts.run.run_id != run.run_id:
-        shell.commit(Change(runs=(run.model_copy(update={"lease_until": None}),)))
+        ended = shell.store.read_run(run.run_id)
+        if ended.lease_until is not None:
+            shell.commit(Change(runs=(runs.rest(ended),)))
         return None
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return None
@@ -161,8 +169,7 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
 
 
 def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
-    process = run.owner.process if run.owner else None
-    lives = None if process is None else shell.lives(process)
+    lives = _lives(shell, run)
     if run.session_key is None or not _its(shell, run) or not gateways:
         return Sight(alive=lives is True, gone=lives is False)
     latest = max(gateways, key=lambda gateway: gateway.started_at)
@@ -176,6 +183,18 @@ def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
         boot=there.boot,
         fingerprint=there.fingerprints.get(agent or ""),
     )
+
+
+def _lives(shell: Shell, run: Run) -> bool | None:
+    """Whether the process that holds a run lives; None: nobody can tell from here.
+
+    One of another home may be of another machine, where its number is another's.
+    """
+    owner = run.owner
+    if owner is None or owner.process is None:
+        return None
+    here = shell.minds(owner.home or run.home)
+    return shell.lives(owner.process) if here else None
 
 
 def _its(shell: Shell, run: Run) -> bool:

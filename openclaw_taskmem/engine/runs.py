@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.reported import Reported, mark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -181,6 +182,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     turn, and answers for nothing of this one. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
+    if open_ and turn.may_have_acted:
+        wakes.taken_up(shell, heard.session)
     own = [run for run in open_ if working.its(run, heard.owner)]
     held = [run for run in own if working.holds(run)]
     if turn.stopped:

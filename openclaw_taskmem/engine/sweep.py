@@ -48,7 +48,7 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         # Looked at too early: the commit writes when to look again.
         shell.commit(Change(tasks=(facts.task,)))
         return
-    if (held := stuck.held(facts, now)) is not None:
+    if (held := stuck.held(facts, now, shell.outbox)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
     if (unclaimed := stuck.unclaimed(facts, verdict, now)) is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from taskmem_hookspecs import RunState
 from taskmem_sqlmodel.rows import Base
 from taskmem_sqlmodel.statements import (
     ARTIFACTS,
@@ -51,7 +52,13 @@ UPDATE: Final = {
     )
 }
 
-FORGET: Final = CHECKPOINTS.delete().where(CHECKPOINTS.c.at < sa.bindparam("before"))
+_WAITING: Final = sa.select(RUNS.c.run_id).where(
+    RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW))
+)
+FORGET: Final = CHECKPOINTS.delete().where(
+    CHECKPOINTS.c.at < sa.bindparam("before"),
+    CHECKPOINTS.c.run_id.not_in(_WAITING),
+)
 
 
 def set_bookmark(dialect: str) -> sa.Insert:

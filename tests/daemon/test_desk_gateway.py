@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import Desk
+from openclaw_taskmem.daemon.desk import Desk, _by_process
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import InvalidArguments, ResumeFacts, TaskmemError, hookimpl
@@ -320,3 +320,11 @@ async def test_a_person_who_calls_is_no_agent(desk: Desk, world: World) -> None:
     await desk.answer("call", {"tool": "task_update", "arguments": given})
 
     assert [wake.state for wake in world.wakes()] == ["sent"]
+
+
+def test_a_process_is_known_by_its_number_and_by_its_home() -> None:
+    owner = _by_process("412:1203", "home_1").owner
+
+    assert owner is not None
+    assert (owner.process, owner.home) == ("412:1203", "home_1")
+    assert _by_process(None, "home_1").owner is None

@@ -229,6 +229,37 @@ async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
     assert host.said == []
 
 
+@pytest.mark.parametrize("jumped", [-30, -120, 8 * 3600])
+async def test_how_long_ago_a_stop_was_wanted_is_told_by_no_clock_that_is_set(
+    world: World, main: Session, host: Host, jumped: int
+) -> None:
+    world.call("task_reset", PERSON, task_id=at_work(main))
+    host.away = {MAIN}
+    told = herald(world, host, Errand.STOPS)
+    await told.one_pass()
+    world.clock.tick(60)
+    world.clock.jump(jumped)
+    host.away = set()
+
+    await passes(world, told)
+
+    assert host.stopped == [(MAIN, 60.0)]
+
+
+async def test_a_stop_of_which_nobody_knows_how_long_ago_it_was_wanted_is_not_told(
+    world: World, main: Session, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.call("task_reset", PERSON, task_id=at_work(main))
+    world.clock.jump(-1)
+
+    with caplog.at_level(logging.INFO):
+        await passes(world, herald(world, host, Errand.STOPS))
+        await passes(world, herald(world, host, Errand.STOPS))
+
+    assert host.stopped == []
+    assert caplog.text.count("the clock went back") == 1
+
+
 async def test_a_stop_of_one_session_does_not_wait_for_anothers(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:

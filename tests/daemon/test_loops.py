@@ -307,6 +307,34 @@ async def test_a_clock_that_goes_back_keeps_no_owed_wake_waiting(
     assert len(gateway.received) == 1
 
 
+async def test_a_clock_that_goes_back_ends_what_holds_an_alert_back(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        later = world.clock.now() + timedelta(minutes=7)
+        task = world.task(world.register())
+        held = task.model_copy(update={"held_until": later})
+        world.shell.commit(Change(tasks=(held,)))
+        world.clock.jump(-6 * 3600)
+        await world.clock.advance(60 + 2 * THRESHOLD)
+
+    assert [wake.task_id for wake in gateway.received] == [task.task_id]
+
+
+async def test_messages_that_a_clock_ahead_has_sent_are_none_of_this_minute(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        for _ in range(5):
+            world.end_wait(world.open_wait(None))
+            await world.clock.advance(1)
+        assert len(gateway.received) == 4
+        world.clock.jump(-6 * 3600)
+        await world.clock.advance(65)
+
+    assert len(gateway.received) == 5
+
+
 async def test_an_alarm_that_rings_between_looking_and_resting_is_heard() -> None:
     clock = FakeClock()
     alarm = Alarm(clock, 60)

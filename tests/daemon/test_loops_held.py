@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.gateway import SETTLES, Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import Wake, WakeReceipt, WakeState, WakeUndelivered
 from tests.daemon.looped import Gateway, inline, running
+from tests.support.sessions import Session
 from tests.support.world import World
 
 THRESHOLD = 300
@@ -251,3 +252,30 @@ async def test_who_took_a_wake_and_what_was_said_of_it_are_kept(
 
     (wake,) = world.wakes(WakeState.SENT)
     assert (wake.transport, wake.note) == kept
+
+
+async def test_a_word_to_go_on_is_not_said_again_while_the_turn_it_began_runs(
+    world: World, gateway: Gateway
+) -> None:
+    reported = Reported(world)
+    session = Session(world)
+    async with running(
+        world, gateway, longest=3600, holds=reported.gateways.holds
+    ) as loops:
+        reported.loops.append(loops)
+        await reported.hello()
+        session.begins()
+        session.register()
+        session.ends()
+        await world.clock.advance(1)
+        assert len(gateway.received) == 1
+
+        await reported.say(kind="turn_started", session_key=MAIN, running=[MAIN])
+        await world.clock.advance(3 * world.shell.outbox.ack_seconds)
+        assert len(gateway.received) == 1
+
+        await reported.say(kind="turn_ended", session_key=MAIN, running=[])
+        await world.clock.advance(1)
+
+    assert len(gateway.received) == 2
+    assert gateway.received[0].wake_id != gateway.received[1].wake_id

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from openclaw_taskmem.daemon.loops import DAY_SECONDS, SWEEP_SECONDS
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recovery
+from taskmem_hookspecs import RunState
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import Session
@@ -48,3 +54,62 @@ async def test_tasks_of_a_session_that_were_interrupted_go_on_by_one_message() -
     assert len(gateway.received) == 1
     told = [wake.run_id for wake in world.wakes() if wake.sent_at]
     assert len(set(told)) == 2
+
+
+WORKER = Caller(session_key="cli:one")
+
+
+@pytest.mark.parametrize("seconds", [100, 299], ids=["renewed", "about-to-lapse"])
+async def test_a_machine_that_slept_takes_no_run_from_its_owner(seconds: float) -> None:
+    world = World()
+    async with running(world, Gateway(world.clock)):
+        task = world.register()
+        world.call("task_claim", WORKER, task_id=task)
+        await world.clock.advance(seconds)
+        world.clock.jump(8 * 3600)
+        await world.clock.advance(world.shell.runs.lease_seconds - 10)
+        assert state(world, task) is RunState.RUNNING
+
+        await world.clock.advance(SWEEP_SECONDS + 10)
+        assert state(world, task) is RunState.QUEUED
+
+
+async def test_a_lease_outlives_a_sleep_however_soon_a_task_is_stuck() -> None:
+    world = World(stuck=StuckPolicy(threshold_seconds=5))
+    async with running(world, Gateway(world.clock)):
+        task = world.register()
+        world.call("task_claim", WORKER, task_id=task)
+        await world.clock.advance(100)
+        world.clock.jump(8 * 3600)
+        await world.clock.advance(200)
+
+        assert state(world, task) is RunState.RUNNING
+
+
+async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
+    world = World()
+    async with running(world, Gateway(world.clock)):
+        task = world.register()
+        world.call("task_claim", WORKER, task_id=task)
+        await world.clock.advance(30)
+        world.clock.jump(-DAY_SECONDS)
+        await world.clock.advance(60 + world.shell.runs.lease_seconds + SWEEP_SECONDS)
+
+        assert state(world, task) is RunState.QUEUED
+
+
+async def test_a_lease_that_a_clock_ahead_has_given_is_cut_at_the_start() -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", WORKER, task_id=task)
+    world.clock.jump(-DAY_SECONDS)
+    async with running(world, Gateway(world.clock)):
+        await world.clock.advance(world.shell.runs.lease_seconds + SWEEP_SECONDS)
+
+    run = world.store.list_runs(None, task, 1)[0]
+    assert run.state is RunState.QUEUED
+    assert run.seen_at <= world.clock.now()
+
+
+def state(world: World, task: str) -> RunState:
+    return world.store.list_runs(None, task, 1)[0].state

@@ -686,7 +686,7 @@ def test_whatever_a_turn_was_its_end_leaves_all_in_order(  # noqa: PLR0917
         assert new[0].key == f"run:run_1:{left.rounds}"
         assert left.rounds == run.rounds + 1
     ended = left.state is not RunState.RUNNING
-    owed = {w.wake_id for w in wakes if w.cause == "run" and w.state == "due"}
+    owed = {w.wake_id for w in wakes if w.cause == "run" and w.state in ("due", "sent")}
     gone = {wake.wake_id for wake in change.wakes if wake.state == "superseded"}
     if ended or new:
         assert gone == owed

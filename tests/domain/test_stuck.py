@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from taskmem_hookspecs import (
     Linkage,
@@ -186,26 +188,50 @@ def told(state: WakeState, **changes: object) -> TaskFacts:
     return TaskFacts(task=a_task(), wakes=(wake,))
 
 
-@pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
-def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(
-    state: WakeState,
-) -> None:
-    rests = stuck.held(told(state), LATER)
+PATIENT = OutboxPolicy()
+PATIENCE = timedelta(seconds=PATIENT.ack_seconds)
+MAY_ARRIVE: dict[str, dict[str, Any]] = {
+    "due": {"state": WakeState.DUE},
+    "sent-just-now": {"state": WakeState.SENT, "sent_at": LATER},
+    "sent-a-while-ago": {"state": WakeState.SENT, "sent_at": LATER - PATIENCE},
+}
+TOO_LATE: dict[str, dict[str, Any]] = {
+    "sent-long-ago": {
+        "state": WakeState.SENT,
+        "sent_at": LATER - PATIENCE - timedelta(seconds=1),
+    },
+    "sent-by-a-clock-ahead": {
+        "state": WakeState.SENT,
+        "sent_at": LATER + timedelta(seconds=1),
+    },
+}
+
+
+@pytest.mark.parametrize("name", MAY_ARRIVE)
+def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> None:
+    rests = stuck.held(told(**MAY_ARRIVE[name]), LATER, PATIENT)
 
     assert rests == a_task(held_until=LATER + stuck.HELD)
+
+
+@pytest.mark.parametrize("name", TOO_LATE)
+def test_a_word_to_go_on_that_nobody_acted_on_in_time_holds_no_alert_back(
+    name: str,
+) -> None:
+    assert stuck.held(told(**TOO_LATE[name]), LATER, PATIENT) is None
 
 
 @pytest.mark.parametrize(
     "state", [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
 )
 def test_a_word_that_went_its_way_holds_no_alert_back(state: WakeState) -> None:
-    assert stuck.held(told(state), LATER) is None
+    assert stuck.held(told(state), LATER, PATIENT) is None
 
 
 @pytest.mark.parametrize("cause", [WakeCause.STUCK, WakeCause.WAIT])
 def test_only_the_word_to_go_on_holds_an_alert_back(cause: WakeCause) -> None:
-    assert stuck.held(told(WakeState.DUE, cause=cause), LATER) is None
-    assert stuck.held(facts(), LATER) is None
+    assert stuck.held(told(WakeState.DUE, cause=cause), LATER, PATIENT) is None
+    assert stuck.held(facts(), LATER, PATIENT) is None
 
 
 def test_no_alert_is_due_before_what_holds_it_back_is_over() -> None:

@@ -535,3 +535,43 @@ def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
     assert here.world.wakes(WakeState.DUE) == []
     here.restarts("boot_3")
     assert len(here.world.wakes(WakeState.DUE)) == 1
+
+
+# --- processes of two machines ---------------------------------------------------
+
+
+def by(session: Homely, process: str) -> Caller:
+    """A process that calls the home's daemon."""
+    home = session.world.shell.only
+    owner = Owner(role="agent", process=process, home=home)
+    return Caller(process=process, owner=owner, home=home)
+
+
+def test_a_process_of_another_home_is_not_the_one_of_the_same_number(
+    here: Homely, there: Homely
+) -> None:
+    task = here.world.register()
+    here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+
+    with pytest.raises(RunHeld):
+        there.world.call("task_claim", by(there, "412:1203"), task_id=task)
+    answer = here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+    assert answer["token"] == 2
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_nobody_looks_here_for_a_process_of_another_home(
+    here: Homely, there: Homely, lives: bool
+) -> None:
+    asked: list[str] = []
+    there.world.shell = replace(
+        there.world.shell, lives=lambda each: bool(asked.append(each)) or lives
+    )
+    task = here.world.register()
+    here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+    here.world.clock.tick(LEASE + 1 + recovery.ABANDONED.total_seconds())
+
+    assert recovery.sweep(there.world.shell, ()) == 1
+
+    run = here.run(task)
+    assert (run.state, run.why, asked) == (RunState.QUEUED, "lease_expired", [])

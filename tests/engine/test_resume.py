@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.engine import recovery
 from taskmem_hookspecs import WakeState
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
@@ -62,3 +65,20 @@ def test_what_a_resume_makes_needless_is_logged_as_superseded(
     assert again.wake_id != owed.wake_id
     superseded = logged(session, events.WAKE_SUPERSEDED)
     assert [entry["wake_id"] for entry in superseded] == [owed.wake_id]
+
+
+def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
+    session: Session,
+) -> None:
+    session.begins()
+    task = session.register()
+    session.does("send the invoice to the customer")
+    session.ends("May I go on?")
+    for _ in range(8):
+        session.world.clock.tick(86_400)
+        recovery.forget(session.world.shell)
+
+    answer = session.call("task_resume", task_id=task)
+
+    packet = json.loads(answer["packet"].partition(" ")[2])
+    assert "send the invoice" in str(packet["do_not_redo"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
 
 import pytest
 from hypothesis import strategies as st
@@ -14,28 +17,32 @@ from hypothesis.stateful import (
     rule,
 )
 
+from openclaw_taskmem.domain import runs
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine import dues, recovery
 from taskmem_hookspecs import (
     Finding,
     Owner,
     Run,
     RunState,
+    Task,
     TaskmemError,
     TaskStatus,
     Verdict,
     WakeCause,
-    WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock
 from tests.engine.stateful import NewStore, play, stores
 from tests.engine.test_stateful import Crash, Mortal
 from tests.seams.made import plugin
-from tests.support.sessions import Session
+from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
 ALL = 1_000
+DAY: Final = 86_400
 
 
 class Shelf:
@@ -60,6 +67,9 @@ class Runs(RuleBasedStateMachine):
         self.ended: dict[str, RunState] = {}
         self.tokens: dict[str, int] = {}
         self.claims: dict[tuple[str, int], tuple[str, Owner | None]] = {}
+        self.keys = (MAIN, "agent:dev:main")
+        self.at_work: set[str] = set()
+        """The sessions in which a turn runs."""
         self.boots = 1
         self.workers = 0
         self.open_world()
@@ -69,7 +79,12 @@ class Runs(RuleBasedStateMachine):
         self.world = World(self.store, self.clock, plugins=[("shelf", shelf)])
         if numbers is not None:
             self.world._numbers = numbers
-        self.session = Session(self.world, boot=f"boot_{self.boots}")
+        self.sessions = {
+            key: Session(
+                self.world, key, boot=f"boot_{self.boots}", role=key.split(":")[1]
+            )
+            for key in self.keys
+        }
 
     def at_risk(self, fate: str | None, act: Any) -> None:
         """Do something in a daemon that may end around the commit."""
@@ -83,30 +98,36 @@ class Runs(RuleBasedStateMachine):
         self.store.fate = None
 
     fates = st.sampled_from([None, None, "before", "after"])
+    who = st.sampled_from([0, 0, 1])
+
+    def session(self, who: int) -> Session:
+        return self.sessions[self.keys[who]]
 
     @initialize()
     def start(self) -> None:
-        self.session.begins()
+        self.turn_begins(0, Origin.USER, None)
 
-    @rule(target=tasks, writes=st.booleans())
-    def register(self, writes: bool) -> str:
+    @rule(target=tasks, who=who, writes=st.booleans())
+    def register(self, who: int, writes: bool) -> str:
         plan = ["Write out.md"] if writes else ["One", "Two"]
-        return self.session.register(plan=plan)
+        return self.session(who).register(plan=plan)
 
     @rule(target=tasks)
     def register_a_backlog_task(self) -> str:
         return self.world.register(plan=["One", "Two"])
 
-    @rule(origin=st.sampled_from(Origin), fate=fates)
-    def turn_begins(self, origin: Origin, fate: str | None) -> None:
-        self.at_risk(fate, lambda: self.session.begins(origin))
+    @rule(who=who, origin=st.sampled_from(Origin), fate=fates)
+    def turn_begins(self, who: int, origin: Origin, fate: str | None) -> None:
+        self.at_work.add(self.keys[who])
+        self.at_risk(fate, lambda: self.session(who).begins(origin))
 
-    @rule(about=st.sampled_from("abc"), fate=fates, cut=st.booleans())
-    def tool(self, about: str, fate: str | None, cut: bool) -> None:
-        act = self.session.calls if cut else self.session.does
+    @rule(who=who, about=st.sampled_from("abc"), fate=fates, cut=st.booleans())
+    def tool(self, who: int, about: str, fate: str | None, cut: bool) -> None:
+        act = self.session(who).calls if cut else self.session(who).does
         self.at_risk(fate, lambda: act(about))
 
     @rule(
+        who=who,
         said=st.sampled_from(["Going on.", "Shall I?"]),
         turn=st.sampled_from(
             [
@@ -123,35 +144,94 @@ class Runs(RuleBasedStateMachine):
         ),
         fate=fates,
     )
-    def turn_ends(self, said: str, turn: dict[str, Any], fate: str | None) -> None:
-        self.at_risk(fate, lambda: self.session.ends(said, **turn))
+    def turn_ends(
+        self, who: int, said: str, turn: dict[str, Any], fate: str | None
+    ) -> None:
+        self.at_work.discard(self.keys[who])
+        self.at_risk(fate, lambda: self.session(who).ends(said, **turn))
 
     @rule(seconds=st.sampled_from([1, 20, 400, 4_000]))
     def time_passes(self, seconds: int) -> None:
         self.clock.tick(seconds)
 
-    @rule(seconds=st.sampled_from([5, 4_000]))
-    def the_clock_goes_back(self, seconds: int) -> None:
-        self.clock.jump(-seconds)
+    @rule(seconds=st.sampled_from([-2 * DAY, -3_600, -30, 30, 3_600, 2 * DAY]))
+    def the_clock_jumps(self, seconds: int) -> None:
+        self.clock.jump(seconds)
+        if seconds < 0:
+            dues.reschedule(self.world.shell, force=True)
 
-    @rule(fate=fates)
-    def leases_are_swept(self, fate: str | None) -> None:
-        self.at_risk(fate, lambda: recovery.sweep(self.world.shell, ()))
+    @rule(
+        there=st.booleans(),
+        lives=st.sampled_from([True, False, None]),
+        boot=st.sampled_from(["boot_1", "boot_9"]),
+        fingerprint=st.sampled_from(["as it was", "another", None]),
+        fate=fates,
+    )
+    def leases_are_swept(
+        self,
+        there: bool,
+        lives: bool | None,
+        boot: str,
+        fingerprint: str | None,
+        fate: str | None,
+    ) -> None:
+        seen = self.presence(boot, fingerprint)
+        shell = replace(self.world.shell, lives=lambda _: lives)
+        gateways = (seen,) if there else ()
+        self.at_risk(fate, lambda: recovery.sweep(shell, gateways))
+
+    def presence(self, boot: str, fingerprint: str | None) -> Presence:
+        """A gateway as it is known while the turns of now run."""
+        agents = ("main", "dev")
+        return Presence(
+            boot=boot,
+            transport="openclaw-plugin",
+            version="0",
+            started_at=self.clock.now(),
+            main_session=MAIN,
+            fingerprints=dict.fromkeys(agents, fingerprint) if fingerprint else {},
+        ).runs(self.at_work, self.clock.now())
 
     @rule(fate=fates)
     def the_gateway_starts_anew(self, fate: str | None) -> None:
         self.boots += 1
+        self.at_work.clear()
 
         def restart() -> None:
-            presence = self.session.restarts(f"boot_{self.boots}")
-            self.session.settles(presence)
+            presence = self.session(0).restarts(f"boot_{self.boots}")
+            self.session(0).settles(presence)
 
         self.at_risk(fate, restart)
-        self.session.boot = f"boot_{self.boots}"
+        for session in self.sessions.values():
+            session.boot = f"boot_{self.boots}"
 
     @rule()
     def wakes_go_out(self) -> None:
         self.world.deliver()
+
+    @rule()
+    def nobody_does_anything_for_a_day(self) -> None:
+        """Whoever is to go on with something is told so, or may claim it."""
+        self.at_work.clear()
+        self.clock.tick(1)
+        since = self.clock.now()
+        waiting = {r.task_id for r in self.runs if r.state in runs.WAITING}
+        for _ in range(27):
+            recovery.sweep(self.world.shell, ())
+            self.world.pass_time(3_600, 1_800)
+        for run in self.runs:
+            task = self.store.read_task(run.task_id).task
+            if (
+                run.state.terminal
+                or run.task_id in waiting
+                or task.status is not TaskStatus.ACTIVE
+            ):
+                continue
+            told = self.world.wakes()
+            assert any(
+                wake.task_id == run.task_id and wake.sent_at and wake.sent_at > since
+                for wake in told
+            )
 
     @rule(task=tasks, fate=fates)
     def another_claims(self, task: str, fate: str | None) -> None:
@@ -166,25 +246,46 @@ class Runs(RuleBasedStateMachine):
         tool=st.sampled_from(
             ["task_reset", "task_cancel", "task_resume", "task_background"]
         ),
-        mine=st.booleans(),
+        who=who | st.none(),
         fate=fates,
     )
-    def handed_around(self, task: str, tool: str, mine: bool, fate: str | None) -> None:
-        caller = self.session.caller if mine else PERSON
+    def handed_around(
+        self, task: str, tool: str, who: int | None, fate: str | None
+    ) -> None:
+        caller = self.caller(who)
         self.at_risk(fate, lambda: self.world.call(tool, caller, task_id=task))
+
+    def caller(self, who: int | None) -> Caller:
+        """The agent of a session; None: a person."""
+        return PERSON if who is None else self.session(who).caller
+
+    @rule(
+        task=tasks,
+        who=who,
+        to=st.sampled_from(["user", "dev", "reviewer"]),
+        fate=fates,
+    )
+    def handed_off(self, task: str, who: int, to: str, fate: str | None) -> None:
+        act = partial(self.session(who).call, "task_handoff", task_id=task, to=to)
+        self.at_risk(fate, act)
 
     @rule(
         task=tasks,
         status=st.sampled_from(TaskStatus),
-        mine=st.booleans(),
+        who=who | st.none(),
         there=st.booleans(),
         fate=fates,
     )
     def moved(
-        self, task: str, status: TaskStatus, mine: bool, there: bool, fate: str | None
+        self,
+        task: str,
+        status: TaskStatus,
+        who: int | None,
+        there: bool,
+        fate: str | None,
     ) -> None:
         self.shelf.there = there
-        caller = self.session.caller if mine else PERSON
+        caller = self.caller(who)
         self.at_risk(
             fate,
             lambda: self.world.call(
@@ -192,12 +293,10 @@ class Runs(RuleBasedStateMachine):
             ),
         )
 
-    @rule(task=tasks, fate=fates)
-    def step(self, task: str, fate: str | None) -> None:
-        self.at_risk(
-            fate,
-            lambda: self.session.call("task_update", task_id=task, completed_steps=[1]),
-        )
+    @rule(task=tasks, who=who, fate=fates)
+    def step(self, task: str, who: int, fate: str | None) -> None:
+        act = partial(self.session(who).call, "task_update", completed_steps=[1])
+        self.at_risk(fate, lambda: act(task_id=task))
 
     # --- what is true at every commit ------------------------------------------
 
@@ -218,9 +317,16 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def tokens_only_grow(self) -> None:
+        """Over all runs of a task, for who lost one may have the token of another."""
+        newest: dict[str, int] = {}
         for run in self.runs:
-            assert run.token >= self.tokens.get(run.run_id, 0)
-            self.tokens[run.run_id] = run.token
+            newest[run.task_id] = max(newest.get(run.task_id, 0), run.token)
+        for run in self.runs:
+            if not run.state.terminal:
+                assert (
+                    run.token == newest[run.task_id] >= self.tokens.get(run.task_id, 0)
+                )
+        self.tokens = newest
 
     @invariant()
     def no_two_claims_of_a_task_have_the_same_token(self) -> None:
@@ -257,11 +363,39 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_told_to_go_on_with_what_is_over_or_blocked(self) -> None:
-        owed = self.store.list_wakes((WakeState.DUE,), None, ALL)
-        runs = {run.run_id: run for run in self.runs}
-        for wake in owed:
-            if wake.cause is WakeCause.RUN and wake.run_id is not None:
-                assert runs[wake.run_id].state in (RunState.RUNNING, RunState.QUEUED)
+        known = {run.run_id: run for run in self.runs}
+        for wake in self.store.list_wakes(None, None, ALL):
+            if wake.cause is WakeCause.RUN and wake.due_at and wake.run_id is not None:
+                assert known[wake.run_id].state in MAY_LAPSE
+
+    @invariant()
+    def somebody_is_to_go_on_with_what_is_open(self) -> None:
+        """It is leased, worked on, awaited, owed a wake, claimable, or looked at."""
+        now = self.clock.now()
+        for run in self.runs:
+            facts = self.store.read_task(run.task_id)
+            if run.state.terminal or facts.task.status is not TaskStatus.ACTIVE:
+                continue
+            assert (
+                run.lease_until is not None
+                or (run.owner is not None and run.owner.session_key in self.at_work)
+                or facts.task.linkage.active_wait_ids
+                or run.state in (*runs.WAITING, RunState.QUEUED)
+                or any(w.due_at for w in facts.wakes if w.cause is WakeCause.RUN)
+                or self.is_looked_at_soon(facts.task, now)
+            )
+
+    def is_looked_at_soon(self, task: Task, now: datetime) -> bool:
+        due = task.stuck_due_at
+        return due is not None and due <= now + timedelta(days=1, minutes=15)
+
+    @invariant()
+    def no_lease_is_longer_than_one_that_begins_now(self) -> None:
+        longest = self.clock.now() + timedelta(
+            seconds=self.world.shell.runs.lease_seconds
+        )
+        for run in self.runs:
+            assert run.lease_until is None or run.lease_until <= longest
 
     @invariant()
     def checkpoints_are_counted_without_a_gap(self) -> None:

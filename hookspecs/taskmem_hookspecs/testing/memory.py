@@ -336,7 +336,12 @@ class MemoryStore:
 
     def _forget(self, before: datetime | None) -> None:
         if before is not None:
-            kept = {k: c for k, c in self._checkpoints.items() if c.at >= before}
+            waiting = (RunState.BLOCKED, RunState.REVIEW)
+            kept = {
+                key: kept
+                for key, kept in self._checkpoints.items()
+                if kept.at >= before or self._runs[kept.run_id].state in waiting
+            }
             self._checkpoints = kept
 
     def _check_runs(self, change: Change) -> None:

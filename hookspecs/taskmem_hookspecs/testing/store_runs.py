@@ -214,6 +214,16 @@ class StoreRuns:
         left = [c.number for c in store.read_checkpoints("run_1", 9)]
         assert left == [2, 3]
 
+    @pytest.mark.parametrize("state", RunState)
+    def test_checkpoints_are_kept_while_their_run_waits_for_the_user(
+        self, store: TaskStore, state: RunState
+    ) -> None:
+        old, run = a_checkpoint(number=1, at=DAWN), a_run(state=state)
+        store.commit(Change(tasks=(a_task(),), runs=(run,), checkpoints=(old,)))
+        store.commit(Change(forget_before=DAWN + SECOND))
+        waits = state in (RunState.BLOCKED, RunState.REVIEW)
+        assert len(store.read_checkpoints("run_1", 9)) == waits
+
     def test_a_wake_may_be_for_a_run(self, store: TaskStore) -> None:
         wake = a_wake(cause=WakeCause.RUN, task_id="task_1", run_id="run_1")
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), wakes=(wake,)))

@@ -1,0 +1,59 @@
+"""Leases that have run out: what is looked at, and what became of it meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.engine import recovery
+from taskmem_hookspecs import Change, Run, RunState
+from taskmem_hookspecs.testing import MemoryStore, a_run, a_task
+from tests.support.sessions import Session
+from tests.support.world import World
+
+LEASE = 301
+
+
+class Slow(MemoryStore):
+    """Lets something happen between the look for leases and what comes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Any] = []
+
+    def lapsed_runs(self, *asked: Any) -> Sequence[Run]:
+        found = super().lapsed_runs(*asked)
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_a_run_that_ends_while_leases_are_looked_for_is_left_alone(
+    status: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Slow()
+    session = Session(World(store))
+    session.begins()
+    task = session.register()
+    session.world.clock.tick(LEASE)
+    store.meanwhile = [lambda: session.call("task_update", task_id=task, status=status)]
+
+    with caplog.at_level(logging.WARNING):
+        assert recovery.sweep(session.world.shell, ()) == 1
+
+    assert caplog.text == ""
+    assert session.run(task).state is RunState(status)
+
+
+def test_a_lease_that_an_ended_run_was_left_with_is_looked_at_once() -> None:
+    world = World()
+    ended = a_run(state=RunState.COMPLETED, lease_until=world.clock.now())
+    world.store.commit(Change(tasks=(a_task(),), runs=(ended,)))
+    world.clock.tick(1)
+
+    assert recovery.sweep(world.shell, ()) == 1
+    assert recovery.sweep(world.shell, ()) == 0
