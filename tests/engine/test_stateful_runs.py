@@ -227,10 +227,14 @@ class Runs(RuleBasedStateMachine):
                 or task.status is not TaskStatus.ACTIVE
             ):
                 continue
-            told = self.world.wakes()
+            alerted = task.last_stuck_alert_at
+            if runs.unclaimed(run):  # the user is told
+                assert alerted
+                assert alerted > since
+                continue
             assert any(
                 wake.task_id == run.task_id and wake.sent_at and wake.sent_at > since
-                for wake in told
+                for wake in self.world.wakes()
             )
 
     @rule(task=tasks, fate=fates)
