@@ -1,8 +1,8 @@
 """Sentences of plans and messages: those that say which files are made, and others.
 
 As agents word them at coding, with data, in docs, operations and research. Each names
-what is made, parted by commas, in the order of its words; what only mentions a file makes
-nothing. Those that are called HELD were written after the rule, which had not seen them.
+what is made, parted by commas, in the order of its words; what only mentions a file
+makes nothing. Those that are called HELD were written after the rule, and mended it.
 """
 
 from __future__ import annotations
