@@ -2,9 +2,8 @@
 
     object  VERB [NOUN] FILES               write the final FILE, FILE and FILE
     in      VERB [NOUN] in FILES            record the results in FILE
-    at      VERB [NOUN] at, under FILES     store the results at FILE
-    to      VERB [ANY] to, into, as FILES   save a summary of them to FILE
-    passive FILES was, has been … VERB      FILE and FILE were written
+    to      VERB [ANY] to, as, at … FILES   save a summary of them to FILE
+    passive FILES [was, has been …] VERB    FILE and FILE were written
 
 What is not of these forms makes nothing: `tests for FILE`, `once FILE has run`. Files
 stand in a clause as marks, for what their names look like is not known here. Each part
@@ -18,24 +17,24 @@ from collections.abc import Iterator
 from typing import Final
 
 _VERBS: Final = (
-    ("write", "wrote|written", "object in at to"),
-    ("create", "created", "object in at to"),
-    ("draft", "drafted", "object in at to"),
-    ("generate", "generated", "object at to"),
-    ("produce", "produced", "object at to"),
+    ("write", "wrote|written", "object in to"),
+    ("create", "created", "object in to"),
+    ("draft", "drafted", "object in to"),
+    ("generate", "generated", "object to"),
+    ("produce", "produced", "object to"),
     ("update", "updated", "object in"),
     ("edit", "edited", "object in"),
-    ("save", "saved", "alone in at to"),
-    ("record", "recorded", "alone in at to"),
-    ("add", "added", "alone in at to"),
-    ("export", "exported", "alone at to"),
-    ("output", "output", "alone at to"),
-    ("prepare", "prepared", "alone at to"),
-    ("store", "stored", "in at to"),
-    ("put", "put", "in at to"),
-    ("append", "appended", "at to"),
-    ("dump", "dumped", "at to"),
-    ("render", "rendered", "at to"),
+    ("save", "saved", "alone in to"),
+    ("record", "recorded", "alone in to"),
+    ("add", "added", "alone in to"),
+    ("export", "exported", "alone to"),
+    ("output", "output", "alone to"),
+    ("prepare", "prepared", "alone to"),
+    ("store", "stored", "in to"),
+    ("put", "put", "in to"),
+    ("append", "appended", "to"),
+    ("dump", "dumped", "to"),
+    ("render", "rendered", "to"),
 )
 """Verbs as they stand in a plan and in a report, and the forms that they take.
 
@@ -68,10 +67,11 @@ _WORD: Final = r"(?:[^\s\0,:;()]|(?<=\d),(?=\d))+\s+"
 _NAME: Final = rf"(?:(?!(?:{_ENDS}|{_PREPOSITIONS})\s){_WORD})"
 _NAMES: Final = rf"{_NAME}(?:(?!\w+ing\s){_NAME}){{0,6}}"
 """Words that describe one thing, of which only the first may end in -ing."""
-_NOUN: Final = rf"(?:(?:{_THE}\s+)?{_NAMES})?"
+_NOUN: Final = rf"(?:{_THE}\s+)?(?:{_NAMES})?(?:[^\s\0,:;()]+:\s+)?"
 _ANY: Final = rf"(?:(?!(?:{_ENDS}|(?:{_AIMED})\s+to)\s)(?:{_WORD}|{_FILE}\s+)){{0,20}}?"
 _ONE: Final = rf"(?:{_THE}\s+(?:{_NAMES})?|file\s+)?(?:(?:named|called)\s+)?{_FILE}"
-_FILES: Final = rf"(?P<files>{_ONE}(?:(?:\s*,(?:\s*and\b)?|\s+(?:and|&))\s+{_ONE})*+)"
+_AND: Final = r"(?:\s*,(?:\s*and\b)?|\s+(?:and|&|along with|as well as|plus))\s+"
+_FILES: Final = rf"(?P<files>{_ONE}(?:{_AND}{_ONE})*+)"
 _END: Final = (
     r"(?=\s*(?:$|[.,:;!?…)\]—–-])|\s+(?:and|or|but|then|with|from|using|so|that|which"
     r"|based|via|by|before|after|when|while|once|now|again|too|also|first|today|instead"
@@ -89,8 +89,7 @@ _FORMS: Final = {
         "object": rf"{_NOUN}(?:and\s+)?{_FILES}{_ANYWHERE}",
         "alone": rf"{_NOUN}(?:and\s+)?{_FILES}{_ALONE}",
         "in": rf"(?:{_NOUN}(?<!ed\s))??(?:in|inside)\s+{_FILES}{_GOAL}",
-        "at": rf"{_NOUN}(?:at|under)\s+{_FILES}{_GOAL}",
-        "to": rf"{_ANY}(?:to|into|as)\s+{_FILES}{_GOAL}",
+        "to": rf"{_ANY}(?:to|into|as|at|under)\s+{_FILES}{_GOAL}",
     }.items()
 }
 
@@ -112,9 +111,11 @@ _LEAD: Final = re.compile(
 )
 """What stands before a verb that says what is done, unlike in `the saved FILE`."""
 _PASSIVE: Final = re.compile(
-    rf"{_BEGINS}{_FILES}\s+(?:was|were|(?:has|have)\s+been)\s+{_ALSO}$", re.IGNORECASE
+    rf"{_BEGINS}{_FILES}\s*[:—–-]?\s+(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
+    re.IGNORECASE,
 )
-_OVER: Final = re.compile(r"\s*(?:$|[.,;!])|\s+(?:and|with)\b")
+_OVER: Final = re.compile(r"(?<=ed|en)(?:\s*(?:$|[.,;!])|\s+(?:and|with)\b)")
+"""After a verb that can be nothing else, as the `output` of a file is."""
 _NEAR: Final = 160
 """Characters before a verb that are read."""
 
@@ -130,8 +131,6 @@ _TAKES: Final = {
     for verb, done, forms in _VERBS
     for each in (verb, *done.split("|"))
 }
-
-
 _MARK: Final = re.compile(r"\0(\d+)\0")
 
 

@@ -68,6 +68,7 @@ STEPS_THAT_MAKE: Final = {
     "Update main.py to call the new helper": "main.py",
     "Research competitors: write competitors.md": "competitors.md",
     "Output the ranking to ranking.tsv": "ranking.tsv",
+    "Write the summary to brief.md for the board": "brief.md",
 }
 
 MESSAGES_THAT_MAKE: Final = {
@@ -171,6 +172,10 @@ STEPS_THAT_MENTION: Final = (
     "Find out where app.log is written",
     "Write down why deploy.sh fails",
     "Update the tests because utils.py changed",
+    "Check that users can log in and export orders.csv",
+    "Ask Bob to fetch the feed and save feed.json",
+    "Write parser.py and lexer.py tests",
+    "Export the rows in data.db",
 )
 
 MESSAGES_THAT_MENTION: Final = (
@@ -209,6 +214,7 @@ MESSAGES_THAT_MENTION: Final = (
     "Updated the dependencies listed in requirements.txt.",
     "I wrote a function that parses config.ini.",
     "I produced the chart with plot.py.",
+    "main.py output, as seen in the terminal, is right.",
 )
 
 HELD_STEPS_THAT_MAKE: Final = {
@@ -234,6 +240,19 @@ HELD_STEPS_THAT_MAKE: Final = {
     "Generate the invoice as a PDF named invoice-2026.pdf": "invoice-2026.pdf",
     "Run the benchmark and record its numbers in bench.csv": "bench.csv",
     "Edit the service file to restart on failure, and update deploy.sh": "deploy.sh",
+    "Draft the onboarding email in welcome.txt": "welcome.txt",
+    "Pull all invoices and write a CSV of them to invoices.csv": "invoices.csv",
+    "Write the tokenizer (src/tokenizer.py) and its tests (tests/test_it.py)": (
+        "src/tokenizer.py, tests/test_it.py"
+    ),
+    "Create terraform config main.tf.json for the bucket": "main.tf.json",
+    "Save screenshots of each page under shots/home.png": "shots/home.png",
+    "Generate fixtures -> fixtures.json": "fixtures.json",
+    "Produce final deliverables: thesis.pdf and slides.pdf": "thesis.pdf, slides.pdf",
+    "Write an executive summary, then export it as summary.docx": "summary.docx",
+    "Update version.txt, tag the release and push": "version.txt",
+    "Query the API and dump all responses into responses.jsonl": "responses.jsonl",
+    "Create a bash script named rotate.sh to rotate the logs": "rotate.sh",
 }
 
 HELD_MESSAGES_THAT_MAKE: Final = {
@@ -255,6 +274,19 @@ HELD_MESSAGES_THAT_MAKE: Final = {
     "The article has now been written to article.md, as you asked.": "article.md",
     "Created a new directory and wrote out/index.html into it.": "out/index.html",
     "I went ahead and drafted letter.docx for you.": "letter.docx",
+    "The welcome email is in place; I wrote it to welcome.txt.": "welcome.txt",
+    "I've pulled the invoices and saved the CSV as invoices.csv.": "invoices.csv",
+    "Created src/tokenizer.py along with tests/test_it.py.": (
+        "src/tokenizer.py, tests/test_it.py"
+    ),
+    "✔ fixtures.json generated": "fixtures.json",
+    "All 12 screenshots done, the overview was saved to shots/home.png.": (
+        "shots/home.png"
+    ),
+    "Done: thesis.pdf and slides.pdf have been exported.": "thesis.pdf, slides.pdf",
+    "I recorded my findings in latency.md and bumped the version.": "latency.md",
+    "The responses (2,031) were dumped into responses.jsonl.": "responses.jsonl",
+    "I added a note for reviewers to design.md.": "design.md",
 }
 
 HELD_STEPS_THAT_MENTION: Final = (
@@ -278,6 +310,18 @@ HELD_STEPS_THAT_MENTION: Final = (
     "Render scene.html with the new theme and compare it to reference.png",
     "Update the stakeholders on roadmap.md",
     "Produce an estimate from history.csv",
+    "Implement the tokenizer in src/tokenizer.py",
+    "Log every request to requests.log",
+    "Make sure that health.py returns 200",
+    "Write tests that cover edge.py and edge2.py",
+    "Create a dashboard out of metrics.csv",
+    "Update all callers of client.py",
+    "Add a comparison with baseline.json to the report",
+    "Prepare a short talk on design.md",
+    "Generate a changelog entry from the commits since release.txt",
+    "Write a review of chapter3.tex and mail it",
+    "Save the state, restart worker.py and watch it",
+    "Export a list of the functions that utils.py defines",
 )
 
 HELD_MESSAGES_THAT_MENTION: Final = (
@@ -301,4 +345,21 @@ HELD_MESSAGES_THAT_MENTION: Final = (
     "Recorded the call; see call.mp3 from yesterday.",
     "I drafted comments on thesis.pdf.",
     "I edited the video, following storyboard.pdf.",
+    "Bumped the version in version.txt",
+    "I updated the callers of client.py.",
+    "I created a dashboard out of metrics.csv.",
+    "Wrote tests that cover edge.py.",
+    "I prepared a short talk on design.md.",
+    "Added the comparison with baseline.json to my answer below.",
+    "I exported a list of what utils.py defines.",
+    "Saved the state and restarted worker.py.",
+    "I was told that report.xlsx was updated.",
+    "health.py returns 200 now.",
 )
+
+UNCLEAR: Final = (
+    "Record findings about latency in latency.md",
+    "Write tests for the functions in utils.py",
+    "I finished writing rotate.sh.",
+)
+"""What may make a file, and as well may not."""

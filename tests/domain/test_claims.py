@@ -310,6 +310,11 @@ def test_a_message_claims_the_files_that_it_says_were_made_and_no_others(
     assert "|".join(claims.written(sentence)) == files.replace(", ", "|")
 
 
+@pytest.mark.parametrize("sentence", sentences.UNCLEAR)
+def test_what_is_unclear_asks_for_nothing(sentence: str) -> None:
+    assert [*claims.to_write(sentence), *claims.written(sentence)] == []
+
+
 def test_what_an_object_goes_to_is_looked_for_near_its_verb_and_no_further() -> None:
     far = "x " * 20
     assert [*claims.written(f"I wrote {far}to report.md")] == ["report.md"]
@@ -334,6 +339,11 @@ def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
 def test_a_message_may_repeat_its_words_as_often_as_it_can(words: str) -> None:
     said = words * (60_000 // len(words))
     assert len(claims.written(f"I wrote {said}{said}x.md")) <= 1
+
+
+@pytest.mark.timeout(60)
+def test_a_message_may_be_as_empty_as_it_can() -> None:
+    assert claims.written(f"I wrote {' ' * 400_000}x.md") == ("x.md",)
 
 
 def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> None:
