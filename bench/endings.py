@@ -31,61 +31,55 @@ BATCH = 100
 """Cases that wait for that at once."""
 _SUFFIXED = re.compile(r"(?<![\w/.~-])[\w-]+(?:/[\w-]+)*\.[a-zA-Z]\w{0,7}\b")
 UNSEEN_STEPS = {
-    "Draft the onboarding email in welcome.txt": "welcome.txt",
-    "Pull last month's invoices and write a CSV of them to invoices.csv": (
-        "invoices.csv"
-    ),
-    "Implement the tokenizer in src/tokenizer.py": "",
-    "Write the tokenizer (src/tokenizer.py) and its tests (tests/test_tokenizer.py)": (
-        "src/tokenizer.py, tests/test_tokenizer.py"
-    ),
-    "Create terraform config main.tf.json for the bucket": "main.tf.json",
-    "Save screenshots of each page under shots/home.png": "shots/home.png",
-    "Generate fixtures -> fixtures.json": "fixtures.json",
-    "Log every request to requests.log": "",
-    "Produce final deliverables: thesis.pdf and slides.pdf": "thesis.pdf, slides.pdf",
-    "Write an executive summary, then export it as summary.docx": "summary.docx",
-    "Record findings about latency in latency.md": "latency.md",
-    "Update version.txt, tag the release and push": "version.txt",
-    "Query the API and dump all responses into responses.jsonl": "responses.jsonl",
-    "Create a bash script named rotate.sh to rotate the logs": "rotate.sh",
-    "Make sure that health.py returns 200": "",
-    "Write tests that cover edge.py and edge2.py": "",
-    "Create a dashboard out of metrics.csv": "",
-    "Update all callers of client.py": "",
-    "Add a comparison with baseline.json to the report": "",
-    "Prepare a short talk on design.md": "",
-    "Generate a changelog entry from the commits since release.txt": "",
-    "Write a review of chapter3.tex and mail it": "",
-    "Save the state, restart worker.py and watch it": "",
-    "Export a list of the functions that utils.py defines": "",
+    "Write the privacy policy to legal/privacy.html": "legal/privacy.html",
+    "Compute quarterly revenue and store it in revenue.parquet": "revenue.parquet",
+    "Create a Makefile and a run.sh that wraps it": "run.sh",
+    "Draft minutes.md after the meeting": "minutes.md",
+    "Generate three variants, save the best as hero.webp": "hero.webp",
+    "Set the timeout to 30 s and update settings.ini": "settings.ini",
+    "Summarise each paper in one line and append that line to papers.txt": "papers.txt",
+    "Write an SQL view (views.sql) for the weekly report": "views.sql",
+    "Put together the agenda and write it down in agenda.md": "agenda.md",
+    "Benchmark both builds; the table goes to bench.md": "bench.md",
+    "Collect logs from all nodes into all.log": "all.log",
+    "Crawl the site and produce sitemap.xml, robots.txt": "sitemap.xml, robots.txt",
+    "Write a parser for feed.xml": "",
+    "Add retries to the calls that client.py makes": "",
+    "Create a summary from transcript.txt": "",
+    "Generate a password and put it where vault.yml expects it": "",
+    "Update the customer about quote.pdf": "",
+    "Prepare answers for the reviewers of paper.tex": "",
+    "Record which tests in suite.py are slow": "",
+    "Save bandwidth by compressing bundle.js": "",
+    "Edit the photos listed in order.csv": "",
+    "Write to the owner of data.xlsx": "",
+    "Export the report that monthly.sql yields": "",
+    "Draft a tweet on release.md": "",
 }
-"""Sentences that the rule was not made for, nor mended by, and what they make."""
+"""Sentences that the rule was neither made for nor mended by, and what they make."""
 UNSEEN_MESSAGES = {
-    "The welcome email is in place; I wrote it to welcome.txt.": "welcome.txt",
-    "I've pulled the invoices and saved the CSV as invoices.csv.": "invoices.csv",
-    "Created src/tokenizer.py along with tests/test_tokenizer.py.": (
-        "src/tokenizer.py, tests/test_tokenizer.py"
+    "The policy is online, and I saved a copy to legal/privacy.html.": (
+        "legal/privacy.html"
     ),
-    "✔ fixtures.json generated": "fixtures.json",
-    "All 12 screenshots done, the overview was saved to shots/home.png.": (
-        "shots/home.png"
-    ),
-    "Finished: thesis.pdf and slides.pdf have been exported.": "thesis.pdf, slides.pdf",
-    "I recorded my findings in latency.md and bumped the version.": "latency.md",
-    "Bumped the version in version.txt": "",
-    "I finished writing rotate.sh.": "rotate.sh",
-    "The responses (2,031) were dumped into responses.jsonl.": "responses.jsonl",
-    "I added a note for reviewers to design.md.": "design.md",
-    "I updated the callers of client.py.": "",
-    "I created a dashboard out of metrics.csv.": "",
-    "Wrote tests that cover edge.py.": "",
-    "I prepared a short talk on design.md.": "",
-    "Added the comparison with baseline.json to my answer below.": "",
-    "I exported a list of what utils.py defines.": "",
-    "Saved the state and restarted worker.py.": "",
-    "I was told that report.xlsx was updated.": "",
-    "health.py returns 200 now.": "",
+    "Revenue per quarter was stored in revenue.parquet.": "revenue.parquet",
+    "I wrote a run.sh that wraps the Makefile.": "run.sh",
+    "Picked the second variant and saved it as hero.webp": "hero.webp",
+    "settings.ini updated, timeout is 30 s now.": "settings.ini",
+    "Appended 14 lines to papers.txt.": "papers.txt",
+    "Both sitemap.xml and robots.txt were generated.": "sitemap.xml, robots.txt",
+    "The agenda went into agenda.md.": "agenda.md",
+    "I just created views.sql, as discussed.": "views.sql",
+    "All nodes answered; their logs were written to all.log.": "all.log",
+    "I wrote a parser for feed.xml.": "",
+    "I added retries to the calls that client.py makes.": "",
+    "I created a summary from transcript.txt in this chat.": "",
+    "I updated the customer about quote.pdf.": "",
+    "The slow tests of suite.py were recorded by CI.": "",
+    "Saved bandwidth by compressing bundle.js.": "",
+    "I edited all photos listed in order.csv.": "",
+    "I wrote to the owner of data.xlsx.": "",
+    "Exported what monthly.sql yields.": "",
+    "I drafted a tweet on release.md.": "",
 }
 
 
