@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from endings import endings
 from figures import Figure, millis
 from homes import a_home, disk, run
 
@@ -31,18 +32,23 @@ FILES = 2_100
 """Claims of files, true ones and as many false ones."""
 COMMANDS = 20
 URLS = 100
+TASKS = 1_400
+"""That call themselves completed, true ones and as many false ones."""
 SAMPLES = 500
+TOLD = 20
+"""Of what is ended wrongly, that many are told."""
 MEGABYTE = 1_000_000
 LATER = timedelta(days=1)
 
 
 def evidence_claims() -> Iterator[Figure | str]:
-    """Claims of files, commands and URLs, half of them false; then a file of 1 MB."""
+    """Claims of files, commands, URLs and tasks, half of them false; a file of 1 MB."""
     with asyncio.Runner() as runner, tempfile.TemporaryDirectory(dir=disk()) as folder:
         seen = _Looks(runner)
         yield from seen.shares("files", _files(Path(folder), seen))
         yield from seen.shares("commands", _commands(seen))
         yield from seen.shares("URLs", _urls(seen))
+        yield from _endings(Path(folder), seen.notes)
         yield millis("a look at a file of 1 MB", _megabytes(Path(folder), seen), 100)
     yield from seen.notes
 
@@ -72,7 +78,7 @@ class _Looks:
         yield _share(f"true claims of {what} that were not", *counts[True])
 
 
-def _share(what: str, count: int, wrong: int) -> Figure:
+def _share(what: str, count: int, wrong: int, limit: float | None = 0) -> Figure:
     share = 100 * wrong / count
     return Figure(
         what=what,
@@ -80,7 +86,7 @@ def _share(what: str, count: int, wrong: int) -> Figure:
         worst=share,
         worst_is="of all",
         unit="%",
-        limit=0,
+        limit=limit,
         samples=count,
     )
 
@@ -94,6 +100,23 @@ def _claim(kind: str, subject: str, since: datetime, **more: Any) -> Claim:  # n
         claimed_at=datetime.now(UTC),
         **more,
     )
+
+
+# --- tasks --------------------------------------------------------------------
+
+
+def _endings(folder: Path, notes: list[str]) -> Iterator[Figure]:
+    """Give how many tasks were completed falsely, and how many were held up."""
+    for unseen, which in ((False, ""), (True, ", in sentences new to the rule")):
+        for true, what, limit in (
+            (False, "false tasks that were completed", 0.0),
+            (True, "true tasks that were not", 0.5),
+        ):
+            found = [*endings(folder, true=true, count=TASKS, unseen=unseen)]
+            wrong = sorted({said for completed, said in found if completed is not true})
+            count = sum(completed is not true for completed, _ in found)
+            notes += (f"Ended wrongly, {said}" for said in wrong[:TOLD])
+            yield _share(f"{what}{which}", len(found), count, None if unseen else limit)
 
 
 # --- files --------------------------------------------------------------------

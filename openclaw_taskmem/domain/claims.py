@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain import making
 from openclaw_taskmem.domain.metadata import ARTIFACTS
 from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import Claim, Task, Value
@@ -51,24 +52,16 @@ _TECHNOLOGIES: Final = frozenset(
 """What ends like a file and, as a bare word that is spelled so, hardly ever is one."""
 _URL: Final = re.compile(r"\bhttps?://\S+", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"(?<=[.!?])\s+|[;\n]|,\s+(?:then|but|and then)\b")
-_TO_WRITE: Final = re.compile(
-    r"(?i)\b(?:write|save|create|generate|export|produce|store|dump|render|output"
-    r"|record|append|update|edit|add|put|draft|prepare)s?\b"
-)
-_WRITTEN: Final = re.compile(
-    r"(?i)\b(?:wrote|written|saved|created|generated|exported|produced|stored|dumped"
-    r"|rendered|recorded|appended|updated|edited|added|put|drafted|prepared)\b"
-)
 _INPUT: Final = re.compile(
     r"(?i)\b(?:from|using|with|via|based on|according to|against|per|like|as in|see"
     r"|of|read|reads|reading|load|parse|parsing|compare|instead of|unlike|not)\s+"
     r"(?:(?:the|a|an|this|that|its|our|old|existing|input|file|in)\s+){0,3}$"
 )
 _DENIED: Final = re.compile(
-    r"(?i)\b(?:not|never|no|without|cannot|can't|couldn't|could not|didn't|don't"
-    r"|won't|unable|failed|fails?|instead of|if|unless|would|will|should|shall|could"
-    r"|might|may|can|going to|need(?:s|ed)? to|have to|plan to|about to|todo|tried"
-    r"|trying|delete[ds]?|remove[ds]?|rm)\b"
+    r"(?i)\b(?:not|never|no|nothing|none|without|cannot|can't|couldn't|could not|didn't"
+    r"|don't|won't|unable|failed|fails?|instead of|if|unless|would|will|should|shall"
+    r"|could|might|may|can|going to|need(?:s|ed)? to|have to|plan to|about to|todo"
+    r"|tried|trying|delete[ds]?|remove[ds]?|rm)\b"
 )
 _DENIED_STEP: Final = re.compile(
     r"(?i)\b(?:not|never|without|don't|avoid|if|unless|delete|remove|rm)\b"
@@ -80,7 +73,7 @@ _REMOVED: Final = re.compile(
     r"(?i)(?<!not )(?<!n't )(?<!never )(?<!be )\b"
     r"(?:deleted|removed|renamed|moved|discarded|rm)\b"
 )
-_STAYS: Final = re.compile(rf"{_WRITTEN.pattern}|\b(?:kept|left)\b")
+_STAYS: Final = re.compile(rf"(?i){making.MADE.pattern}|\b(?:kept|left)\b")
 _WENT: Final = re.compile(
     r"(?i)[\"'`)]*(?:\s*(?:,|and|&|file|files|\*))*\s+(?:(?:has|have|had|since|then|later|now|all|both)\s+){0,3}"
     r"(?:was|were|is|are|been|got)\s+(?:(?!not\b|never\b|to\b|be\b)\w+\s+){0,3}?"
@@ -92,8 +85,7 @@ _WITHIN: Final = re.compile(
     r"[\"'`]?$"
 )
 _NEAR: Final = 160
-"""Characters that may lie between the verb and the file."""
-_LONGEST_VERB: Final = 20
+"""Characters before a file that say whether it was removed, and after it."""
 _TICKS: Final = re.compile(r"[?？]\s*$")
 _COMPLETE: Final = re.compile(
     r"(?i)\b(?:done|completed?|finished|all set|ready|delivered|wrapped up"
@@ -210,7 +202,7 @@ def to_write(step: str) -> Iterator[str]:
     """Yield the files that a step of a plan is to write."""
     for clause in _CLAUSE.split(step):
         if not _DENIED_STEP.search(clause):
-            yield from _after(_TO_WRITE, clause)
+            yield from _made(making.TO_MAKE, clause)
 
 
 def written(*said: str) -> tuple[str, ...]:
@@ -226,7 +218,7 @@ def written(*said: str) -> tuple[str, ...]:
             alike = there.get(_name(gone), [])
             there[_name(gone)] = [each for each in alike if not _same(each, gone)]
         if not _DENIED.search(_URL.sub("", clause)):
-            for path in _after(_WRITTEN, clause):
+            for path in _made(making.MADE, clause):
                 there.setdefault(_name(path), []).append(path)
     return tuple(path for alike in there.values() for path in alike)
 
@@ -298,19 +290,20 @@ def _item(item: JsonValue) -> Wanted | None:
     )
 
 
-def _after(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
-    """Yield the files that stand after a verb, and are not what it reads."""
-    bare = _URL.sub(" ", clause)
-    for file in _FILE.finditer(bare):
-        end = file.start()
-        near = max(0, end - _NEAR - _LONGEST_VERB)
-        spoken = [verb.end() for verb in verbs.finditer(bare, near, end)]
-        if not spoken or end - spoken[-1] > _NEAR:
-            continue
+def _made(verbs: re.Pattern[str], clause: str) -> Iterator[str]:
+    """Yield the files that a clause says are made, each once."""
+    names: list[str] = []
+
+    def marked(file: re.Match[str]) -> str:
         name = (file["said"] or file["bare"]).rstrip(".")
-        known = file["said"] is None and name in _TECHNOLOGIES
-        if not known and not _INPUT.search(bare, near, end):
-            yield name
+        if file["said"] is None and name in _TECHNOLOGIES:
+            return name
+        names.append(name)
+        return making.mark(len(names) - 1)
+
+    bare = _URL.sub(" ", clause.replace("\0", " "))
+    marks = making.made(verbs, _FILE.sub(marked, bare))
+    yield from dict.fromkeys(names[number] for number in marks)
 
 
 def _name(path: str) -> str:

@@ -10,6 +10,7 @@ from openclaw_taskmem.domain import claims
 from openclaw_taskmem.domain.claims import Wanted
 from taskmem_hookspecs import Task
 from taskmem_hookspecs.testing import a_task
+from tests.domain import sentences
 
 SUM = "0123456789abcdef" * 4
 
@@ -281,15 +282,68 @@ def test_of_what_earlier_messages_claim_the_newest_are_wanted_while_there_is_roo
     assert [each.subject for each in found] == ["/w/said/3.md", "/w/said/4.md"]
 
 
-def test_a_file_is_looked_for_near_its_verb_and_no_further() -> None:
-    far = "x " * 79
-    assert [*claims.written(f"I wrote {far}report.md")] == ["report.md"]
-    assert [*claims.written(f"I wrote {far}xx report.md")] == []
+@pytest.mark.parametrize(
+    ("sentence", "files"),
+    [
+        *(sentences.STEPS_THAT_MAKE | sentences.HELD_STEPS_THAT_MAKE).items(),
+        *((step, "") for step in sentences.STEPS_THAT_MENTION),
+        *((step, "") for step in sentences.HELD_STEPS_THAT_MENTION),
+    ],
+)
+def test_a_step_asks_for_the_files_that_it_makes_and_for_no_others(
+    sentence: str, files: str
+) -> None:
+    assert "|".join(claims.to_write(sentence)) == files.replace(", ", "|")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "files"),
+    [
+        *(sentences.MESSAGES_THAT_MAKE | sentences.HELD_MESSAGES_THAT_MAKE).items(),
+        *((said, "") for said in sentences.MESSAGES_THAT_MENTION),
+        *((said, "") for said in sentences.HELD_MESSAGES_THAT_MENTION),
+    ],
+)
+def test_a_message_claims_the_files_that_it_says_were_made_and_no_others(
+    sentence: str, files: str
+) -> None:
+    assert "|".join(claims.written(sentence)) == files.replace(", ", "|")
+
+
+@pytest.mark.parametrize("sentence", sentences.UNCLEAR)
+def test_what_is_unclear_asks_for_nothing(sentence: str) -> None:
+    assert [*claims.to_write(sentence), *claims.written(sentence)] == []
+
+
+def test_what_an_object_goes_to_is_looked_for_near_its_verb_and_no_further() -> None:
+    far = "x " * 20
+    assert [*claims.written(f"I wrote {far}to report.md")] == ["report.md"]
+    assert [*claims.written(f"I wrote {far}x to report.md")] == []
 
 
 @pytest.mark.timeout(60)  # what takes more than its length's time takes an hour
 def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
-    assert len([*claims.written("wrote " + "x.md " * 13_000)]) == 32
+    names = [f"{number}.md" for number in range(10_000)]
+    for between in (", ", " and ", " and the file "):
+        assert [*claims.written(f"I wrote {between.join(names)}")] == names
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("x.md ", "wrote ", "wrote and ", "I wrote x.md, ", "wrote a to ", "(x.md "),
+        *("and ", ", - ", "x.md was written and ", "was wrote to x.md, ", "**", " "),
+    ],
+)
+def test_a_message_may_repeat_its_words_as_often_as_it_can(words: str) -> None:
+    said = words * (60_000 // len(words))
+    assert len(claims.written(f"I wrote {said}{said}x.md")) <= 1
+
+
+@pytest.mark.timeout(60)
+def test_a_message_may_be_as_empty_as_it_can() -> None:
+    assert claims.written(f"I wrote {' ' * 400_000}x.md") == ("x.md",)
 
 
 def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> None:

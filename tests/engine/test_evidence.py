@@ -172,6 +172,18 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
     assert world.task(task).status is TaskStatus.ACTIVE
 
 
+def test_a_file_that_the_work_only_reads_is_not_looked_at(
+    world: World, witness: Witness
+) -> None:
+    task = world.register(plan=["Add unit tests for parser.py"])
+    said = "I added tests for parser.py in test_parser.py; all pass."
+
+    assert complete(world, task, message=said, artifacts=["test_parser.py"]) is (
+        TaskStatus.COMPLETED
+    )
+    assert witness.seen == ["test_parser.py"]
+
+
 def test_what_is_kept_of_a_look_holds_no_credential() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
 

@@ -1,0 +1,160 @@
+"""What a clause says is made: the object of a verb of making, or where its object goes.
+
+    object  VERB [NOUN] FILES               write the final FILE, FILE and FILE
+    in      VERB [NOUN] in FILES            record the results in FILE
+    to      VERB [ANY] to, as, at … FILES   save a summary of them to FILE
+    passive FILES [was, has been …] VERB    FILE and FILE were written
+
+What is not of these forms makes nothing: `tests for FILE`, `once FILE has run`. Files
+stand in a clause as marks, for what their names look like is not known here. Each part
+but FILES is short, so that the time that it takes is in proportion to the clause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_VERBS: Final = (
+    ("write", "wrote|written", "object in to"),
+    ("create", "created", "object in to"),
+    ("draft", "drafted", "object in to"),
+    ("generate", "generated", "object to"),
+    ("produce", "produced", "object to"),
+    ("update", "updated", "object in"),
+    ("edit", "edited", "object in"),
+    ("save", "saved", "alone in to"),
+    ("record", "recorded", "alone in to"),
+    ("add", "added", "alone in to"),
+    ("export", "exported", "alone to"),
+    ("output", "output", "alone to"),
+    ("prepare", "prepared", "alone to"),
+    ("store", "stored", "in to"),
+    ("put", "put", "in to"),
+    ("append", "appended", "to"),
+    ("dump", "dumped", "to"),
+    ("render", "rendered", "to"),
+)
+"""Verbs as they stand in a plan and in a report, and the forms that they take.
+
+`alone`: an object that goes nowhere, for `save FILE to S3` takes a file that is there.
+What is, say, exported `in` a file may have been there as well.
+"""
+
+_LINKS: Final = (
+    r"that|which|who|whose|what|how|why|when|whenever|where|whether|if|because|since"
+    r"|while|unless|until|once|after|before|so|than|can|could|should"
+)
+_ENDS: Final = (
+    rf"{_LINKS}|then|but|or|and|nor|not?|never|is|are|was|were|has|have|had|to|as|like"
+    r"|same|unlike|using|via"
+)
+_PREPOSITIONS: Final = (
+    r"of|for|from|about|on|onto|in|inside|into|at|under|with|within|without|by|against"
+    r"|around|along|through|over|per|regarding|between|behind|during|off|named|called"
+)
+_AIMED: Final = (
+    r"links?|symlinks?|references?|repl(?:y|ies)|responses?|answers?|pointers?|paths?"
+    r"|introductions?|alternatives?|redirects?|shortcuts?|changes|edits|updates|patch"
+    r"|similar|equivalent|identical|related|compared|according|due|thanks|access"
+)
+"""What is aimed `to` a file, and is not put there."""
+
+_THE: Final = r"(?:the|an?|this|its?|their|my|our|your|another)"
+_FILE: Final = r"\0\d+\0"
+_WORD: Final = r"(?:[^\s\0,:;()]|(?<=\d),(?=\d))+\s+"
+_NAME: Final = rf"(?:(?!(?:{_ENDS}|{_PREPOSITIONS})\s){_WORD})"
+_NAMES: Final = rf"{_NAME}(?:(?!\w+ing\s){_NAME}){{0,6}}"
+"""Words that describe one thing, of which only the first may end in -ing."""
+_NOUN: Final = rf"(?:{_THE}\s+)?(?:{_NAMES})?(?:[^\s\0,:;()]+:\s+)?"
+_ANY: Final = rf"(?:(?!(?:{_ENDS}|(?:{_AIMED})\s+to)\s)(?:{_WORD}|{_FILE}\s+)){{0,20}}?"
+_ONE: Final = rf"(?:{_THE}\s+(?:{_NAMES})?|file\s+)?(?:(?:named|called)\s+)?{_FILE}"
+_AND: Final = r"(?:\s*,(?:\s*and\b)?|\s+(?:and|&|along with|as well as|plus))\s+"
+_FILES: Final = rf"(?P<files>{_ONE}(?:{_AND}{_ONE})*+)"
+_END: Final = (
+    r"(?=\s*(?:$|[.,:;!?…)\]—–-])|\s+(?:and|or|but|then|with|from|using|so|that|which"
+    r"|based|via|by|before|after|when|while|once|now|again|too|also|first|today|instead"
+    r"|\w+ly|\w+ing{})\b)"
+)
+"""What may follow a file. A noun may not, for `FILE tests` are something else."""
+_ALONE: Final = _END.format("")
+_GOAL: Final = _END.format("|for|on")
+_ANYWHERE: Final = _END.format("|for|on|to|into|in|at|under|as|about")
+_AND_VERB: Final = r"(?:(?:\s+(?:and|or)\s+|/)\w+)?"
+_THEN: Final = rf"{_AND_VERB}(?:\s*[:→–—-])?\s+"
+_FORMS: Final = {
+    name: re.compile(_THEN + form, re.IGNORECASE)
+    for name, form in {
+        "object": rf"{_NOUN}(?:and\s+)?{_FILES}{_ANYWHERE}",
+        "alone": rf"{_NOUN}(?:and\s+)?{_FILES}{_ALONE}",
+        "in": rf"(?:{_NOUN}(?<!ed\s))??(?:in|inside)\s+{_FILES}{_GOAL}",
+        "to": rf"{_ANY}(?:to|into|as|at|under)\s+{_FILES}{_GOAL}",
+    }.items()
+}
+
+_WHO: Final = (
+    r"(?:(?:I|we|you|(?:I|we|you)['’]ve|it|(?:the|this|my|our)\s+"
+    r"(?:agent|command|job|program|run|script|tool|worker))\s+)?"
+)
+_ALSO: Final = (
+    r"(?:(?:please|also|then|now|just|next|first|finally|have|has|had|been|\w+ly)\s+)*"
+)
+_PLAIN: Final = (
+    rf"(?:(?!(?:{_LINKS}|to\s+(?!\0|{_THE}\s)\w+)\s)(?:{_WORD}|{_FILE}\s+))*?"
+)
+_BEGINS: Final = r"(?:^|[,:;(—–→]|[.!?]\s|\s-\s)(?:[^\w\0]|[\d_])*"
+_LEAD: Final = re.compile(
+    rf"{_BEGINS}(?:{_PLAIN}(?:and|or|then|&|was|were|been|is|are)\s+"
+    rf"|(?:use|using|run|call|execute)\s+{_PLAIN}to\s+)?{_WHO}{_ALSO}$",
+    re.IGNORECASE,
+)
+"""What stands before a verb that says what is done, unlike in `the saved FILE`."""
+_PASSIVE: Final = re.compile(
+    rf"{_BEGINS}{_FILES}\s*[:—–-]?\s+(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
+    re.IGNORECASE,
+)
+_OVER: Final = re.compile(r"(?<=ed|en)(?:\s*(?:$|[.,;!])|\s+(?:and|with)\b)")
+"""After a verb that can be nothing else, as the `output` of a file is."""
+_NEAR: Final = 160
+"""Characters before a verb that are read."""
+
+
+def _either(*verbs: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(verbs)})\b", re.IGNORECASE)
+
+
+TO_MAKE: Final = _either(*(verb for verb, _, _ in _VERBS))
+MADE: Final = _either(*(done for _, done, _ in _VERBS))
+_TAKES: Final = {
+    each: tuple(_FORMS[form] for form in forms.split())
+    for verb, done, forms in _VERBS
+    for each in (verb, *done.split("|"))
+}
+_MARK: Final = re.compile(r"\0(\d+)\0")
+
+
+def mark(number: int) -> str:
+    """Return what stands in a clause for a file: nothing else may hold a NUL."""
+    return f"\0{number}\0"
+
+
+def made(verbs: re.Pattern[str], clause: str) -> Iterator[int]:
+    """Yield the numbers of the files that a clause says are made.
+
+    `verbs`: `TO_MAKE` in a plan, or `MADE` in a report.
+    """
+    plain = re.sub(r"[*`]", "", clause)
+    plain = re.sub(rf"\(\s*({_FILE})\s*\)", r"\1", plain)
+    plain = " ".join(re.sub(r"\([^()]*\)", " ", plain).split())
+    for verb in verbs.finditer(plain):
+        start, end = verb.span()
+        near = max(0, start - _NEAR), start
+        found = None
+        if _LEAD.search(plain, *near):
+            forms = (form.match(plain, end) for form in _TAKES[verb[0].lower()])
+            found = next(filter(None, forms), None)
+        if found is None and _OVER.match(plain, end):
+            found = _PASSIVE.search(plain, *near)
+        if found is not None:
+            yield from (int(number) for number in _MARK.findall(found["files"]))
