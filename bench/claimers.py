@@ -22,7 +22,7 @@ from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.updates import Wish
-from openclaw_taskmem.engine import attempts, handovers, recovery, tasks
+from openclaw_taskmem.engine import handovers, recovery, runs, tasks
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Run, StoreBusy, TaskStatus
@@ -91,7 +91,7 @@ class Claimer:
     def _claim(self) -> Run | None:
         begun = time.monotonic_ns()
         try:
-            _, run = attempts.claim(self._shell, None, ROLE, (), self._caller)
+            _, run = runs.claim(self._shell, None, ROLE, (), self._caller)
         except LOST:
             return None
         self._say("got", run, begun)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from at_home import turn_weight, wake_acceptance
 from at_work import call_checkpoints
-from attempts import run_checkpoints
+from checkpoints import run_checkpoints
 from claims import run_claims
 from conditions import judge_conditions
 from evidence import evidence_claims

@@ -20,7 +20,7 @@ from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller, too_long
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
-from openclaw_taskmem.engine import attempts, evidence, gateway, runs
+from openclaw_taskmem.engine import evidence, gateway, runs, turns
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
@@ -223,13 +223,13 @@ class Desk:
         )
         task_id, text = found or (None, None)
         if task_id is not None and since is None and caller.owner is not None:
-            attempts.resume(self._shell, task_id, caller)
+            runs.resume(self._shell, task_id, caller)
         return {"task_id": task_id, "text": text}
 
     def _budget(self, params: Params) -> JsonValue:
         """Return what the current step of a session's task may still call."""
         session_key = _text(params, "session_key")
-        left = session_key and runs.budget_of(self._shell, session_key.lower())
+        left = session_key and turns.budget_of(self._shell, session_key.lower())
         return {"budget": left.model_dump(mode="json") if left else None}
 
     def _finalize(self, params: Params) -> JsonValue:

@@ -25,8 +25,8 @@ from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
 from openclaw_taskmem.engine.gateway import BOOTS
 from openclaw_taskmem.engine.reported import Reported, reported
-from openclaw_taskmem.engine.runs import Heard
 from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.turns import Heard
 from taskmem_hookspecs import (
     Owner,
     StoreBusy,

@@ -7,9 +7,9 @@ from typing import Final
 from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
 from openclaw_taskmem.domain.turns import Turn
-from openclaw_taskmem.engine import runs
-from openclaw_taskmem.engine.runs import Call, Heard
+from openclaw_taskmem.engine import turns
 from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.turns import Call, Heard
 from openclaw_taskmem.tools import catalog
 
 _PREFIX: Final = "taskmem__"
@@ -19,23 +19,23 @@ _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
     """Note that a turn has begun; False: it must not go on."""
-    return runs.turn_began(shell, heard, event.origin)
+    return turns.turn_began(shell, heard, event.origin)
 
 
 def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> bool:
     """Write down that a call began; of our own tools the thread tells."""
     if _ours(event.tool):
-        runs.heartbeat(shell, heard)
+        turns.heartbeat(shell, heard)
     else:
         entry = Began(call_id=event.call_id, tool=event.tool, about=event.about)
-        runs.call_began(shell, heard, entry)
+        turns.call_began(shell, heard, entry)
     return True
 
 
 def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
     """Write down how a call ended; of our own tools the thread tells."""
     if not event.call_id or _ours(event.tool):
-        runs.heartbeat(shell, heard)
+        turns.heartbeat(shell, heard)
         return True
     entry = Ended(
         call_id=event.call_id,
@@ -48,7 +48,7 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
         said=tuple(Said(role=line.role, text=line.text) for line in event.said),
     )
     call = Call(given=event.given, result=event.result)
-    runs.call_ended(shell, heard, entry, call)
+    turns.call_ended(shell, heard, entry, call)
     return True
 
 
@@ -67,7 +67,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
         calls=event.calls,
         children=event.children,
     )
-    runs.turn_over(shell, heard, turn)
+    turns.turn_over(shell, heard, turn)
     return True
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from openclaw_taskmem.domain import (
-    attempts,
     events,
     lifecycle,
     narration,
     outbox,
     runs,
+    task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import Moved, RunPolicy
@@ -165,7 +165,7 @@ def _worked(
         return Change()
     if facts.run is None:
         return _begun(updated.task, begin)
-    return attempts.followed(
+    return task_runs.followed(
         facts,
         updated.task,
         wish.caller,

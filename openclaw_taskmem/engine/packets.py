@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import effects, packet, scrub, thread
-from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine import turns
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import ResumeFacts, ResumePacket, StuckVerdict, TaskFacts
 
@@ -71,7 +71,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     run = facts.run
     if run is None:
         run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
-    history = runs.history(shell, run)
+    history = turns.history(shell, run)
     revisions = shell.store.read_revisions(task_id)
     return {
         "run": facts.run,

@@ -1,358 +1,370 @@
-"""What a gateway's hooks show of runs: turns that begin and end, calls of tools.
-
-Nothing of it needs the agent's help: each of these is a heartbeat of the run that
-the session works on.
-"""
+"""Use cases on runs: ask where one stands, take it up again, claim it."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
 
 from openclaw_taskmem.domain import (
-    attempts,
     budget,
     carrying,
-    checkpoints,
-    notices,
-    recovery,
+    lifecycle,
+    outbox,
     runs,
-    working,
+    task_runs,
 )
-from openclaw_taskmem.domain.budget import Budget
-from openclaw_taskmem.domain.checkpoints import Began, Ended, History
-from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.recovery import Course, Sight
-from openclaw_taskmem.domain.runs import Moved, Why
-from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import wakes
-from openclaw_taskmem.engine.reported import Reported, mark
+from openclaw_taskmem.domain.callers import AGENT, Caller
+from openclaw_taskmem.domain.checkpoints import History
+from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.engine import packets, tasks, turns
+from openclaw_taskmem.engine.holding import AWAY, GO_ON, away, told_again
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
-    News,
+    Event,
     Owner,
     Run,
     RunState,
+    Task,
     TaskFacts,
+    TaskNotFound,
     TaskStatus,
     Value,
+    Wake,
+)
+from taskmem_hookspecs.errors import (
+    Conflict,
+    InvalidArguments,
+    RunHeld,
+    RunNotFound,
+    RunNotReady,
+    TaskEnded,
 )
 
-log = logging.getLogger(__name__)
+CANDIDATES: Final = 16
+"""Queued runs that a claim may choose from, so that a crowd does not want the same."""
+RENEWALS: Final = 10
+"""How often within a lease a call that changes nothing renews it."""
+_RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
-class Heard(Value):
-    """Of whom something was heard."""
+class Standing(Value):
+    """A task with its newest run, and what is known of that."""
 
-    owner: Owner
-    reported: Reported | None = None
-    """How far all is done once this is; None: it was not numbered."""
-    folder: str | None = None
-    """The folder that its agent works in; None: it was not said."""
-    fingerprint: str | None = None
-    """Of what shapes its agent's prompt; None: it was not said."""
-
-    @property
-    def session(self) -> str:
-        """Its session; a gateway's owner always has one."""
-        return self.owner.session_key or ""
-
-    def kept(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
-        """Return a change as the last of what was heard; it is not done again."""
-        if self.reported is None:
-            return change
-        done = self.reported if goes_on else self.reported.forbidden()
-        return change.model_copy(update={"bookmarks": (mark(shell, done),)})
+    task: Task
+    run: Run | None
+    history: History | None
+    budget: budget.Budget | None
+    now: datetime
 
 
-class Call(Value):
-    """A call of a tool, by digests of what went in and came out."""
+def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
+    """Return where a task and its run stand. None: the session's own.
 
-    given: str
-    result: str
-
-
-def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
-    """Note that a turn has begun; False: it must not go on.
-
-    The run of the session is claimed anew where its gateway was started anew, or where
-    nobody holds it. What the gateway resumes by itself, and would not be resumed here,
-    goes no further: for that the user is asked, or it has failed.
+    Raises:
+        TaskNotFound: No task has that id, or the session has none.
     """
-
-    def once(facts: TaskFacts, run: Run) -> bool:
-        now = shell.clock.now()
-        if origin is Origin.HEARTBEAT:
-            return True
-        if origin is Origin.RECOVERY:
-            sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
-            verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
-            if verdict.course is not Course.RESUME:
-                change = recovery.lapsed(
-                    facts, verdict, wake_id="", text="", now=now, policy=shell.runs
-                )
-                shell.commit(heard.kept(shell, change, goes_on=False))
-                return False
-        moved = _taken(shell, run, heard, origin, begins=True)
-        if moved is None:
-            return True
-        if origin is Origin.RECOVERY:
-            again = moved.run.model_copy(update={"tries": run.tries + 1})
-            told = recovery.told_resumed(facts.task, again, now)
-            moved = Moved(run=again, events=(*moved.events, told))
-        shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
-        return True
-
-    return _each(shell, heard, once, origin) is not False
-
-
-def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
-    """Write down that a call began, before anybody knows how it ends."""
-
-    def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
-        if moved is None:
-            return True
-        step = _step(facts)
-        same = moved.run.step == step
-        counted = moved.run.model_copy(
-            update={
-                "step": step,
-                "step_calls": moved.run.step_calls + 1 if same else 1,
-                "step_bonus": moved.run.step_bonus and same,
-            }
-        )
-        moved = moved.model_copy(update={"run": counted})
-        _write(shell, heard, facts, moved, entry)
-        return True
-
-    _each(shell, heard, once)
-
-
-def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
-    """Write down how a call ended, and whether it brought anything new."""
-
-    def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
-        if moved is None:
-            return True
-        run = moved.run
-        whole = f"{call.given}:{call.result}"
-        known = [each.partition(":")[0] for each in run.recent]
-        news = run.news
-        if call.given not in known:
-            news = News.CALL
-        elif whole not in run.recent and news is News.NONE:
-            news = News.RESULT
-        recent = [each for each in run.recent if each != whole]
-        noted = run.model_copy(
-            update={
-                "calls": run.calls + 1,
-                "news": news,
-                "recent": (*recent, whole)[-checkpoints.RECENT :],
-            }
-        )
-        moved = moved.model_copy(update={"run": noted})
-        _write(shell, heard, facts, moved, entry)
-        return True
-
-    _each(shell, heard, once)
-
-
-def heartbeat(shell: Shell, heard: Heard) -> None:
-    """Note that a session is at work, and nothing else."""
-
-    def once(facts: TaskFacts, run: Run) -> bool:
-        del facts
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
-        if moved is not None:
-            change = Change(runs=(moved.run,), events=moved.events)
-            shell.commit(heard.kept(shell, change))
-        return True
-
-    _each(shell, heard, once)
-
-
-def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
-    """Decide what becomes of the run on which a turn worked, and let the others rest.
-
-    Where it has ended, or was taken from its turn, the next of the session has its
-    turn, and answers for nothing of this one. Source: requirement D6.
-    """
-    open_ = shell.store.session_runs(heard.session, shell.only)
-    if open_ and turn.may_have_acted:
-        wakes.taken_up(shell, heard.session)
-    own = [run for run in open_ if working.its(run, heard.owner)]
-    held = [run for run in own if working.holds(run)]
-    if turn.stopped:
-        # What an earlier start of its gateway held is recovery's.
-        held = [run for run in held if run.owner == heard.owner]
-    judged = None if turn.stopped else next(iter(held), None)
-    for run in held:
-        if run is not judged:
-            _rests(shell, run)
-    # It comes last: with what it commits, the turn's end is done.
-    if judged is not None:
-        _judges(shell, heard, judged, turn)
-    elif not (turn.aborted or turn.empty):
-        free = [run for run in own if run in held or not run.lease_until]
-        any(_goes_on(shell, heard, run) for run in free)
-
-
-def turn_of(shell: Shell, run: Run | None) -> str | None:
-    """Return the session whose turn works on a run; None: none does.
-
-    Of several that a session holds, it is the one that the turn's end would be of.
-    """
-    if run is None or run.owner is None or run.owner.session_key is None:
-        return None
-    session = run.owner.session_key
-    open_ = shell.store.session_runs(session, run.home)
-    first = working.worked_on(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and working.holds(first)
-    return session if its else None
-
-
-def budget_of(shell: Shell, session: str) -> Budget | None:
-    """Return what the current step of a session's task may still call; None: all."""
-    run = working.worked_on(shell.store.session_runs(session, shell.only))
-    if run is None or not run.segmented:
-        return None
-    return budget.budget(shell.store.read_task(run.task_id), shell.runs)
-
-
-def history(shell: Shell, run: Run | None) -> History | None:
-    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
+    facts = shell.store.read_task(task_id or _own(shell, caller))
+    run = facts.run
     if run is None:
-        return None
-    kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
-    found = checkpoints.read(kept)
-    if kept and (found is None or found.corrupt):
-        log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
-    return found
+        run = tasks.last_run(shell, facts.task.task_id)
+    return Standing(
+        task=facts.task,
+        run=run,
+        history=turns.history(shell, run),
+        budget=budget.budget(facts, shell.runs),
+        now=shell.clock.now(),
+    )
 
 
-def _rests(shell: Shell, found: Run) -> None:
-    """Let a run rest that a turn has held, and did not work on last."""
+def resume(
+    shell: Shell, task_id: str | None, caller: Caller
+) -> tuple[Task, Run | None, str]:
+    """Take up a task again, and return it, its run and the packet to go on with.
 
-    def once() -> None:
-        run = shell.store.read_task(found.task_id).run
-        if run is not None and _still(run, found):
-            shell.commit(Change(runs=(runs.rest(run),)))
+    A session's agent holds it from now on; where a person asks, or the session that
+    hears of it in the background, its own session is told to go on.
 
-    shell.decide(found.task_id, once)
-
-
-def _judges(shell: Shell, heard: Heard, found: Run, turn: Turn) -> None:
-    """Decide what becomes of the run on which a turn worked."""
-
-    def once() -> None:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is not None and _still(facts.run, found):
-            now = shell.clock.now()
-            wake_id = shell.new_id("wake", now)
-            change = carrying.after_turn(
-                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
-            )
-            shell.commit(heard.kept(shell, change))
-
-    shell.decide(found.task_id, once)
-
-
-def _goes_on(shell: Shell, heard: Heard, found: Run) -> bool:
-    """Give a run its turn; False: it waits for something, so the next may have it."""
-
-    def once() -> bool:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not _still(facts.run, found):
-            return False
-        now = shell.clock.now()
-        wake_id = shell.new_id("wake", now)
-        change = carrying.promoted(
-            facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
-        )
-        if change is not None and not change.empty:
-            shell.commit(heard.kept(shell, change))
-        return change is not None
-
-    return shell.decide(found.task_id, once)
-
-
-def _each(
-    shell: Shell,
-    heard: Heard,
-    decide: Callable[[TaskFacts, Run], bool],
-    origin: Origin = Origin.TASKMEM,
-) -> bool | None:
-    """Decide about the run that a session works on; None: there is none."""
-    open_ = shell.store.session_runs(heard.session, shell.only)
-    found = working.worked_on(open_, heard.owner, origin)
-    if found is None:
-        return None
-
-    def once() -> bool:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not _still(facts.run, found):
-            return True
-        return decide(facts, facts.run)
-
-    return shell.decide(found.task_id, once)
-
-
-def _still(run: Run, found: Run) -> bool:
-    """Whether a run is the one that was found, and in the same session still."""
-    return (run.run_id, run.session_key) == (found.run_id, found.session_key)
-
-
-def _taken(
-    shell: Shell, run: Run, heard: Heard, origin: Origin, *, begins: bool = False
-) -> Moved | None:
-    """Return the run as its owner holds it now; None: it stays as it is.
-
-    What was taken from its owner goes to a turn that `begins`, and not back to the one
-    that it was taken from.
+    Raises:
+        TaskNotFound: No task has that id, or the session has none.
+        RunHeld: Another session works on it.
     """
-    now = shell.clock.now()
-    if not working.its(run, heard.owner):
-        return None
-    if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
-        return None
-    if run.state is RunState.RUNNING and run.owner == heard.owner:
-        held = Moved(run=runs.seen(run, now, shell.runs), events=())
-    elif run.state in working.OPEN:
-        held = runs.claim(run, heard.owner, now, shell.runs)
-    elif working.asks(run) and origin is Origin.USER:
-        held = attempts.taken_up(run, heard.owner, now, shell.runs)
-    else:
-        return None
-    said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
-    known = {name: value for name, value in said.items() if value is not None}
-    return held.model_copy(update={"run": held.run.model_copy(update=known)})
+    wanted = task_id or _own(shell, caller)
+
+    def once() -> TaskFacts:
+        facts = shell.store.read_task(wanted)
+        now = shell.clock.now()
+        _its_own(shell, facts, caller)
+        task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
+        task = lifecycle.touch(task, now)
+        if message is not None:
+            count = task.message_count + 1
+            task = task.model_copy(update={"message_count": count})
+        moved = _taken_up(shell, facts, task, caller, now)
+        wake = None
+        if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
+            moved, wake = _told(shell, facts, moved, now)
+        gone = carrying.dropped(facts)
+        shell.commit(
+            Change(
+                tasks=(task,) if task != facts.task else (),
+                messages=(message,) if message else (),
+                runs=(moved.run,) if moved else (),
+                wakes=(*gone, *((wake,) if wake else ())),
+                events=(
+                    *lifecycle.status_changed(facts.task.status, task, now),
+                    *(moved.events if moved else ()),
+                    *outbox.settled_events(gone, now),
+                ),
+            )
+        )
+        return shell.store.read_task(wanted)
+
+    facts = shell.decide(wanted, once)
+    reason = AWAY if _hears(facts.run, caller) else GO_ON
+    text = packets.told(shell, facts, f"resume_{wanted}", reason)
+    return facts.task, facts.run, text
 
 
-def _step(facts: TaskFacts) -> int | None:
-    """Return the step that is worked on; None: none is, or the task rests."""
-    if facts.task.status is not TaskStatus.ACTIVE:
-        return None
-    return progress(facts.task).current
+def claim(
+    shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
+) -> tuple[Task, Run]:
+    """Claim a run: of a task, or the next that is queued for a role.
 
-
-def _write(
-    shell: Shell, heard: Heard, facts: TaskFacts, moved: Moved, entry: Began | Ended
-) -> None:
-    now = shell.clock.now()
-    number = moved.run.checkpoints + 1
-    run = moved.run.model_copy(update={"checkpoints": number})
-    placed = entry.model_copy(update={"step": _step(facts)})
-    first = run.checkpoints == 1
-    told = (
-        (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
+    Raises:
+        RunNotFound: Nothing is queued for the role.
+        RunHeld: Another holds it.
+        InvalidArguments: What is to be attached is no backlog task, or the caller's
+            gateway says that it has another role.
+    """
+    owner = caller.in_gateway or Owner(
+        role=role,
+        session_key=caller.session_key,
+        process=caller.process,
+        home=shell.only,
     )
-    change = Change(
-        runs=(run,),
-        checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
-        events=(*moved.events, *told),
+    if role not in (AGENT, owner.role):
+        raise InvalidArguments(
+            f"Your gateway says that you are {owner.role}, so you cannot claim as "
+            f"{role}; leave out role, or leave it to an agent of that role. Nothing "
+            "was claimed."
+        )
+    attached = _attachable(shell, attach)
+    if task_id is not None:
+        return _claim_one(shell, task_id, owner, attached)
+    for chosen in _queue(shell, owner.role):
+        with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
+            return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
+    raise RunNotFound(
+        f"Nothing is queued for {owner.role}; ask again later, or claim a task by its "
+        "id."
     )
-    shell.commit(heard.kept(shell, change))
+
+
+def _queue(shell: Shell, role: str) -> Iterator[Run]:
+    """Return the runs that are queued for a role, about the oldest first.
+
+    Each is asked for when those before it could not be claimed; the queue is read in
+    parts, each as long as all before it.
+    """
+    passed: set[str] = set()
+    limit = CANDIDATES
+    while True:
+        queued = shell.store.queued_runs(role, limit)
+        fresh = [run for run in queued if run.run_id not in passed]
+        while fresh:
+            place = random.choice(range(len(fresh)))  # noqa: S311 - no secret
+            chosen = fresh.pop(place)
+            passed.add(chosen.run_id)
+            yield chosen
+        if len(queued) < limit:
+            return
+        limit *= 2
+
+
+def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
+    """Begin the lease anew of a run whose holder has called, unless it just was."""
+
+    def at_work() -> tuple[Run, ...]:
+        now = shell.clock.now()
+        fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
+        return tuple(
+            runs.called(run, caller, token, now, shell.runs)
+            for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
+            if runs.holds(run, caller, token) and now - run.seen_at >= fresh
+        )
+
+    if at_work():
+        shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
+
+
+def _own(shell: Shell, caller: Caller) -> str:
+    """Return the task of the caller's session: open, else failed, else set aside."""
+    session = caller.session_key
+    if session is not None:
+        own = shell.store.session_runs(session, shell.only)
+        for run in own or away(shell, session):
+            return run.task_id
+        for status in _RESUMABLE:
+            for task in shell.store.list_tasks(status, 1, shell.only, session):
+                return task.task_id
+    where = (
+        "No session_key was given" if session is None else "Your session has no task"
+    )
+    raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
+
+
+def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:
+    """Return a task whose wakes go to the session of its run, where it has one."""
+    if run.session_key in (None, task.session_key):
+        return task
+    home = task.home if owner.session_key is None else shell.home
+    return task.model_copy(update={"session_key": run.session_key, "home": home})
+
+
+def _hears(run: Run | None, caller: Caller) -> bool:
+    """Whether a caller's session hears of a run that goes on in the background."""
+    return run is not None and run.told_session in {caller.session_key} - {None}
+
+
+def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
+    """Refuse to take up what belongs to another session. Source: requirement E1."""
+    if caller.person:
+        return
+    task, run, session = facts.task, facts.run, caller.session_key
+    here = shell.minds(run.home if run else task.home)
+    known = {task.session_key, run.told_session if run else None} - {None}
+    if not here or (task.session_key is not None and session not in known):
+        raise RunHeld(
+            f"{facts.task.task_id} belongs to another session, and only that one takes "
+            "it up again; say /resume there."
+        )
+
+
+def _told(
+    shell: Shell, facts: TaskFacts, moved: Moved, now: datetime
+) -> tuple[Moved, Wake | None]:
+    """Return a run whose session is told to go on; None: it has none, and stays so."""
+    told = runs.next_round(moved.run, now)
+    wake = told_again(shell, facts, told, now)
+    return (moved.model_copy(update={"run": told}) if wake else moved), wake
+
+
+def _taken_up(
+    shell: Shell, facts: TaskFacts, task: Task, caller: Caller, now: datetime
+) -> Moved | None:
+    run = facts.run
+    if run is None:
+        return _begun(shell, task, caller, now)
+    forgiven = run.model_copy(
+        update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
+    )
+    waits = run.state in runs.WAITING
+    at_work = run.state is RunState.RUNNING
+    if at_work or not (_hears(run, caller) or (waits and _gone(shell, run))):
+        runs.guard(run, caller, None, "it was not taken up again")
+    if at_work:
+        return Moved(run=forgiven, events=())
+    owner = caller.owner
+    if owner is not None:
+        same = run.session_key == owner.session_key
+        if runs.its(run, owner) if waits else same:
+            return task_runs.taken_up(forgiven, owner, now, shell.runs)
+    if waits:
+        return runs.move(forgiven, RunState.QUEUED, now)
+    return Moved(run=forgiven, events=())
+
+
+def _gone(shell: Shell, run: Run) -> bool:
+    """Whether the process that holds a run is known to have ended."""
+    process = run.owner.process if run.owner else None
+    return process is not None and shell.lives(process) is False
+
+
+def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
+    """Return a new run of a task whose last one has ended; None: nobody can hold it."""
+    if caller.owner is not None:
+        return tasks.begin(shell, caller, now, task)
+    session = task.session_key or ""
+    if not session.startswith("agent:"):
+        return None
+    return runs.begin(
+        task,
+        run_id=shell.new_id("run", now),
+        now=now,
+        session_key=session,
+        home=task.home,
+        last=tasks.last_run(shell, task.task_id),
+    )
+
+
+def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
+    for task_id in attach:
+        facts = shell.store.read_task(task_id)
+        if facts.run is not None or facts.task.status.terminal:
+            raise InvalidArguments(
+                f"{task_id} cannot be attached: only a task that is open and has no "
+                "run can. Nothing was claimed."
+            )
+    return tuple(attach)
+
+
+def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+    """Whether a queued run is its own session's, which is there to go on with it."""
+    run = facts.run
+    if run is None or runs.left(run, now, shell.runs):
+        return False
+    told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
+    return run.told_session is not None or told
+
+
+def _claim_one(
+    shell: Shell,
+    task_id: str,
+    owner: Owner,
+    attached: tuple[str, ...],
+    *,
+    queued: bool = False,
+) -> tuple[Task, Run]:
+    """Claim the run of a task; `queued`: only if nobody did meanwhile."""
+
+    def once() -> tuple[Task, Run]:
+        facts = shell.store.read_task(task_id)
+        lifecycle.require_open(facts.task, "nobody can claim it")
+        if facts.task.status is TaskStatus.PAUSED:
+            raise RunNotReady(
+                f"{task_id} is paused, so nobody can claim it; call task_resume, or "
+                'task_update with status "active", first.'
+            )
+        now = shell.clock.now()
+        before: tuple[Event, ...] = ()
+        run = facts.run
+        if queued and (run is None or run.state is not RunState.QUEUED):
+            # Not even by its own process, of which another call may have it.
+            raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
+        if queued and _goes_on(shell, facts, now):
+            raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
+        if run is None:
+            made = runs.begin(
+                facts.task,
+                run_id=shell.new_id("run", now),
+                now=now,
+                session_key=owner.session_key,
+                home=shell.home,
+                last=tasks.last_run(shell, task_id),
+            )
+            run, before = made.run, made.events
+        moved = runs.claim(run, owner, now, shell.runs)
+        held = moved.run.model_copy(update={"attached": (*run.attached, *attached)})
+        # Whoever was to be told to go on with it no longer is.
+        gone = carrying.dropped(facts)
+        log = (*before, *moved.events, *outbox.settled_events(gone, now))
+        task = _of_holder(shell, facts.task, held, owner)
+        changed = (task,) if task != facts.task else ()
+        shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
+        return task, held
+
+    return shell.decide(task_id, once)

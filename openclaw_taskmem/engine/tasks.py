@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
     answers,
-    attempts,
     claims,
     lifecycle,
     outbox,
     revisions,
+    task_runs,
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller
@@ -56,7 +56,7 @@ def register(
     fault = claims.fault(claims.wanted(task))
     if fault is not None:
         raise InvalidArguments(f"{fault} Nothing was written.")
-    moved = attempts.begun(
+    moved = task_runs.begun(
         task,
         caller,
         run_id=shell.new_id("run", now),
@@ -136,7 +136,7 @@ def _completes(facts: TaskFacts, updated: Updated) -> bool:
 
 def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
     """Return the run that a caller begins on a task; None: it can hold none."""
-    return attempts.begun(
+    return task_runs.begun(
         task,
         caller,
         run_id=shell.new_id("run", now),

@@ -14,7 +14,8 @@ from openclaw_taskmem.domain import answers, budget, lifecycle, plan
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import attempts, recall, tasks
+from openclaw_taskmem.engine import recall, tasks
+from openclaw_taskmem.engine.runs import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import arguments, forms, runs, waits
 from openclaw_taskmem.tools.answer import Answer
@@ -63,7 +64,7 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
         if "wait_id" in asked:
             task_id = shell.store.read_wait(asked["wait_id"]).task_id
         if isinstance(task_id, str):
-            attempts.renew(shell, task_id, caller, asked.get("token"))
+            renew(shell, task_id, caller, asked.get("token"))
     except TaskmemError:
         # What the call has answered, or was refused with, stands.
         log.debug("a claim was not renewed", exc_info=True)

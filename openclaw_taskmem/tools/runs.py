@@ -15,8 +15,8 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.texts import clip, duration, iso, plain, plural
-from openclaw_taskmem.engine import attempts, handovers, steps
-from openclaw_taskmem.engine.attempts import Standing
+from openclaw_taskmem.engine import handovers, runs, steps
+from openclaw_taskmem.engine.runs import Standing
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer
@@ -29,7 +29,7 @@ NOTE_BYTES: Final = 2000
 
 def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
     """Say where a task and its run stand."""
-    standing = attempts.status(shell, form.task_id, caller)
+    standing = runs.status(shell, form.task_id, caller)
     task, run = standing.task, standing.run
     place = progress(task)
     since = (run.started_at if run else None) or task.created_at
@@ -62,7 +62,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
-    task, run, packet = attempts.resume(shell, form.task_id, caller)
+    task, run, packet = runs.resume(shell, form.task_id, caller)
     return {
         "task_id": task.task_id,
         "status": task.status,
@@ -132,9 +132,7 @@ def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Ans
 
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
-    task, run = attempts.claim(
-        shell, form.task_id, form.role, form.attach or (), caller
-    )
+    task, run = runs.claim(shell, form.task_id, form.role, form.attach or (), caller)
     note = handovers.note_left(shell, run)
     return {
         "task_id": task.task_id,

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery, runs
+from openclaw_taskmem.engine import gateway, recovery, turns
 from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import MAIN, Session
@@ -311,7 +311,7 @@ def test_what_the_session_does_next_is_heard_as_before(
     task = handed_over(session, dev)
     dev.begins()
 
-    runs.heartbeat(session.world.shell, session.heard)
+    turns.heartbeat(session.world.shell, session.heard)
     dev.does("echo two")
 
     assert session.run(task).owner == dev.owner

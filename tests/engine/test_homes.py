@@ -19,8 +19,8 @@ from openclaw_taskmem.engine import (
     gateway,
     holding,
     recovery,
-    runs,
     sharing,
+    turns,
     wakes,
 )
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
@@ -255,8 +255,8 @@ def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
     here.begins()
     here.register(segmented=True)
 
-    assert runs.budget_of(there.world.shell, MAIN) is None
-    assert runs.budget_of(here.world.shell, MAIN) is not None
+    assert turns.budget_of(there.world.shell, MAIN) is None
+    assert turns.budget_of(here.world.shell, MAIN) is not None
 
 
 def test_an_answer_is_held_back_for_the_task_of_its_own_home(
@@ -493,7 +493,7 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
     before = here.run(task).seen_at
     here.world.clock.tick(9)
 
-    runs.heartbeat(there.world.shell, there.heard)
+    turns.heartbeat(there.world.shell, there.heard)
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Owner
 from taskmem_hookspecs.errors import Fenced, InvalidArguments, RunHeld
 from tests.support.sessions import Session
@@ -22,7 +22,7 @@ def session() -> Session:
 
 def left(session: Session) -> int:
     """Return how many calls the current step has left."""
-    found = runs.budget_of(session.world.shell, session.key)
+    found = turns.budget_of(session.world.shell, session.key)
     assert found is not None
     return found.left
 

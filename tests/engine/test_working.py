@@ -10,7 +10,7 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, recovery, runs
+from openclaw_taskmem.engine import evidence, recovery, turns
 from taskmem_hookspecs import Owner, RunState, Wake, WakeState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -90,7 +90,7 @@ def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
 
     session.does("make")
 
-    left = runs.budget_of(session.world.shell, session.key)
+    left = turns.budget_of(session.world.shell, session.key)
     assert left is not None
     assert left.left == 2
 

@@ -10,8 +10,8 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import Began, Ended, Said, digest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway, recovery, runs
-from openclaw_taskmem.engine.runs import Call, Heard
+from openclaw_taskmem.engine import gateway, recovery, turns
+from openclaw_taskmem.engine.turns import Call, Heard
 from taskmem_hookspecs import Owner, Run
 from tests.support.world import PLAN, World
 
@@ -56,14 +56,14 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        return runs.turn_began(self.world.shell, self.heard, origin)
+        return turns.turn_began(self.world.shell, self.heard, origin)
 
     def calls(self, about: str, tool: str = "exec") -> str:
         """Begin a call of a tool; its id."""
         self._number += 1
         call_id = f"{self.key}:{self._number}"
         entry = Began(call_id=call_id, tool=tool, about=about)
-        runs.call_began(self.world.shell, self.heard, entry)
+        turns.call_began(self.world.shell, self.heard, entry)
         return call_id
 
     def does(
@@ -85,12 +85,12 @@ class Session:
             said=said,
         )
         given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
-        runs.call_ended(self.world.shell, self.heard, entry, given)
+        turns.call_ended(self.world.shell, self.heard, entry, given)
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
-        runs.turn_over(self.world.shell, self.heard, Turn(**turn))
+        turns.turn_over(self.world.shell, self.heard, Turn(**turn))
 
     def run(self, task_id: str) -> Run:
         """The newest run of a task."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain import attempts
+from openclaw_taskmem.domain import task_runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from taskmem_hookspecs import (
@@ -76,7 +76,7 @@ def after(
     token: int | None = None,
 ) -> Change:
     """Return what a call means that changes, or leaves, a task's status."""
-    return attempts.followed(
+    return task_runs.followed(
         TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
         a_task(status=status),
         caller,
@@ -97,7 +97,7 @@ def kinds(found: Change | Moved) -> list[str]:
 
 def begun(caller: Caller, **more: Any) -> Moved | None:
     task = a_task(metadata=more.pop("metadata", {}))
-    return attempts.begun(
+    return task_runs.begun(
         task, caller, run_id="run_7", now=NOW, policy=POLICY, home="/home", **more
     )
 
@@ -159,8 +159,8 @@ def test_everybody_else_claims(caller: Caller) -> None:
     ids=["two", "mixed", "a-text", "an-object", "null", "none"],
 )
 def test_only_a_list_of_ids_attaches_tasks(value: Any, named: tuple[str, ...]) -> None:
-    assert attempts.attached({"attached_task_ids": value}) == named
-    assert attempts.attached({"other": ["task_2"]}) == ()
+    assert task_runs.attached({"attached_task_ids": value}) == named
+    assert task_runs.attached({"other": ["task_2"]}) == ()
 
 
 # --- a status that changed ------------------------------------------------------
@@ -362,7 +362,7 @@ def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
 ) -> None:
     run = resting(state)
 
-    moved = attempts.taken_up(run, owner, NOW, POLICY)
+    moved = task_runs.taken_up(run, owner, NOW, POLICY)
 
     if owner is None:
         assert moved == Moved(run=run, events=())

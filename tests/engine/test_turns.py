@@ -1,4 +1,4 @@
-"""What a gateway's hooks show of runs, heard in any order."""
+"""What a gateway's hooks show of turns, heard in any order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, too_long
-from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Change, Owner, RunState
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
@@ -37,7 +37,7 @@ def test_a_run_that_goes_to_the_background_meanwhile_is_not_taken_back() -> None
     task = session.register()
     store.then = lambda: session.call("task_background", task_id=task)
 
-    runs.heartbeat(session.world.shell, session.heard)
+    turns.heartbeat(session.world.shell, session.heard)
 
     away = session.run(task)
     assert (away.state, away.owner) == (RunState.QUEUED, None)

@@ -1,0 +1,358 @@
+"""What a gateway's hooks show: turns that begin and end, and the calls in them.
+
+Nothing of it needs the agent's help: each of these is a heartbeat of the run that
+the session works on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from openclaw_taskmem.domain import (
+    budget,
+    carrying,
+    checkpoints,
+    notices,
+    recovery,
+    runs,
+    task_runs,
+    working,
+)
+from openclaw_taskmem.domain.budget import Budget
+from openclaw_taskmem.domain.checkpoints import Began, Ended, History
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.recovery import Course, Sight
+from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine.reported import Reported, mark
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    News,
+    Owner,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Heard(Value):
+    """Of whom something was heard."""
+
+    owner: Owner
+    reported: Reported | None = None
+    """How far all is done once this is; None: it was not numbered."""
+    folder: str | None = None
+    """The folder that its agent works in; None: it was not said."""
+    fingerprint: str | None = None
+    """Of what shapes its agent's prompt; None: it was not said."""
+
+    @property
+    def session(self) -> str:
+        """Its session; a gateway's owner always has one."""
+        return self.owner.session_key or ""
+
+    def kept(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
+        """Return a change as the last of what was heard; it is not done again."""
+        if self.reported is None:
+            return change
+        done = self.reported if goes_on else self.reported.forbidden()
+        return change.model_copy(update={"bookmarks": (mark(shell, done),)})
+
+
+class Call(Value):
+    """A call of a tool, by digests of what went in and came out."""
+
+    given: str
+    result: str
+
+
+def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
+    """Note that a turn has begun; False: it must not go on.
+
+    The run of the session is claimed anew where its gateway was started anew, or where
+    nobody holds it. What the gateway resumes by itself, and would not be resumed here,
+    goes no further: for that the user is asked, or it has failed.
+    """
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        now = shell.clock.now()
+        if origin is Origin.HEARTBEAT:
+            return True
+        if origin is Origin.RECOVERY:
+            sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
+            verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
+            if verdict.course is not Course.RESUME:
+                change = recovery.lapsed(
+                    facts, verdict, wake_id="", text="", now=now, policy=shell.runs
+                )
+                shell.commit(heard.kept(shell, change, goes_on=False))
+                return False
+        moved = _taken(shell, run, heard, origin, begins=True)
+        if moved is None:
+            return True
+        if origin is Origin.RECOVERY:
+            again = moved.run.model_copy(update={"tries": run.tries + 1})
+            told = recovery.told_resumed(facts.task, again, now)
+            moved = Moved(run=again, events=(*moved.events, told))
+        shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
+        return True
+
+    return _each(shell, heard, once, origin) is not False
+
+
+def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
+    """Write down that a call began, before anybody knows how it ends."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is None:
+            return True
+        step = _step(facts)
+        same = moved.run.step == step
+        counted = moved.run.model_copy(
+            update={
+                "step": step,
+                "step_calls": moved.run.step_calls + 1 if same else 1,
+                "step_bonus": moved.run.step_bonus and same,
+            }
+        )
+        moved = moved.model_copy(update={"run": counted})
+        _write(shell, heard, facts, moved, entry)
+        return True
+
+    _each(shell, heard, once)
+
+
+def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
+    """Write down how a call ended, and whether it brought anything new."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is None:
+            return True
+        run = moved.run
+        whole = f"{call.given}:{call.result}"
+        known = [each.partition(":")[0] for each in run.recent]
+        news = run.news
+        if call.given not in known:
+            news = News.CALL
+        elif whole not in run.recent and news is News.NONE:
+            news = News.RESULT
+        recent = [each for each in run.recent if each != whole]
+        noted = run.model_copy(
+            update={
+                "calls": run.calls + 1,
+                "news": news,
+                "recent": (*recent, whole)[-checkpoints.RECENT :],
+            }
+        )
+        moved = moved.model_copy(update={"run": noted})
+        _write(shell, heard, facts, moved, entry)
+        return True
+
+    _each(shell, heard, once)
+
+
+def heartbeat(shell: Shell, heard: Heard) -> None:
+    """Note that a session is at work, and nothing else."""
+
+    def once(facts: TaskFacts, run: Run) -> bool:
+        del facts
+        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        if moved is not None:
+            change = Change(runs=(moved.run,), events=moved.events)
+            shell.commit(heard.kept(shell, change))
+        return True
+
+    _each(shell, heard, once)
+
+
+def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
+    """Decide what becomes of the run on which a turn worked, and let the others rest.
+
+    Where it has ended, or was taken from its turn, the next of the session has its
+    turn, and answers for nothing of this one. Source: requirement D6.
+    """
+    open_ = shell.store.session_runs(heard.session, shell.only)
+    if open_ and turn.may_have_acted:
+        wakes.taken_up(shell, heard.session)
+    own = [run for run in open_ if working.its(run, heard.owner)]
+    held = [run for run in own if working.holds(run)]
+    if turn.stopped:
+        # What an earlier start of its gateway held is recovery's.
+        held = [run for run in held if run.owner == heard.owner]
+    judged = None if turn.stopped else next(iter(held), None)
+    for run in held:
+        if run is not judged:
+            _rests(shell, run)
+    # It comes last: with what it commits, the turn's end is done.
+    if judged is not None:
+        _judges(shell, heard, judged, turn)
+    elif not (turn.aborted or turn.empty):
+        free = [run for run in own if run in held or not run.lease_until]
+        any(_goes_on(shell, heard, run) for run in free)
+
+
+def turn_of(shell: Shell, run: Run | None) -> str | None:
+    """Return the session whose turn works on a run; None: none does.
+
+    Of several that a session holds, it is the one that the turn's end would be of.
+    """
+    if run is None or run.owner is None or run.owner.session_key is None:
+        return None
+    session = run.owner.session_key
+    open_ = shell.store.session_runs(session, run.home)
+    first = working.worked_on(open_, run.owner)
+    its = first is not None and first.run_id == run.run_id and working.holds(first)
+    return session if its else None
+
+
+def budget_of(shell: Shell, session: str) -> Budget | None:
+    """Return what the current step of a session's task may still call; None: all."""
+    run = working.worked_on(shell.store.session_runs(session, shell.only))
+    if run is None or not run.segmented:
+        return None
+    return budget.budget(shell.store.read_task(run.task_id), shell.runs)
+
+
+def history(shell: Shell, run: Run | None) -> History | None:
+    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
+    if run is None:
+        return None
+    kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
+    found = checkpoints.read(kept)
+    if kept and (found is None or found.corrupt):
+        log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
+    return found
+
+
+def _rests(shell: Shell, found: Run) -> None:
+    """Let a run rest that a turn has held, and did not work on last."""
+
+    def once() -> None:
+        run = shell.store.read_task(found.task_id).run
+        if run is not None and _still(run, found):
+            shell.commit(Change(runs=(runs.rest(run),)))
+
+    shell.decide(found.task_id, once)
+
+
+def _judges(shell: Shell, heard: Heard, found: Run, turn: Turn) -> None:
+    """Decide what becomes of the run on which a turn worked."""
+
+    def once() -> None:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is not None and _still(facts.run, found):
+            now = shell.clock.now()
+            wake_id = shell.new_id("wake", now)
+            change = carrying.after_turn(
+                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
+            )
+            shell.commit(heard.kept(shell, change))
+
+    shell.decide(found.task_id, once)
+
+
+def _goes_on(shell: Shell, heard: Heard, found: Run) -> bool:
+    """Give a run its turn; False: it waits for something, so the next may have it."""
+
+    def once() -> bool:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or not _still(facts.run, found):
+            return False
+        now = shell.clock.now()
+        wake_id = shell.new_id("wake", now)
+        change = carrying.promoted(
+            facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
+        )
+        if change is not None and not change.empty:
+            shell.commit(heard.kept(shell, change))
+        return change is not None
+
+    return shell.decide(found.task_id, once)
+
+
+def _each(
+    shell: Shell,
+    heard: Heard,
+    decide: Callable[[TaskFacts, Run], bool],
+    origin: Origin = Origin.TASKMEM,
+) -> bool | None:
+    """Decide about the run that a session works on; None: there is none."""
+    open_ = shell.store.session_runs(heard.session, shell.only)
+    found = working.worked_on(open_, heard.owner, origin)
+    if found is None:
+        return None
+
+    def once() -> bool:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or not _still(facts.run, found):
+            return True
+        return decide(facts, facts.run)
+
+    return shell.decide(found.task_id, once)
+
+
+def _still(run: Run, found: Run) -> bool:
+    """Whether a run is the one that was found, and in the same session still."""
+    return (run.run_id, run.session_key) == (found.run_id, found.session_key)
+
+
+def _taken(
+    shell: Shell, run: Run, heard: Heard, origin: Origin, *, begins: bool = False
+) -> Moved | None:
+    """Return the run as its owner holds it now; None: it stays as it is.
+
+    What was taken from its owner goes to a turn that `begins`, and not back to the one
+    that it was taken from.
+    """
+    now = shell.clock.now()
+    if not working.its(run, heard.owner):
+        return None
+    if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
+        return None
+    if run.state is RunState.RUNNING and run.owner == heard.owner:
+        held = Moved(run=runs.seen(run, now, shell.runs), events=())
+    elif run.state in working.OPEN:
+        held = runs.claim(run, heard.owner, now, shell.runs)
+    elif working.asks(run) and origin is Origin.USER:
+        held = task_runs.taken_up(run, heard.owner, now, shell.runs)
+    else:
+        return None
+    said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
+    known = {name: value for name, value in said.items() if value is not None}
+    return held.model_copy(update={"run": held.run.model_copy(update=known)})
+
+
+def _step(facts: TaskFacts) -> int | None:
+    """Return the step that is worked on; None: none is, or the task rests."""
+    if facts.task.status is not TaskStatus.ACTIVE:
+        return None
+    return progress(facts.task).current
+
+
+def _write(
+    shell: Shell, heard: Heard, facts: TaskFacts, moved: Moved, entry: Began | Ended
+) -> None:
+    now = shell.clock.now()
+    number = moved.run.checkpoints + 1
+    run = moved.run.model_copy(update={"checkpoints": number})
+    placed = entry.model_copy(update={"step": _step(facts)})
+    first = run.checkpoints == 1
+    told = (
+        (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
+    )
+    change = Change(
+        runs=(run,),
+        checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
+        events=(*moved.events, *told),
+    )
+    shell.commit(heard.kept(shell, change))
