@@ -21,8 +21,8 @@ from taskmem_hookspecs.testing import FakeClock
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.domain import sentences
 from tests.plugins.evidence import claims
+from tests.support import wordings
 from tests.support.world import World
 
 OLD = 0.1
@@ -151,7 +151,7 @@ def _told(top: Path, number: int, *, true: bool, unseen: bool) -> Ending:
 
 
 def _seen(kind: str) -> dict[str, str]:
-    tables, pairs = vars(sentences), {}
+    tables, pairs = vars(wordings), {}
     for name in (kind, f"HELD_{kind}"):
         pairs |= dict.fromkeys(tables[f"{name}_THAT_MENTION"], "")
         pairs |= tables[f"{name}_THAT_MAKE"]

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, thread, turns, working
+from openclaw_taskmem.domain import (
+    claims,
+    evidence,
+    sentences,
+    thread,
+    turns,
+    working,
+)
 from openclaw_taskmem.domain.evidence import Checked
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
@@ -144,9 +151,9 @@ def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None
     if facts.task.status is not TaskStatus.ACTIVE:
         return None
     told = tuple(
-        claims.Wanted(kind="file", subject=path) for path in claims.written(said)
+        claims.Wanted(kind="file", subject=path) for path in sentences.written(said)
     )
-    things = claims.wanted(facts.task, said) if claims.says_done(said) else told
+    things = claims.wanted(facts.task, said) if sentences.says_done(said) else told
     known = [each for each in things if claims.fault([each]) is None]
     things = tuple(known[: claims.MOST])
     seen = look(
