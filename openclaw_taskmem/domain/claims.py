@@ -50,7 +50,8 @@ def wanted(
     """Return what a task is to have made, each once: what it names itself comes first.
 
     `said` is a message that may say that something was written; `given` are named
-    by the caller, and stand for what the task names by the end of their path. Of what
+    by the caller, and stand for what the task names by the end of their path, as do
+    whole paths in `said` for what the plan names. Of what
     messages `before` that one say, only whole paths within the `roots` count, for
     nobody knows where the agent stood; the newest, as far as there is room.
     """
@@ -67,20 +68,17 @@ def wanted(
         for path in written(*before, said)
         if any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
     ]
-    planned, told = (
-        [
-            each
-            for each in group
-            if not any(_stands_for(one, each) for one in (*own, *listed))
-        ]
-        for group in (planned, told)
-    )
+    whole = [each for each in told if each.subject.startswith("/")]
+    known = (*own, *listed, *whole)
+    planned = [x for x in planned if not any(_stands_for(one, x) for one in known)]
+    known = (*own, *listed)
+    told = [x for x in told if not any(_stands_for(one, x) for one in known)]
     every = tuple(dict.fromkeys((*listed, *planned, *own, *told)))
-    known = {(each.kind, each.subject) for each in every}
+    named_so = {(each.kind, each.subject) for each in every}
     more = [
         each
         for each in dict.fromkeys(earlier)
-        if (each.kind, each.subject) not in known
+        if (each.kind, each.subject) not in named_so
     ]
     room = max(0, MOST - len(every))
     return (*every, *more[max(0, len(more) - room) :])
@@ -152,7 +150,7 @@ def _item(item: JsonValue) -> Wanted | None:
     if not isinstance(item, dict):
         return None
     subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")
-    checksum = item.get("checksum")
+    checksum = item.get("checksum", item.get("sha256"))
     if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
         return None
     proof = "" if checksum is None else str(checksum).strip().lower()
@@ -177,4 +175,6 @@ def _stands_for(given: Wanted, planned: Wanted) -> bool:
         home = _HOME.match(given.subject)
         return home is not None and given.subject[home.end() :] == planned.subject[2:]
     tail = planned.subject.removeprefix("./")
-    return given.subject == planned.subject or given.subject.endswith(f"/{tail}")
+    # Of a name with spaces, a sentence gives only the last word.
+    ends = (f"/{tail}", f" {tail}")
+    return given.subject == planned.subject or given.subject.endswith(ends)

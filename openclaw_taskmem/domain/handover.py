@@ -169,8 +169,12 @@ def handed_to_user(
 def handed_to_role(
     facts: TaskFacts, run: Run, role: str, note: str, now: datetime
 ) -> Change:
-    """Return what queues a run for another role, which claims it when it can."""
-    task, message = _said(facts.task, f"{_handed(role)} {note}".strip(), now)
+    """Return what queues a run for another role, which claims it when it can.
+
+    A task that rested is active again: it is somebody's to work on.
+    """
+    ready, _ = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
+    task, message = _said(ready, f"{_handed(role)} {note}".strip(), now)
     free = run
     if run.state is not RunState.QUEUED:
         moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
@@ -287,11 +291,13 @@ def _may(run: Run, caller: Caller) -> bool:
 
 
 def _not_yours(run: Run) -> str:
-    holder = run.owner.role if run.owner else run.role
-    return (
-        f"{run.run_id} is held by {holder} in another session; ask that one, or the "
-        "user with taskmem call."
-    )
+    if run.owner is not None:
+        whose = f"is held by {run.owner.role} in another session; ask that one"
+    elif run.role is not None:
+        whose = f"is queued for {run.role}; claim it first, if that is your role"
+    else:
+        whose = "is another session's; ask that one"
+    return f"{run.run_id} {whose}, or the user, who may do it with taskmem call."
 
 
 def _paused(task: Task, said: str, now: datetime) -> tuple[Task, Message]:

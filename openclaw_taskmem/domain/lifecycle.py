@@ -24,7 +24,6 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 
-_REOPENED: Final = "Reopened"
 _ALIASES: Final = {"canceled": "cancelled"}
 
 
@@ -90,7 +89,7 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
         return task, None
     if status is not TaskStatus.ACTIVE:
         require_open(task, f"it cannot become {status}, and nothing was written")
-    verb = _REOPENED if task.status.terminal else "Status"
+    verb = "Reopened" if task.status.terminal else "Status"
     message = noted(task, f"{verb}: {task.status} → {status}", now)
     return task.model_copy(update={"status": status}), message
 
@@ -130,12 +129,6 @@ def noted(task: Task, said: str, now: datetime) -> Message:
         content=said.strip(),
         created_at=now,
     )
-
-
-def reopens(message: Message) -> bool:
-    """Whether a message of a thread says that the task was reopened."""
-    kind, said = message.msg_type, message.content
-    return kind is MessageType.LIFECYCLE and said.startswith(f"{_REOPENED}: ")
 
 
 def require_open(task: Task, wish: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import lifecycle
 from taskmem_hookspecs import Message, MessageType, Role
 
 READ: Final = 60
@@ -37,15 +36,10 @@ def meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, 
 
 
 def narrated(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what the agent has said since the task was last reopened, oldest first.
-
-    That is the newest, as much as one message may hold.
-    """
+    """Return what the agent has said, oldest first: the newest, up to `NARRATED`."""
     said: list[str] = []
     room = NARRATED
     for message in reversed(messages):
-        if lifecycle.reopens(message):
-            break
         if message.role is Role.AGENT:
             room -= len(message.content)
             if room < 0:

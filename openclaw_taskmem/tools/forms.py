@@ -86,6 +86,12 @@ Subjects = Annotated[
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
+_NAMELESS: Final = (
+    "names nothing; give a path, a URL, command:NAME, or an object with path and "
+    "checksum"
+)
+
+
 def _own_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
     taken = sorted(set(keys) & set(RESERVED_METADATA))
     if taken:
@@ -96,15 +102,20 @@ def _own_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
     fault = metadata.fault(keys)
     if fault is not None:
         raise ValueError(fault)
+    listed = keys.get(metadata.ARTIFACTS) or []
+    for item in listed if isinstance(listed, list) else [listed]:
+        if not _is_named(item):
+            raise ValueError(f"has an entry in {metadata.ARTIFACTS} that {_NAMELESS}")
     return keys
 
 
+def _is_named(item: JsonValue) -> bool:
+    return bool(claims.in_metadata({metadata.ARTIFACTS: [item]}))
+
+
 def _names_something(item: JsonValue) -> JsonValue:
-    if not claims.in_metadata({metadata.ARTIFACTS: [item]}):
-        raise ValueError(
-            "names nothing; give a path, a URL, command:NAME, or an object with "
-            "path and checksum"
-        )
+    if not _is_named(item):
+        raise ValueError(_NAMELESS)
     return item
 
 

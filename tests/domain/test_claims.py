@@ -69,6 +69,7 @@ def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
         ("~/app/config.toml", "/var/home/alex/app/config.toml"),
         ("~/app/config.toml", "/Users/alex/app/config.toml"),
         ("~/app/config.toml", "/root/app/config.toml"),
+        ("/work/Report Final.docx", "/work/Report Final.docx"),
     ],
 )
 def test_a_whole_path_stands_for_what_the_plan_names(planned: str, given: str) -> None:
@@ -91,6 +92,14 @@ def test_a_path_that_ends_alike_elsewhere_stands_for_nothing(
     planned: str, given: str
 ) -> None:
     assert subjects(writing(planned), given) == [planned, given]
+
+
+def test_a_whole_path_in_the_last_message_stands_for_what_the_plan_names() -> None:
+    task = writing("Cargo.toml", "Cargo.lock")
+
+    said = "Done; updated /w/Cargo.toml and /w/sub/Cargo.lock."
+
+    assert subjects(task, said=said) == ["/w/Cargo.toml", "/w/sub/Cargo.lock"]
 
 
 def test_what_a_message_claims_is_stood_for_as_well() -> None:

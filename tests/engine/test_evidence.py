@@ -258,15 +258,17 @@ def test_what_was_made_in_an_earlier_run_is_not_too_old(
     assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
 
 
-def test_a_task_that_was_reopened_answers_for_what_was_said_since(
+def test_a_claim_is_not_forgotten_by_ending_the_task_and_reopening_it(
     real: World, tmp_path: Path
 ) -> None:
     task = real.register(plan=["Think"])
     real.narrate(task, f"I wrote {tmp_path / 'old.md'}")
     real.call("task_update", task_id=task, status="failed")
     real.call("task_update", task_id=task, status="active")
-    real.narrate(task, "I think.")
 
+    with pytest.raises(EvidenceMissing):
+        ends(real, task, tmp_path)
+    real.narrate(task, f"I deleted {tmp_path / 'old.md'}")
     assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
 
 

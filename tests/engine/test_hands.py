@@ -81,6 +81,22 @@ def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
     assert "Read the note of who handed it to you." in answer["message"]
 
 
+@pytest.mark.parametrize("rests", ["paused", "review"])
+def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
+    session: Session, dev: Session, rests: str
+) -> None:
+    task = at_work(session)
+    if rests == "paused":
+        session.call("task_update", task_id=task, status="paused")
+    else:
+        session.call("task_handoff", task_id=task)
+
+    session.call("task_handoff", task_id=task, to="dev")
+
+    assert session.world.store.read_task(task).task.status is TaskStatus.ACTIVE
+    assert dev.call("task_claim", role="dev")["task_id"] == task
+
+
 def test_a_long_note_is_cut_and_says_where_the_rest_is() -> None:
     answer = claimed_after("é" * 30_000)
 
