@@ -57,11 +57,7 @@ def wanted(
     """
     own = [named(each) for each in given]
     listed = [_placed(each, own) for each in in_metadata(task.metadata)]
-    planned = [
-        Wanted(kind="file", subject=path)
-        for step in task.plan
-        for path in to_write(step)
-    ]
+    planned = [Wanted(kind="file", subject=path) for path in to_write(*task.plan)]
     told = [Wanted(kind="file", subject=path) for path in written(said)]
     earlier = [
         Wanted(kind="file", subject=path, earlier=True)

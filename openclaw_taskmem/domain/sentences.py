@@ -53,8 +53,17 @@ _DENIED: Final = re.compile(
     r"|tried|trying|delete[ds]?|remove[ds]?|rm)\b"
 )
 _DENIED_STEP: Final = re.compile(
-    r"(?i)\b(?:not|never|without|don't|avoid|if|unless|delete|remove|rm)\b"
+    r"(?i)\b(?:not|never|without|don't|avoid|if|unless|delete|remove|rm|optional(?:ly)?"
+    r"|as needed|either|skip|should (?:any|it|there)|when there is|empty"
+    r"|temp(?:orary)?|ssh|container|remote(?:ly)?)\b"
 )
+_REMOVES: Final = re.compile(
+    r"(?i)\W*(?:(?:and|then|finally|afterwards)\W+)*"
+    r"(?:delete|remove|drop|discard|erase|move|rename|rm|mv)\b"
+)
+_MADE_BEFORE: Final = re.compile(r"(?i)\s+(?:it|them|both|all of them)\b")
+_PATTERN: Final = re.compile(r"[$%]|YYYY|(?:^|/)__init__\.py$")
+"""A name that stands for others, or a file that is empty by its nature."""
 _GONE: Final = re.compile(
     r"(?i)\b(?:deleted|removed|renamed|moved|discarded|gone|rm)\b"
 )
@@ -87,11 +96,27 @@ _INCOMPLETE: Final = re.compile(
 )
 
 
-def to_write(step: str) -> Iterator[str]:
-    """Yield the files that a step of a plan is to write."""
-    for clause in _CLAUSE.split(step):
-        if not _DENIED_STEP.search(clause):
-            yield from _made(making.TO_MAKE, clause)
+def to_write(*plan: str) -> tuple[str, ...]:
+    """Return the files that a plan is to write, and does not remove or move after that.
+
+    Each is named as often as the plan makes it.
+    """
+    there: list[str] = []
+    for step in plan:
+        last: list[str] = []
+        for clause in _CLAUSE.split(step):
+            if removes := _REMOVES.match(clause):
+                file = _FILE.search(clause, removes.end())
+                if file is not None:
+                    gone = (file["said"] or file["bare"]).rstrip(".")
+                    there = [each for each in there if not _same(each, gone)]
+                elif _MADE_BEFORE.match(clause, removes.end()):
+                    there = [each for each in there if each not in last]
+            elif not _DENIED_STEP.search(clause):
+                made = _made(making.TO_MAKE, clause)
+                last = [each for each in made if not _PATTERN.search(each)]
+                there += last
+    return tuple(there)
 
 
 def written(*said: str) -> tuple[str, ...]:

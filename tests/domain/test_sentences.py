@@ -154,6 +154,45 @@ def test_a_message_claims_the_files_that_it_says_were_made_and_no_others(
     assert "|".join(sentences.written(sentence)) == files.replace(", ", "|")
 
 
+@pytest.mark.parametrize(
+    ("plan", "left"),
+    [
+        (("Draft d.md", "Move d.md to final.md"), ()),
+        (("Write n.txt", "Compress n.txt into n.tar.gz", "Delete n.txt"), ()),
+        (("Export users to /w/u.csv", "Load it", "Finally, drop u.csv"), ()),
+        (("Write x.log, then delete it",), ()),
+        (("Write a.md", "Write x.log and y.log, then remove them"), ("a.md",)),
+        (("Delete old.md", "Write old.md"), ("old.md",)),
+        (("Write a.md", "Remove the obsolete tests"), ("a.md",)),
+        (("Write a.md", "Remove b.md"), ("a.md",)),
+    ],
+)
+def test_a_plan_does_not_ask_for_what_it_removes_itself(
+    plan: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    assert sentences.to_write(*plan) == left
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Optionally write a.md",
+        "Create a.md (optional)",
+        "Update CHANGELOG.md as needed",
+        "Write either a.md or b.md",
+        "Create an empty pkg/a.py",
+        "Create pkg/__init__.py",
+        "Create the temporary file t.txt",
+        "Save results-YYYY-MM-DD.json",
+        "Write the report to $OUT/report.html",
+        "In the container, write /w/config.yaml",
+        "Edit /etc/hosts.conf on web1 over ssh",
+    ],
+)
+def test_what_may_be_left_out_is_empty_or_elsewhere_is_not_asked_for(step: str) -> None:
+    assert sentences.to_write(step) == ()
+
+
 @pytest.mark.parametrize("sentence", wordings.UNCLEAR)
 def test_what_is_unclear_asks_for_nothing(sentence: str) -> None:
     assert [*sentences.to_write(sentence), *sentences.written(sentence)] == []
