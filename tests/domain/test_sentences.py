@@ -144,8 +144,10 @@ def test_a_step_asks_for_the_files_that_it_makes_and_for_no_others(
     ("sentence", "files"),
     [
         *(wordings.MESSAGES_THAT_MAKE | wordings.HELD_MESSAGES_THAT_MAKE).items(),
+        *wordings.NOTED.items(),
         *((said, "") for said in wordings.MESSAGES_THAT_MENTION),
         *((said, "") for said in wordings.HELD_MESSAGES_THAT_MENTION),
+        *((said, "") for said in wordings.MENTIONED),
     ],
 )
 def test_a_message_claims_the_files_that_it_says_were_made_and_no_others(
