@@ -315,8 +315,10 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
 def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     """Whether a queued run is its own session's, which is there to go on with it."""
     run = facts.run
-    if run is None or runs.left(run, now, shell.runs):
+    if run is None:
         return False
+    if runs.left(run, now, shell.runs):
+        return carrying.on_its_way(facts, now)
     told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
     return run.told_session is not None or told
 
