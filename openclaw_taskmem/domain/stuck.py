@@ -20,6 +20,8 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    Run,
+    RunState,
     StuckVerdict,
     Task,
     TaskFacts,
@@ -188,25 +190,36 @@ def alert(
     )
 
 
-def unclaimed(facts: TaskFacts, verdict: StuckVerdict, now: datetime) -> Change | None:
+def given_away(facts: TaskFacts, verdict: StuckVerdict, now: datetime) -> Change | None:
     """Return what tells the user, and no session, of a task that its role left lying.
 
     It was handed to a role, so that its session is no longer to work on it. None: it
-    was not, or somebody has claimed it.
+    was not, or a session has claimed it.
     """
     run = facts.run
-    if run is None or not runs.unclaimed(run):
+    if run is None or not runs.given_away(run):
         return None
     task = facts.task
-    line = (
-        f"{plain(task.name)} is queued for {run.role}, and nobody has claimed it for "
-        f"{duration(verdict.idle_seconds)} ({task.task_id}). Start an agent of that "
-        "role, or hand it to another."
-    )
+    line = f"{plain(task.name)} {_lies(task, run, verdict)}"
     told = notices.notice("unclaimed", task, run, line, now)
     return Change(
         tasks=(_alerted(task, now),),
         events=() if task.session_key is None else (told,),
+    )
+
+
+def _lies(task: Task, run: Run, verdict: StuckVerdict) -> str:
+    """Return how a task lies that was given away, and what the user can do."""
+    idle = duration(verdict.idle_seconds)
+    if run.state is RunState.RUNNING:
+        return (
+            f"is with {run.role}, and nothing was noted of it for {idle} "
+            f"({task.task_id}). Ask that agent, or take it back with taskmem call "
+            "task_reset."
+        )
+    return (
+        f"is queued for {run.role}, and nobody has claimed it for {idle} "
+        f"({task.task_id}). Start an agent of that role, or hand it to another."
     )
 
 

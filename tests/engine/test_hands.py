@@ -425,6 +425,57 @@ def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> Non
     assert world.task(task).last_stuck_alert_at is not None
 
 
+def given_away(session: Session) -> str:
+    """Hand the session's task to a role, of which a worker claims it; its id."""
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="agent")
+    session.ends("Handed on.", origin=Origin.USER)
+    session.world.call("task_claim", worker("1"), task_id=task, role="agent")
+    return task
+
+
+def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) -> None:
+    world = session.world
+    task = given_away(session)
+
+    assert gateway.reminder(world.shell, MAIN, since=world.clock.now()) is None
+    assert gateway.reminder(world.shell, MAIN) is None
+    with pytest.raises(RunHeld, match="is held by agent, so it was not taken up again"):
+        session.call("task_resume")
+    assert session.call("task_status")["task_id"] == task
+
+
+def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
+    session: Session,
+) -> None:
+    task = given_away(session)
+
+    assert session.world.pass_time(THRESHOLD) == []
+
+    assert session.lines[-1] == (
+        "Deploy is with agent, and nothing was noted of it for 5 minutes "
+        f"({task}). Ask that agent, or take it back with taskmem call task_reset."
+    )
+
+
+def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
+    session: Session,
+) -> None:
+    world = session.world
+    own = session.register(name="Own")
+    world.clock.tick(1)
+    session.call("task_handoff", task_id=session.register(name="Given"), to="tester")
+    world.clock.tick(1)
+
+    for since in (None, world.clock.now()):
+        found = gateway.reminder(world.shell, MAIN, since=since)
+        assert found is not None
+        assert found[0] == own
+
+    session.call("task_update", task_id=own, status="failed")
+    assert session.call("task_resume")["task_id"] == own
+
+
 def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
     session: Session,
 ) -> None:
