@@ -171,13 +171,17 @@ def handed_to_role(
 ) -> Change:
     """Return what queues a run for another role, which claims it when it can."""
     task, message = _said(facts.task, f"{_handed(role)} {note}".strip(), now)
-    free = run
+    moved = Moved(run=run, events=())
     if run.state is not RunState.QUEUED:
         moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
-    else:
-        moved = Moved(run=free, events=())
     queued = moved.run.model_copy(
-        update={"role": role, "session_key": None, "told_session": None}
+        update={
+            "role": role,
+            "session_key": None,
+            "told_session": None,
+            "why": Why.HANDED_OFF,
+            "changed_at": now,
+        }
     )
     after = Moved(run=queued, events=moved.events)
     return _written(facts, (task, message), after, now)

@@ -51,7 +51,7 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     if (held := stuck.held(facts, now, shell.outbox)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
-    if (given := stuck.given_away(facts, verdict, now)) is not None:
+    if (given := stuck.given_away(facts, verdict, now, shell.stuck)) is not None:
         log.warning("%s was handed to a role: %s", task_id, verdict.reason)
         shell.commit(given)
         return

@@ -458,6 +458,46 @@ def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not
     )
 
 
+def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
+    session: Session,
+) -> None:
+    world = session.world
+    task = given_away(session)
+    world.clock.tick(LEASE + 1)
+    recovery.sweep(world.shell, ())
+    assert session.run(task).state is RunState.QUEUED
+    before = list(session.lines)
+
+    # Whoever is to claim it has as long as at first.
+    assert world.pass_time(THRESHOLD - 2) == []
+    assert session.lines == before
+
+    assert world.pass_time(2) == []
+    [line] = session.lines[len(before) :]
+    assert line == (
+        "Deploy is queued for agent again: whoever worked on it is gone, and nobody "
+        f"has claimed it for 5 minutes ({task}). Start an agent of that role, or hand "
+        "it to another."
+    )
+
+
+def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then(
+    session: Session,
+) -> None:
+    world = session.world
+    task = at_work(session)
+    world.call("task_reset", PERSON, task_id=task)
+    world.clock.tick(HOUR)
+    session.call("task_handoff", task_id=task, to="reviewer")
+
+    world.pass_time(THRESHOLD)
+
+    assert session.run(task).why == "handed_off"
+    assert session.lines[-1].startswith(
+        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes "
+    )
+
+
 def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
     session: Session,
 ) -> None:
