@@ -207,11 +207,8 @@ def given_away(
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     line = f"{plain(task.name)} {_lies(task, run, verdict, now)}"
-    told = notices.notice("unclaimed", task, run, line, now)
-    return Change(
-        tasks=(_alerted(task, now),),
-        events=() if task.session_key is None else (told,),
-    )
+    told = notices.notice(notices.UNCLAIMED, task, run, line, now)
+    return Change(tasks=(_alerted(task, now),), events=(told,))
 
 
 def _lies(task: Task, run: Run, verdict: StuckVerdict, now: datetime) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery, turns
+from openclaw_taskmem.engine import gateway, recovery, say, turns
+from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import MAIN, Session
@@ -412,7 +413,7 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
     assert len(about) == 3
 
 
-def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> None:
+def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -420,8 +421,10 @@ def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> Non
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events = world.store.list_events(0, 1000)
-    assert [event.kind for event in events if event.kind == "notice"] == []
+    events, _ = say.due(world.shell, Errand.LINES, 0)
+    [told] = [event.data for event in events if event.kind == "notice"]
+    assert told["session_key"] is None
+    assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])
     assert world.task(task).last_stuck_alert_at is not None
 
 
