@@ -50,9 +50,9 @@ class Herald:
         self._apart = apart
         self._errand = errand
         self._rest = FIRST_REST
-        self._owed: dict[str, list[_Owed]] = {}
+        self._owed: dict[str | None, list[_Owed]] = {}
         """What each session is yet to be told."""
-        self._since: dict[str, datetime] = {}
+        self._since: dict[str | None, datetime] = {}
         """Since when nothing can be told to a session."""
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
@@ -85,11 +85,11 @@ class Herald:
         now, read = self._shell.clock.now(), self._shell.clock.monotonic()
         for event in fresh:
             one = _Owed(event, (now - event.at).total_seconds(), read)
-            self._owed.setdefault(str(event.data["session_key"]), []).append(one)
+            self._owed.setdefault(say.session_of(event), []).append(one)
         self._read, before = place, self._read
         return place != before
 
-    def _settled(self, session: str, *, told: bool) -> bool:
+    def _settled(self, session: str | None, *, told: bool) -> bool:
         """Note how telling a session went; True: it has more to be told now."""
         now = self._shell.clock.now()
         left = self._owed[session]
@@ -128,7 +128,7 @@ class Herald:
         event = owed.event
         if self._host is None:
             return True
-        session, line = str(event.data["session_key"]), str(event.data.get("line", ""))
+        session, line = say.session_of(event), str(event.data.get("line", ""))
         stops = event.kind == events.TURN_STOPPED
         if stops and owed.age < 0:
             log.info(
@@ -142,7 +142,7 @@ class Herald:
         try:
             async with asyncio.timeout(SECONDS):
                 if stops:
-                    await self._host.stop(session, age)
+                    await self._host.stop(str(session), age)
                 else:
                     await self._host.say(session, line)
         except (WakeUndelivered, TimeoutError) as error:

@@ -47,8 +47,8 @@ def to_background(
 ) -> Change:
     """Return what moves a run to a session of its own, which is told to go on.
 
-    `others` are the runs in the background that have not ended; those whose gateway is
-    gone do not count.
+    `others` are the runs in the background that have not ended. Those whose gateway is
+    gone take no slot from other sessions, but go on in their own once it returns.
 
     Raises:
         LimitReached: As many as there may be are in the background.
@@ -64,16 +64,16 @@ def to_background(
                 else "it lives in no session of a gateway; go on with it here."
             )
         )
-    others = [other for other in others if not runs.left(other, now, policy)]
     same = [other for other in others if other.told_session == home]
     if same:
         raise LimitReached(
             f"This session has {same[0].task_id} in the background, and one is all it "
             "may have; wait until that one ends, or stop it with task_cancel."
         )
-    if len(others) >= policy.background:
+    at_work = [other for other in others if not runs.left(other, now, policy)]
+    if len(at_work) >= policy.background:
         raise LimitReached(
-            f"Too many background tasks: {len(others)} run already, and "
+            f"Too many background tasks: {len(at_work)} run already, and "
             f"{policy.background} may; wait for one to end, or go on with it here."
         )
     _, agent, *_ = home.split(":")
@@ -175,13 +175,17 @@ def handed_to_role(
     """
     ready, _ = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
     task, message = _said(ready, f"{_handed(role)} {note}".strip(), now)
-    free = run
+    moved = Moved(run=run, events=())
     if run.state is not RunState.QUEUED:
         moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
-    else:
-        moved = Moved(run=free, events=())
     queued = moved.run.model_copy(
-        update={"role": role, "session_key": None, "told_session": None}
+        update={
+            "role": role,
+            "session_key": None,
+            "told_session": None,
+            "why": Why.HANDED_OFF,
+            "changed_at": now,
+        }
     )
     after = Moved(run=queued, events=moved.events)
     return _written(facts, (task, message), after, now)

@@ -15,6 +15,8 @@ from openclaw_taskmem.domain.texts import clip, plain, plural, quoted, step_name
 from taskmem_hookspecs import Event, Run, Task
 
 LINE_BYTES: Final = 400
+UNCLAIMED: Final = "unclaimed"
+"""About what lies for a role; where its task has no session, the main one hears it."""
 
 
 class Milestone(StrEnum):

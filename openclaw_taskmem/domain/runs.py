@@ -286,10 +286,9 @@ def next_round(run: Run, now: datetime) -> Run:
     )
 
 
-def unclaimed(run: Run) -> bool:
+def given_away(run: Run) -> bool:
     """Whether a run was handed to a role, and is no session's until one claims it."""
-    handed = run.role is not None and run.session_key is None
-    return handed and run.state is RunState.QUEUED
+    return run.role is not None and run.session_key is None
 
 
 def left(run: Run, now: datetime, policy: RunPolicy) -> bool:

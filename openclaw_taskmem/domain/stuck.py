@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, notices, outbox, runs
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.texts import duration, plain, plural
 from taskmem_hookspecs import (
     Change,
@@ -20,6 +21,8 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    Run,
+    RunState,
     StuckVerdict,
     Task,
     TaskFacts,
@@ -188,25 +191,41 @@ def alert(
     )
 
 
-def unclaimed(facts: TaskFacts, verdict: StuckVerdict, now: datetime) -> Change | None:
+def given_away(
+    facts: TaskFacts, verdict: StuckVerdict, now: datetime, policy: StuckPolicy
+) -> Change | None:
     """Return what tells the user, and no session, of a task that its role left lying.
 
     It was handed to a role, so that its session is no longer to work on it. None: it
-    was not, or somebody has claimed it.
+    was not, or a session has claimed it. What is queued has the threshold until then.
     """
     run = facts.run
-    if run is None or not runs.unclaimed(run):
+    if run is None or not runs.given_away(run):
         return None
     task = facts.task
-    line = (
-        f"{plain(task.name)} is queued for {run.role}, and nobody has claimed it for "
-        f"{duration(verdict.idle_seconds)} ({task.task_id}). Start an agent of that "
-        "role, or hand it to another."
-    )
-    told = notices.notice("unclaimed", task, run, line, now)
-    return Change(
-        tasks=(_alerted(task, now),),
-        events=() if task.session_key is None else (told,),
+    claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
+    if run.state is RunState.QUEUED and now < claimed_by:
+        return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
+    line = f"{plain(task.name)} {_lies(task, run, verdict, now)}"
+    told = notices.notice(notices.UNCLAIMED, task, run, line, now)
+    return Change(tasks=(_alerted(task, now),), events=(told,))
+
+
+def _lies(task: Task, run: Run, verdict: StuckVerdict, now: datetime) -> str:
+    """Return how a task lies that was given away, and what the user can do."""
+    if run.state is RunState.RUNNING:
+        idle = duration(verdict.idle_seconds)
+        return (
+            f"is with {run.role}, and nothing was noted of it for {idle} "
+            f"({task.task_id}). Ask that agent, or take it back with taskmem call "
+            "task_reset."
+        )
+    queued = duration((now - run.changed_at).total_seconds())
+    again = run.why in (Why.LEASE_EXPIRED, Why.OWNER_GONE)
+    gone = " again: whoever worked on it is gone" if again else ""
+    return (
+        f"is queued for {run.role}{gone}, and nobody has claimed it for {queued} "
+        f"({task.task_id}). Start an agent of that role, or hand it to another."
     )
 
 

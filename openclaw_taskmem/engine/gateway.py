@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, runs, texts
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery
-from openclaw_taskmem.engine.holding import AWAY, away
+from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
@@ -112,8 +113,6 @@ def reminder(
     if found is None:
         return None
     facts = shell.store.read_task(found)
-    if task_id is None and facts.run is not None and runs.unclaimed(facts.run):
-        return None
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.run is not None and facts.run.told_session == session_key:
         reason = AWAY
@@ -125,7 +124,8 @@ def reminder(
 
 def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | None:
     """Return the open task of a session; for who asks also one in the background."""
-    own = shell.store.list_tasks(TaskStatus.ACTIVE, 1, shell.only, session_key)
+    open_ = shell.store.list_tasks(TaskStatus.ACTIVE, PAGE, shell.only, session_key)
+    own = [*islice(own_tasks(shell, session_key, open_), 1)]
     if own or since is not None:
         task = gateway.open_task(own, session_key, since)
         return task.task_id if task else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import carrying, lifecycle, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, RunState, TaskFacts, Wake
+from taskmem_hookspecs import Run, RunState, Task, TaskFacts, Wake
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
@@ -21,6 +21,8 @@ AWAY: Final = (
 )
 """Why a packet is told in the session that hears of a run in the background."""
 MOST: Final = 10_000
+PAGE: Final = 50
+"""A session's latest tasks, of which one is looked for that is its to go on with."""
 _OPEN: Final = tuple(state for state in RunState if not state.terminal)
 
 
@@ -34,6 +36,14 @@ def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
         for run in shell.store.list_runs(_OPEN, None, MOST, shell.only)
         if run.told_session is not None and session in (None, run.told_session)
     ]
+
+
+def own_tasks(shell: Shell, session: str, tasks: Iterable[Task]) -> Iterator[Task]:
+    """Return those of a session's tasks that it works on, and has not given away."""
+    for task in tasks:
+        run = next(iter(shell.store.list_runs(_OPEN, task.task_id, 1)), None)
+        if run is None or run.session_key == session:
+            yield task
 
 
 def held(

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import (
@@ -20,7 +21,14 @@ from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks, turns
-from openclaw_taskmem.engine.holding import AWAY, GO_ON, away, told_again
+from openclaw_taskmem.engine.holding import (
+    AWAY,
+    GO_ON,
+    PAGE,
+    away,
+    own_tasks,
+    told_again,
+)
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -208,9 +216,14 @@ def _own(shell: Shell, caller: Caller) -> str:
         own = shell.store.session_runs(session, shell.only)
         for run in own or away(shell, session):
             return run.task_id
-        for status in _RESUMABLE:
-            for task in shell.store.list_tasks(status, 1, shell.only, session):
-                return task.task_id
+        every = [
+            task
+            for status in _RESUMABLE
+            for task in shell.store.list_tasks(status, PAGE, shell.only, session)
+        ]
+        # What it has given away comes last: there it is told who has it.
+        for task in (*islice(own_tasks(shell, session, every), 1), *every):
+            return task.task_id
     where = (
         "No session_key was given" if session is None else "Your session has no task"
     )
@@ -315,8 +328,10 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
 def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     """Whether a queued run is its own session's, which is there to go on with it."""
     run = facts.run
-    if run is None or runs.left(run, now, shell.runs):
+    if run is None:
         return False
+    if runs.left(run, now, shell.runs):
+        return carrying.on_its_way(facts, now)
     told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
     return run.told_session is not None or told
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Bookmark, Change, Event
 
@@ -61,7 +61,14 @@ def _wanted(shell: Shell, errand: Errand, event: Event) -> bool:
     home = event.data.get("home")
     mine = shell.minds(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
-    return event.kind in _KINDS[errand] and mine and named
+    heard = named or event.data.get("about") == notices.UNCLAIMED
+    return event.kind in _KINDS[errand] and mine and heard
+
+
+def session_of(event: Event) -> str | None:
+    """Return the session that is told of what is due; None: the main one."""
+    session = event.data["session_key"]
+    return None if session is None else str(session)
 
 
 def _name(shell: Shell, errand: Errand) -> str:

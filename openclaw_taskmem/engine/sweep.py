@@ -51,9 +51,9 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     if (held := stuck.held(facts, now, shell.outbox)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
-    if (unclaimed := stuck.unclaimed(facts, verdict, now)) is not None:
-        log.warning("nobody has claimed %s: %s", task_id, verdict.reason)
-        shell.commit(unclaimed)
+    if (given := stuck.given_away(facts, verdict, now, shell.stuck)) is not None:
+        log.warning("%s was handed to a role: %s", task_id, verdict.reason)
+        shell.commit(given)
         return
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.herald import PATIENCE, Herald
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Errand
-from taskmem_hookspecs import StoreBusy, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Owner, StoreBusy, WakeRefused, WakeUndelivered
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -93,6 +94,23 @@ async def test_a_session_hears_its_lines_in_order_and_once(
 
     await passes(world, told)
     assert len(host.said) == 2
+
+
+async def test_the_main_session_hears_of_a_task_without_one_that_nobody_claims(
+    world: World, host: Host
+) -> None:
+    say.begin(world.shell)
+    worker = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+    task = world.register()
+    world.call("task_claim", worker, task_id=task)
+    world.call("task_handoff", worker, task_id=task, to="reviewer")
+    world.pass_time(300)
+
+    await passes(world, herald(world, host))
+
+    [(session, line)] = host.said
+    assert session is None
+    assert "nobody has claimed it for 5 minutes" in line
 
 
 async def test_a_line_that_cannot_be_shown_holds_up_its_own_session_alone(

@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery
+from openclaw_taskmem.engine import gateway, recovery, wakes
 from taskmem_hookspecs import Change, Owner, Run, RunState, WakeState
 from taskmem_hookspecs.errors import LimitReached, RunHeld, RunNotFound, RunNotReady
 from taskmem_hookspecs.testing import MemoryStore
@@ -343,6 +343,33 @@ def test_a_gateway_that_never_returns_leaves_its_slots_and_its_work_to_others(
         None,
     )
     assert str(run.session_key).startswith("agent:main:s")
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_what_a_gateway_that_returned_is_about_to_go_on_with_is_not_for_others(
+    session: Session, *, arrived: bool
+) -> None:
+    world = session.world
+    session.call("task_background", task_id=at_work(session))
+    world.clock.tick(HOUR + 1)
+    claims = world.claim()
+    if arrived:
+        wakes.delivered(world.shell, claims[0], "openclaw-plugin")
+
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+
+def test_a_session_whose_gateway_is_away_for_long_has_no_second_in_the_background(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_background", task_id=task)
+    session.world.clock.tick(HOUR + 1)
+    second = at_work(session)
+
+    with pytest.raises(LimitReached, match=f"This session has {task} in the backgr"):
+        session.call("task_background", task_id=second)
 
 
 def test_what_rests_in_the_background_for_long_keeps_its_slot(

@@ -9,7 +9,8 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery, turns
+from openclaw_taskmem.engine import gateway, recovery, say, turns
+from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import MAIN, Session
@@ -428,7 +429,7 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
     assert len(about) == 3
 
 
-def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> None:
+def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -436,9 +437,102 @@ def test_nobody_is_told_of_what_nobody_claims_where_there_is_no_session() -> Non
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events = world.store.list_events(0, 1000)
-    assert [event.kind for event in events if event.kind == "notice"] == []
+    events, _ = say.due(world.shell, Errand.LINES, 0)
+    [told] = [event.data for event in events if event.kind == "notice"]
+    assert told["session_key"] is None
+    assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])
     assert world.task(task).last_stuck_alert_at is not None
+
+
+def given_away(session: Session) -> str:
+    """Hand the session's task to a role, of which a worker claims it; its id."""
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="agent")
+    session.ends("Handed on.", origin=Origin.USER)
+    session.world.call("task_claim", worker("1"), task_id=task, role="agent")
+    return task
+
+
+def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) -> None:
+    world = session.world
+    task = given_away(session)
+
+    assert gateway.reminder(world.shell, MAIN, since=world.clock.now()) is None
+    assert gateway.reminder(world.shell, MAIN) is None
+    with pytest.raises(RunHeld, match="is held by agent, so it was not taken up again"):
+        session.call("task_resume")
+    assert session.call("task_status")["task_id"] == task
+
+
+def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
+    session: Session,
+) -> None:
+    task = given_away(session)
+
+    assert session.world.pass_time(THRESHOLD) == []
+
+    assert session.lines[-1] == (
+        "Deploy is with agent, and nothing was noted of it for 5 minutes "
+        f"({task}). Ask that agent, or take it back with taskmem call task_reset."
+    )
+
+
+def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
+    session: Session,
+) -> None:
+    world = session.world
+    task = given_away(session)
+    world.clock.tick(LEASE + 1)
+    recovery.sweep(world.shell, ())
+    assert session.run(task).state is RunState.QUEUED
+    before = list(session.lines)
+
+    # Whoever is to claim it has as long as at first.
+    assert world.pass_time(THRESHOLD - 2) == []
+    assert session.lines == before
+
+    assert world.pass_time(2) == []
+    [line] = session.lines[len(before) :]
+    assert line == (
+        "Deploy is queued for agent again: whoever worked on it is gone, and nobody "
+        f"has claimed it for 5 minutes ({task}). Start an agent of that role, or hand "
+        "it to another."
+    )
+
+
+def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then(
+    session: Session,
+) -> None:
+    world = session.world
+    task = at_work(session)
+    world.call("task_reset", PERSON, task_id=task)
+    world.clock.tick(HOUR)
+    session.call("task_handoff", task_id=task, to="reviewer")
+
+    world.pass_time(THRESHOLD)
+
+    assert session.run(task).why == "handed_off"
+    assert session.lines[-1].startswith(
+        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes "
+    )
+
+
+def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
+    session: Session,
+) -> None:
+    world = session.world
+    own = session.register(name="Own")
+    world.clock.tick(1)
+    session.call("task_handoff", task_id=session.register(name="Given"), to="tester")
+    world.clock.tick(1)
+
+    for since in (None, world.clock.now()):
+        found = gateway.reminder(world.shell, MAIN, since=since)
+        assert found is not None
+        assert found[0] == own
+
+    session.call("task_update", task_id=own, status="failed")
+    assert session.call("task_resume")["task_id"] == own
 
 
 def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(

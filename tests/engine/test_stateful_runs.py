@@ -228,7 +228,7 @@ class Runs(RuleBasedStateMachine):
             ):
                 continue
             alerted = task.last_stuck_alert_at
-            if runs.unclaimed(run):  # the user is told
+            if runs.given_away(run):  # the user is told
                 assert alerted
                 assert alerted > since
                 continue
