@@ -184,8 +184,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session)
-    own = [run for run in open_ if working.its(run, heard.owner)]
-    held = [run for run in own if working.holds(run)]
+    own = [run for run in open_ if working.may_work_on(run, heard.owner)]
+    held = [run for run in own if working.at_work(run)]
     if turn.stopped:
         # What an earlier start of its gateway held is recovery's.
         held = [run for run in held if run.owner == heard.owner]
@@ -211,7 +211,7 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     session = run.owner.session_key
     open_ = shell.store.session_runs(session, run.home)
     first = working.worked_on(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and working.holds(first)
+    its = first is not None and first.run_id == run.run_id and working.at_work(first)
     return session if its else None
 
 
@@ -315,7 +315,7 @@ def _taken(
     that it was taken from.
     """
     now = shell.clock.now()
-    if not working.its(run, heard.owner):
+    if not working.may_work_on(run, heard.owner):
         return None
     if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
         return None
