@@ -185,10 +185,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session)
     own = [run for run in open_ if working.may_work_on(run, heard.owner)]
-    held = [run for run in own if working.at_work(run)]
-    if turn.stopped:
-        # What an earlier start of its gateway held is recovery's.
-        held = [run for run in held if run.owner == heard.owner]
+    # What an earlier start of its gateway held is recovery's.
+    held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:

@@ -9,6 +9,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, recovery, turns
 from taskmem_hookspecs import Owner, RunState, Wake, WakeState
@@ -296,8 +297,19 @@ def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
     assert len(owed(session, first)) == 1
 
 
-def test_where_a_turn_is_stopped_what_a_restart_cut_is_left_to_recovery(
-    session: Session,
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"stopped": True},
+        {"aborted": True},
+        {"said": "Shall I?", "origin": Origin.USER},
+        {"said": "Made it."},
+        BAD,
+        EMPTY,
+    ],
+)
+def test_however_a_turn_ends_what_a_restart_cut_is_left_to_recovery(
+    session: Session, end: dict[str, Any]
 ) -> None:
     first, second = two(session)
     session.world.clock.tick(2 * 3600)
@@ -307,9 +319,26 @@ def test_where_a_turn_is_stopped_what_a_restart_cut_is_left_to_recovery(
     before = session.run(first)
     assert before.lease_until is not None
 
-    session.ends("", stopped=True)
+    session.ends(**end)
 
     assert session.run(first) == before
+
+
+def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
+    session: Session,
+) -> None:
+    first = registers(session, "First")
+    second = registers(session, "Second")
+    session.does("work on the second")
+    gateway = session.restarts("boot_2")
+    session.begins()
+    session.ends("Shall I?", origin=Origin.USER)
+    assert session.run(second).state is RunState.BLOCKED
+
+    session.settles(gateway)
+
+    assert session.run(first).why == Why.INTERRUPTED
+    assert len(owed(session, first)) == 1
 
 
 def test_where_the_user_stops_a_turn_nothing_else_goes_on(session: Session) -> None:
