@@ -15,7 +15,7 @@ OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 
 def worked_on(
     runs: Sequence[Run],
-    owner: Owner | None = None,
+    owner: Owner,
     origin: Origin = Origin.TASKMEM,
 ) -> Run | None:
     """Return the run that a session works on; None: there is none.
@@ -26,10 +26,10 @@ def worked_on(
 
     Args:
         runs: The open runs of the session, that of the latest task first.
-        owner: Who works in it; None: whoever holds what is held there.
+        owner: Who works in it.
         origin: What began the turn.
     """
-    own = [run for run in runs if owner is None or may_work_on(run, owner)]
+    own = [run for run in runs if may_work_on(run, owner)]
     held = [run for run in own if at_work(run)]
     open_ = [run for run in own if run.state in OPEN]
     asked = [run for run in own if origin is Origin.USER and asks(run)]

@@ -213,9 +213,10 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     return session if its else None
 
 
-def budget_of(shell: Shell, session: str) -> Budget | None:
+def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    run = working.worked_on(shell.store.session_runs(session, shell.only))
+    open_ = shell.store.session_runs(owner.session_key or "", shell.only)
+    run = working.worked_on(open_, owner)
     if run is None or not run.segmented:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)

@@ -91,7 +91,7 @@ def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
 
     session.does("make")
 
-    left = turns.budget_of(session.world.shell, session.key)
+    left = turns.budget_of(session.world.shell, session.owner)
     assert left is not None
     assert left.left == 2
 
@@ -103,7 +103,7 @@ def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
     first = registers(session, "First", plan=["Write out.md"])
     session.call("task_handoff", task_id=registers(session, "Second"))
 
-    found = evidence.unsupported(session.world.shell, session.key, "I wrote out.md.")
+    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
 
     assert found is not None
     assert found[0] == first
@@ -136,6 +136,28 @@ def test_what_another_holds_in_the_session_is_not_judged_by_its_turns(
     session.ends(**BAD)
 
     assert session.run(task) == before
+
+
+def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
+    session: Session, tmp_path: Path
+) -> None:
+    session.folder = str(tmp_path)
+    first = registers(session, "First", segmented=True, plan=["Write out.md"])
+    other = registers(session, "Other")
+    session.call("task_update", task_id=other, status="failed")
+    session.world.call("task_resume", PERSON, task_id=other)
+    worker = Caller(process="9:1", owner=Owner(role="agent", process="9:1"))
+    session.world.call("task_claim", worker, task_id=other)
+    assert session.run(other).session_key == MAIN
+    session.does("make")
+
+    left = turns.budget_of(session.world.shell, session.owner)
+    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
+
+    assert left is not None
+    assert left.left == 2
+    assert found is not None
+    assert found[0] == first
 
 
 def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
