@@ -179,7 +179,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """Decide what becomes of the run on which a turn worked, and let the others rest.
 
     Where it has ended, or was taken from its turn, the next of the session has its
-    turn, and answers for nothing of this one. Source: requirement D6.
+    turn, and answers for nothing of this one; while a sub-agent works, the turn that
+    hears of its end is that turn. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
@@ -194,7 +195,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     # It comes last: with what it commits, the turn's end is done.
     if judged is not None:
         _judges(shell, heard, judged, turn)
-    elif not (turn.aborted or turn.empty):
+    elif not (turn.aborted or turn.empty or turn.children):
         free = [run for run in own if run in held or not run.lease_until]
         any(_goes_on(shell, heard, run) for run in free)
 

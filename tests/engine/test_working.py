@@ -263,6 +263,21 @@ def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
     assert len(owed(session, first)) == 1
 
 
+def test_while_a_sub_agent_works_the_next_task_is_not_told_to_go_on(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.call("task_update", task_id=second, status="completed")
+    before = session.run(first)
+
+    session.ends("Finished the second.", children=1)
+    assert (session.run(first), owed(session, first)) == (before, [])
+
+    session.begins(Origin.OTHER)
+    session.ends()
+    assert len(owed(session, first)) == 1
+
+
 @pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
 def test_what_waits_for_the_user_is_given_no_turn(session: Session, waits: Any) -> None:
     asks = registers(session, "Asks")
