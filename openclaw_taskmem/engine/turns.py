@@ -47,6 +47,8 @@ class Heard(Value):
     """Of whom something was heard."""
 
     owner: Owner
+    in_turn: bool = True
+    """Whether a turn of its session runs; where none does, a sub-agent was heard."""
     reported: Reported | None = None
     """How far all is done once this is; None: it was not numbered."""
     folder: str | None = None
@@ -329,7 +331,11 @@ def _taken(
         return None
     said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
     known = {name: value for name, value in said.items() if value is not None}
-    return held.model_copy(update={"run": held.run.model_copy(update=known)})
+    taken = held.run.model_copy(update=known)
+    if not (begins or heard.in_turn or working.at_work(run)):
+        # Between two turns nothing is expected, however long a sub-agent's call takes.
+        taken = runs.rest(taken)
+    return held.model_copy(update={"run": taken})
 
 
 def _step(facts: TaskFacts) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,73 @@ def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
     worker = Caller(process="9:9", owner=Owner(role="main", process="9:9"))
     session.world.call("task_claim", worker, task_id=task, role="main")
     assert session.run(task).state is RunState.RUNNING
+
+
+# --- sub-agents that work while their session rests --------------------------------
+
+
+def rests(session: Session) -> str:
+    """Register a task whose session rests, and a sub-agent of which works."""
+    task = registers(session, "Task")
+    session.ends("I wait for the sub-agent.", children=1)
+    session.in_turn = False
+    return task
+
+
+def test_what_a_sub_agent_does_is_written_down_and_leaves_a_run_at_rest(
+    session: Session,
+) -> None:
+    task = rests(session)
+
+    session.world.clock.tick(50)
+    session.does("make")
+
+    run = session.run(task)
+    assert (run.state, run.checkpoints, run.calls) == (RunState.RUNNING, 2, 1)
+    assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
+
+
+def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
+    session: Session,
+) -> None:
+    task = rests(session)
+    call = session.calls("make")
+    assert call
+
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+
+    assert session.run(task).state is RunState.RUNNING
+    assert owed(session, task) == []
+
+
+def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
+    session: Session,
+) -> None:
+    task = registers(session, "Task")
+    before = session.run(task)
+    session.in_turn = False
+
+    session.world.clock.tick(50)
+    session.does("make")
+
+    run = session.run(task)
+    assert before.lease_until is not None
+    assert run.lease_until == before.lease_until + timedelta(seconds=50)
+
+
+def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
+    task = rests(session)
+    session.world.clock.tick(1)
+    session.in_turn = True
+    session.begins()
+    lapsed(session, task)
+    session.in_turn = False
+
+    session.does("make")
+
+    run = session.run(task)
+    assert (run.state, run.lease_until) == (RunState.RUNNING, None)
 
 
 # --- turns that are stopped ------------------------------------------------------
