@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from openclaw_taskmem.domain import (
     budget,
@@ -39,6 +40,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
+from taskmem_hookspecs.errors import RunNotFound
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +83,8 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
 
     The run of the session is claimed anew where its gateway was started anew, or where
     nobody holds it. What the gateway resumes by itself, and would not be resumed here,
-    goes no further: for that the user is asked, or it has failed.
+    goes no further: for that the user is asked, or it has failed. Nor does a session in
+    the background whose run another has taken from there.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -107,7 +110,21 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
-    return _each(shell, heard, once, origin) is not False
+    goes_on = _each(shell, heard, once, origin)
+    if goes_on is None and origin is not Origin.USER:
+        return not _left_behind(shell, heard.session)
+    return goes_on is not False
+
+
+def _left_behind(shell: Shell, session: str) -> bool:
+    """Whether a session is a run's own, and the run goes on elsewhere by now."""
+    _, own, run_id = session.partition(":taskmem:")
+    if not own:
+        return False
+    with suppress(RunNotFound):
+        run = shell.store.read_run(run_id)
+        return not run.state.terminal and run.session_key != session
+    return False
 
 
 def call_began(shell: Shell, heard: Heard, entry: Began) -> None:

@@ -476,3 +476,35 @@ def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -
 
     assert session.run(other) == before
     assert session.run(own).checkpoints == 2
+
+
+# --- what had a session of its own ------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", [Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER])
+def test_a_session_of_a_tasks_own_does_not_go_on_with_what_another_has_taken(
+    session: Session, origin: Origin
+) -> None:
+    task = registers(session, "Task")
+    session.call("task_background", task_id=task)
+    away = Session(session.world, key=str(session.run(task).session_key))
+    session.world.clock.tick(2 * 3600)
+    worker = Caller(process="9:1", owner=Owner(role="main", process="9:1"))
+    session.world.call("task_claim", worker, task_id=task, role="main")
+
+    assert not away.begins(origin)
+    assert away.begins(Origin.USER)
+
+    session.world.call("task_update", worker, task_id=task, status="completed")
+    assert away.begins(origin)
+
+
+def test_a_session_of_a_tasks_own_goes_on_with_it(session: Session) -> None:
+    task = registers(session, "Task")
+    session.call("task_background", task_id=task)
+    away = Session(session.world, key=str(session.run(task).session_key))
+
+    assert away.begins(Origin.TASKMEM)
+    away.ends("Shall I?")
+    assert away.begins(Origin.OTHER)
+    assert Session(session.world, key="agent:main:taskmem:of-a-user").begins()
