@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, recovery, turns
-from taskmem_hookspecs import Owner, RunState, Wake, WakeState
+from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -356,6 +356,20 @@ def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
     run = session.run(task)
     assert before.lease_until is not None
     assert run.lease_until == before.lease_until + timedelta(seconds=50)
+
+
+def test_a_task_is_not_stuck_while_a_sub_agent_is_seen_at_work_on_it(
+    session: Session,
+) -> None:
+    rests(session)
+    for number in range(10):
+        session.world.clock.tick(50)
+        session.does(f"make {number}")
+        assert session.world.daemon() == []
+
+    assert session.world.pass_time(240) == []
+    [alert] = session.world.pass_time(120)
+    assert alert.cause is WakeCause.STUCK
 
 
 def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
