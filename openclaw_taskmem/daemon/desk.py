@@ -74,7 +74,9 @@ class Desk:
             "feed": self._feed,
         }
 
-        self._of_gateways: Mapping[str, Callable[[Params], JsonValue]] = {
+        self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
+            "call": self._agent_call,
+            "packet": self._packet,
             "budget": self._budget,
             "finalize": self._finalize,
         }
@@ -111,18 +113,12 @@ class Desk:
         """
         if method == "report":
             return await self.gateways.report(connection, params)
-        if method == "packet":
+        work = self._of_gateways.get(method)
+        if work is not None:
             caller = self._agent(connection, params)
-            return await self._answered(self._packet, params, caller, looks=False)
-        if method in self._of_gateways:
-            work = self._of_gateways[method]
             # A claim is held against what may be slow to look at; a budget is not.
-            looks = method == "finalize"
-            return await self._answered(work, params, looks=looks)
-        if method == "call":
-            looks = _looks(params)
-            caller = self._agent(connection, params)
-            return await self._answered(self._agent_call, params, caller, looks=looks)
+            looks = method == "finalize" or (method == "call" and _looks(params))
+            return await self._answered(work, params, caller, looks=looks)
         raise UnknownTool(
             f"The daemon does not know {quoted(method, 80)}; it may be older than "
             "the plug-in: restart it with taskmem daemon stop."
@@ -226,18 +222,17 @@ class Desk:
             runs.resume(self._shell, task_id, caller)
         return {"task_id": task_id, "text": text}
 
-    def _budget(self, params: Params) -> JsonValue:
+    def _budget(self, _: Params, caller: Caller) -> JsonValue:
         """Return what the current step of a session's task may still call."""
-        session_key = _text(params, "session_key")
-        left = session_key and turns.budget_of(self._shell, session_key.lower())
+        left = caller.owner and turns.budget_of(self._shell, caller.owner)
         return {"budget": left.model_dump(mode="json") if left else None}
 
-    def _finalize(self, params: Params) -> JsonValue:
+    def _finalize(self, params: Params, caller: Caller) -> JsonValue:
         """Return why a session's last words are not so; None: they may go out."""
-        session_key, said = _text(params, "session_key"), _text(params, "said") or ""
-        if session_key is None:
+        if caller.session_key is None:
             raise InvalidArguments("finalize takes a session_key.")
-        found = evidence.unsupported(self._shell, session_key.lower(), said)
+        said, owner = _text(params, "said") or "", caller.owner
+        found = owner and evidence.unsupported(self._shell, owner, said)
         task_id, why = found or (None, None)
         return {"task_id": task_id, "refused": why}
 

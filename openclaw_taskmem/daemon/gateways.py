@@ -208,6 +208,7 @@ class Gateways:
             return True
         heard = Heard(
             owner=owner,
+            in_turn=event.session_key in self._known[connection].running,
             folder=event.folder,
             fingerprint=event.fingerprint,
             reported=done,

@@ -15,7 +15,7 @@ OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 
 def worked_on(
     runs: Sequence[Run],
-    owner: Owner | None = None,
+    owner: Owner,
     origin: Origin = Origin.TASKMEM,
 ) -> Run | None:
     """Return the run that a session works on; None: there is none.
@@ -26,24 +26,24 @@ def worked_on(
 
     Args:
         runs: The open runs of the session, that of the latest task first.
-        owner: Who works in it; None: whoever holds what is held there.
+        owner: Who works in it.
         origin: What began the turn.
     """
-    own = [run for run in runs if owner is None or its(run, owner)]
-    held = [run for run in own if holds(run)]
+    own = [run for run in runs if may_work_on(run, owner)]
+    held = [run for run in own if at_work(run)]
     open_ = [run for run in own if run.state in OPEN]
     asked = [run for run in own if origin is Origin.USER and asks(run)]
     return next(iter((*held, *open_, *asked)), None)
 
 
-def its(run: Run, owner: Owner) -> bool:
+def may_work_on(run: Run, owner: Owner) -> bool:
     """Whether a run is an owner's to go on with: it has held it, or may claim it."""
     if run.state is RunState.QUEUED:
         return run.role in (None, owner.role)
     return owner.same(run.owner)
 
 
-def holds(run: Run) -> bool:
+def at_work(run: Run) -> bool:
     """Whether a turn works on a run now: between turns it has no lease."""
     return run.state is RunState.RUNNING and run.lease_until is not None
 

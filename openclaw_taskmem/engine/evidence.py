@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
     Change,
     Claim,
     Finding,
+    Owner,
     RunState,
     Task,
     TaskFacts,
@@ -139,12 +140,13 @@ def look(shell: Shell, sought: Sought) -> Seen:
     return Seen(sought=sought, checked=checked, at=shell.clock.now())
 
 
-def unsupported(shell: Shell, session: str, said: str) -> tuple[str, str] | None:
+def unsupported(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
     """Return the task, and what its agent must hear before its last words go out.
 
     None: they may go out, for nothing of what they claim is missing.
     """
-    run = working.worked_on(shell.store.session_runs(session, shell.only))
+    open_ = shell.store.session_runs(owner.session_key or "", shell.only)
+    run = working.worked_on(open_, owner)
     if run is None or run.state is not RunState.RUNNING or turns.asks(said):
         return None
     facts = shell.store.read_task(run.task_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from openclaw_taskmem.domain import (
     budget,
@@ -39,6 +40,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
+from taskmem_hookspecs.errors import RunNotFound
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ class Heard(Value):
     """Of whom something was heard."""
 
     owner: Owner
+    in_turn: bool = True
+    """Whether a turn of its session runs; where none does, a sub-agent was heard."""
     reported: Reported | None = None
     """How far all is done once this is; None: it was not numbered."""
     folder: str | None = None
@@ -79,7 +83,8 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
 
     The run of the session is claimed anew where its gateway was started anew, or where
     nobody holds it. What the gateway resumes by itself, and would not be resumed here,
-    goes no further: for that the user is asked, or it has failed.
+    goes no further: for that the user is asked, or it has failed. Nor does a session in
+    the background whose run another has taken from there.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -105,7 +110,21 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
-    return _each(shell, heard, once, origin) is not False
+    goes_on = _each(shell, heard, once, origin)
+    if goes_on is None and origin is not Origin.USER:
+        return not _left_behind(shell, heard.session)
+    return goes_on is not False
+
+
+def _left_behind(shell: Shell, session: str) -> bool:
+    """Whether a session is a run's own, and the run goes on elsewhere by now."""
+    _, own, run_id = session.partition(":taskmem:")
+    if not own:
+        return False
+    with suppress(RunNotFound):
+        run = shell.store.read_run(run_id)
+        return not run.state.terminal and run.session_key != session
+    return False
 
 
 def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
@@ -179,16 +198,15 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """Decide what becomes of the run on which a turn worked, and let the others rest.
 
     Where it has ended, or was taken from its turn, the next of the session has its
-    turn, and answers for nothing of this one. Source: requirement D6.
+    turn, and answers for nothing of this one; while a sub-agent works, the turn that
+    hears of its end is that turn. Source: requirement D6.
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session)
-    own = [run for run in open_ if working.its(run, heard.owner)]
-    held = [run for run in own if working.holds(run)]
-    if turn.stopped:
-        # What an earlier start of its gateway held is recovery's.
-        held = [run for run in held if run.owner == heard.owner]
+    own = [run for run in open_ if working.may_work_on(run, heard.owner)]
+    # What an earlier start of its gateway held is recovery's.
+    held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
@@ -196,7 +214,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     # It comes last: with what it commits, the turn's end is done.
     if judged is not None:
         _judges(shell, heard, judged, turn)
-    elif not (turn.aborted or turn.empty):
+    elif not (turn.aborted or turn.empty or turn.children):
         free = [run for run in own if run in held or not run.lease_until]
         any(_goes_on(shell, heard, run) for run in free)
 
@@ -211,13 +229,14 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     session = run.owner.session_key
     open_ = shell.store.session_runs(session, run.home)
     first = working.worked_on(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and working.holds(first)
+    its = first is not None and first.run_id == run.run_id and working.at_work(first)
     return session if its else None
 
 
-def budget_of(shell: Shell, session: str) -> Budget | None:
+def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    run = working.worked_on(shell.store.session_runs(session, shell.only))
+    open_ = shell.store.session_runs(owner.session_key or "", shell.only)
+    run = working.worked_on(open_, owner)
     if run is None or not run.segmented:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
@@ -315,7 +334,7 @@ def _taken(
     that it was taken from.
     """
     now = shell.clock.now()
-    if not working.its(run, heard.owner):
+    if not working.may_work_on(run, heard.owner):
         return None
     if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
         return None
@@ -329,7 +348,11 @@ def _taken(
         return None
     said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
     known = {name: value for name, value in said.items() if value is not None}
-    return held.model_copy(update={"run": held.run.model_copy(update=known)})
+    taken = held.run.model_copy(update=known)
+    if not (begins or heard.in_turn or working.at_work(run)):
+        # Between two turns nothing is expected, however long a sub-agent's call takes.
+        taken = runs.rest(taken)
+    return held.model_copy(update={"run": taken})
 
 
 def _step(facts: TaskFacts) -> int | None:

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
+import taskmem_evidence
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.desk import Desk, _by_process
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.home import find_home
-from taskmem_hookspecs import InvalidArguments, ResumeFacts, TaskmemError, hookimpl
+from taskmem_hookspecs import (
+    InvalidArguments,
+    Owner,
+    ResumeFacts,
+    TaskmemError,
+    hookimpl,
+)
 from taskmem_hookspecs.errors import TaskNotFound, UnknownTool
-from tests.support.world import World
+from tests.support.world import PERSON, World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
 HELLO = {
@@ -48,7 +56,7 @@ def builder() -> Builder:
 
 @pytest.fixture
 def world(builder: Builder) -> World:
-    return World(plugins=[("builder", builder)])
+    return World(plugins=[("builder", builder), ("evidence", taskmem_evidence)])
 
 
 @pytest.fixture
@@ -182,6 +190,28 @@ async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_no
         assert await ask(desk, "budget", session_key=MAIN) == {"budget": None}
 
     assert where == ["_finalize"]
+
+
+async def test_a_session_is_measured_by_what_it_holds_itself(
+    desk: Desk, world: World, tmp_path: Path
+) -> None:
+    await ask(desk, "report", events=[HELLO])
+    given = {"name": "Deploy", "plan": ["Write out.md"], "segmented": True}
+    told = await call(desk, "task_register", MAIN, **given)
+    shown = {"session_key": "Agent:Main:main", "agent_id": None}
+    said = f"I wrote {tmp_path}/out.md."
+
+    assert (await ask(desk, "budget", **shown))["budget"]["left"] == 3
+    held = await ask(desk, "finalize", **shown, said=said)
+    assert held["task_id"] == told["task_id"]
+
+    worker = Caller(process="9:1", owner=Owner(role="main", process="9:1"))
+    world.call("task_reset", PERSON, task_id=told["task_id"])
+    world.call("task_claim", worker, task_id=told["task_id"], role="main")
+
+    assert await ask(desk, "budget", **shown) == {"budget": None}
+    held = await ask(desk, "finalize", **shown, said=said)
+    assert held == {"task_id": None, "refused": None}
 
 
 @pytest.mark.parametrize("method", ["wakes", "show", "feed", "x"])

@@ -401,3 +401,20 @@ async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connecte
     gateways.left(FIRST)
     await report(gateways, hello(boot="boot_3", age=0), visit=FIRST)
     assert session.run(task).lease_until != before.lease_until
+
+
+async def test_calls_that_are_told_of_a_session_without_a_turn_are_its_sub_agents(
+    gateways: Gateways, world: World
+) -> None:
+    session = Session(world)
+    call = {"kind": "tool_started", "session_key": MAIN, "tool": "exec"}
+    await report(gateways, hello())
+    task = session.register()
+    done = {"origin": "user", "said": "I wait.", "children": 1}
+    await report(gateways, begins(MAIN, MAIN), ends(MAIN, **done))
+
+    await report(gateways, {**call, "call_id": "c1", "about": "make"})
+    assert session.run(task).lease_until is None
+
+    await report(gateways, begins(MAIN, MAIN), {**call, "call_id": "c2", "about": "x"})
+    assert session.run(task).lease_until is not None

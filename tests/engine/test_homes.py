@@ -255,8 +255,8 @@ def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
     here.begins()
     here.register(segmented=True)
 
-    assert turns.budget_of(there.world.shell, MAIN) is None
-    assert turns.budget_of(here.world.shell, MAIN) is not None
+    assert turns.budget_of(there.world.shell, there.owner) is None
+    assert turns.budget_of(here.world.shell, here.owner) is not None
 
 
 def test_an_answer_is_held_back_for_the_task_of_its_own_home(
@@ -268,8 +268,8 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
     here.does("echo one")
     said = "I saved the report to report.md."
 
-    assert evidence.unsupported(there.world.shell, MAIN, said) is None
-    found = evidence.unsupported(here.world.shell, MAIN, said)
+    assert evidence.unsupported(there.world.shell, there.owner, said) is None
+    found = evidence.unsupported(here.world.shell, here.owner, said)
     assert found is not None
     assert found[0] == task
 

@@ -22,7 +22,7 @@ def session() -> Session:
 
 def left(session: Session) -> int:
     """Return how many calls the current step has left."""
-    found = turns.budget_of(session.world.shell, session.key)
+    found = turns.budget_of(session.world.shell, session.owner)
     assert found is not None
     return found.left
 

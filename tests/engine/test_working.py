@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, recovery, turns
-from taskmem_hookspecs import Owner, RunState, Wake, WakeState
+from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -90,7 +92,7 @@ def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
 
     session.does("make")
 
-    left = turns.budget_of(session.world.shell, session.key)
+    left = turns.budget_of(session.world.shell, session.owner)
     assert left is not None
     assert left.left == 2
 
@@ -102,7 +104,7 @@ def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
     first = registers(session, "First", plan=["Write out.md"])
     session.call("task_handoff", task_id=registers(session, "Second"))
 
-    found = evidence.unsupported(session.world.shell, session.key, "I wrote out.md.")
+    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
 
     assert found is not None
     assert found[0] == first
@@ -135,6 +137,28 @@ def test_what_another_holds_in_the_session_is_not_judged_by_its_turns(
     session.ends(**BAD)
 
     assert session.run(task) == before
+
+
+def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
+    session: Session, tmp_path: Path
+) -> None:
+    session.folder = str(tmp_path)
+    first = registers(session, "First", segmented=True, plan=["Write out.md"])
+    other = registers(session, "Other")
+    session.call("task_update", task_id=other, status="failed")
+    session.world.call("task_resume", PERSON, task_id=other)
+    worker = Caller(process="9:1", owner=Owner(role="agent", process="9:1"))
+    session.world.call("task_claim", worker, task_id=other)
+    assert session.run(other).session_key == MAIN
+    session.does("make")
+
+    left = turns.budget_of(session.world.shell, session.owner)
+    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
+
+    assert left is not None
+    assert left.left == 2
+    assert found is not None
+    assert found[0] == first
 
 
 def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
@@ -240,6 +264,21 @@ def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
     assert len(owed(session, first)) == 1
 
 
+def test_while_a_sub_agent_works_the_next_task_is_not_told_to_go_on(
+    session: Session,
+) -> None:
+    first, second = two(session)
+    session.call("task_update", task_id=second, status="completed")
+    before = session.run(first)
+
+    session.ends("Finished the second.", children=1)
+    assert (session.run(first), owed(session, first)) == (before, [])
+
+    session.begins(Origin.OTHER)
+    session.ends()
+    assert len(owed(session, first)) == 1
+
+
 @pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
 def test_what_waits_for_the_user_is_given_no_turn(session: Session, waits: Any) -> None:
     asks = registers(session, "Asks")
@@ -264,6 +303,87 @@ def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
     worker = Caller(process="9:9", owner=Owner(role="main", process="9:9"))
     session.world.call("task_claim", worker, task_id=task, role="main")
     assert session.run(task).state is RunState.RUNNING
+
+
+# --- sub-agents that work while their session rests --------------------------------
+
+
+def rests(session: Session) -> str:
+    """Register a task whose session rests, and a sub-agent of which works."""
+    task = registers(session, "Task")
+    session.ends("I wait for the sub-agent.", children=1)
+    session.in_turn = False
+    return task
+
+
+def test_what_a_sub_agent_does_is_written_down_and_leaves_a_run_at_rest(
+    session: Session,
+) -> None:
+    task = rests(session)
+
+    session.world.clock.tick(50)
+    session.does("make")
+
+    run = session.run(task)
+    assert (run.state, run.checkpoints, run.calls) == (RunState.RUNNING, 2, 1)
+    assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
+
+
+def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
+    session: Session,
+) -> None:
+    task = rests(session)
+    call = session.calls("make")
+    assert call
+
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+
+    assert session.run(task).state is RunState.RUNNING
+    assert owed(session, task) == []
+
+
+def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
+    session: Session,
+) -> None:
+    task = registers(session, "Task")
+    before = session.run(task)
+    session.in_turn = False
+
+    session.world.clock.tick(50)
+    session.does("make")
+
+    run = session.run(task)
+    assert before.lease_until is not None
+    assert run.lease_until == before.lease_until + timedelta(seconds=50)
+
+
+def test_a_task_is_not_stuck_while_a_sub_agent_is_seen_at_work_on_it(
+    session: Session,
+) -> None:
+    rests(session)
+    for number in range(10):
+        session.world.clock.tick(50)
+        session.does(f"make {number}")
+        assert session.world.daemon() == []
+
+    assert session.world.pass_time(240) == []
+    [alert] = session.world.pass_time(120)
+    assert alert.cause is WakeCause.STUCK
+
+
+def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
+    task = rests(session)
+    session.world.clock.tick(1)
+    session.in_turn = True
+    session.begins()
+    lapsed(session, task)
+    session.in_turn = False
+
+    session.does("make")
+
+    run = session.run(task)
+    assert (run.state, run.lease_until) == (RunState.RUNNING, None)
 
 
 # --- turns that are stopped ------------------------------------------------------
@@ -296,8 +416,19 @@ def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
     assert len(owed(session, first)) == 1
 
 
-def test_where_a_turn_is_stopped_what_a_restart_cut_is_left_to_recovery(
-    session: Session,
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"stopped": True},
+        {"aborted": True},
+        {"said": "Shall I?", "origin": Origin.USER},
+        {"said": "Made it."},
+        BAD,
+        EMPTY,
+    ],
+)
+def test_however_a_turn_ends_what_a_restart_cut_is_left_to_recovery(
+    session: Session, end: dict[str, Any]
 ) -> None:
     first, second = two(session)
     session.world.clock.tick(2 * 3600)
@@ -307,9 +438,26 @@ def test_where_a_turn_is_stopped_what_a_restart_cut_is_left_to_recovery(
     before = session.run(first)
     assert before.lease_until is not None
 
-    session.ends("", stopped=True)
+    session.ends(**end)
 
     assert session.run(first) == before
+
+
+def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
+    session: Session,
+) -> None:
+    first = registers(session, "First")
+    second = registers(session, "Second")
+    session.does("work on the second")
+    gateway = session.restarts("boot_2")
+    session.begins()
+    session.ends("Shall I?", origin=Origin.USER)
+    assert session.run(second).state is RunState.BLOCKED
+
+    session.settles(gateway)
+
+    assert session.run(first).why == Why.INTERRUPTED
+    assert len(owed(session, first)) == 1
 
 
 def test_where_the_user_stops_a_turn_nothing_else_goes_on(session: Session) -> None:
@@ -342,3 +490,35 @@ def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -
 
     assert session.run(other) == before
     assert session.run(own).checkpoints == 2
+
+
+# --- what had a session of its own ------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", [Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER])
+def test_a_session_of_a_tasks_own_does_not_go_on_with_what_another_has_taken(
+    session: Session, origin: Origin
+) -> None:
+    task = registers(session, "Task")
+    session.call("task_background", task_id=task)
+    away = Session(session.world, key=str(session.run(task).session_key))
+    session.world.clock.tick(2 * 3600)
+    worker = Caller(process="9:1", owner=Owner(role="main", process="9:1"))
+    session.world.call("task_claim", worker, task_id=task, role="main")
+
+    assert not away.begins(origin)
+    assert away.begins(Origin.USER)
+
+    session.world.call("task_update", worker, task_id=task, status="completed")
+    assert away.begins(origin)
+
+
+def test_a_session_of_a_tasks_own_goes_on_with_it(session: Session) -> None:
+    task = registers(session, "Task")
+    session.call("task_background", task_id=task)
+    away = Session(session.world, key=str(session.run(task).session_key))
+
+    assert away.begins(Origin.TASKMEM)
+    away.ends("Shall I?")
+    assert away.begins(Origin.OTHER)
+    assert Session(session.world, key="agent:main:taskmem:of-a-user").begins()

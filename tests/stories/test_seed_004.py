@@ -371,7 +371,7 @@ def test_integration_write_claim_without_evidence_is_blocked(
     session.does("think about it")
     with pytest.raises(EvidenceMissing):
         session.call("task_update", task_id=task, status="completed", message=SAVED)
-    found = evidence.unsupported(session.world.shell, session.key, SAVED)
+    found = evidence.unsupported(session.world.shell, session.owner, SAVED)
     assert found is not None
     assert found[0] == task
     session.ends(SAVED, refused=found[1])
@@ -393,7 +393,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     (folder / "report.md").write_text("All is well.")
     session.does("write report.md", "12 bytes", tool="write")
     session.does("cat report.md", "All is well.")
-    assert evidence.unsupported(session.world.shell, session.key, SAVED) is None
+    assert evidence.unsupported(session.world.shell, session.owner, SAVED) is None
     session.call("task_update", task_id=task, status="completed", message=SAVED)
     session.ends(SAVED)
     assert session.run(task).state is RunState.COMPLETED
@@ -451,7 +451,7 @@ def test_regression_a_session_without_tasks_is_left_alone(
     other.does("rm -rf build")
     other.does("make", "failed", ok=False)
     said = "I saved it to nowhere.md. All done!"
-    assert evidence.unsupported(other.world.shell, other.key, said) is None
+    assert evidence.unsupported(other.world.shell, other.owner, said) is None
     other.ends(said, origin=Origin.USER)
     other.begins(Origin.HEARTBEAT)
     other.ends("", error=OVERLOADED)
@@ -476,9 +476,9 @@ def test_regression_the_guardrail_for_text_claims_still_holds(
     session.begins()
     session.register(plan=WRITE)
     shell = session.world.shell
-    assert (evidence.unsupported(shell, session.key, said) is not None) is held
+    assert (evidence.unsupported(shell, session.owner, said) is not None) is held
     (folder / "report.md").write_text("All is well.")
-    assert evidence.unsupported(shell, session.key, said) is None
+    assert evidence.unsupported(shell, session.owner, said) is None
 
 
 # --- recovery behavior, safety and privacy --------------------------------------

@@ -28,6 +28,8 @@ class Session:
     role: str = "main"
     fingerprint: str | None = "as it was"
     folder: str | None = None
+    in_turn: bool = True
+    """Whether a turn of it runs; where none does, its calls are its sub-agents'."""
     _number: int = 0
 
     @property
@@ -43,7 +45,12 @@ class Session:
     @property
     def heard(self) -> Heard:
         """As the plug-in tells of it."""
-        return Heard(owner=self.owner, folder=self.folder, fingerprint=self.fingerprint)
+        return Heard(
+            owner=self.owner,
+            in_turn=self.in_turn,
+            folder=self.folder,
+            fingerprint=self.fingerprint,
+        )
 
     def call(self, tool: str, **given: Any) -> dict[str, Any]:
         """Call one of our tools."""

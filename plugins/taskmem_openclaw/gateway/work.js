@@ -93,8 +93,9 @@ export class Work {
   began(session) {
     this.#budgets.delete(session);
     if (this.#parents.has(session)) this.#children.set(session, performance.now());
-    const { origin } = this.#turn(session);
-    return { ...this.#who(session), origin };
+    const turn = this.#turn(session);
+    turn.calls = 0; // what was called before is no call of its
+    return { ...this.#who(session), origin: turn.origin };
   }
 
   ended(session) {
@@ -138,10 +139,11 @@ export class Work {
 
   /** A tool is about to be called. */
   calls({ toolName, params, toolCallId }, ctx) {
-    if (!SAFE.has(toolName)) this.#turn(ctx.sessionKey).touched = true;
+    const turn = this.#turn(ctx.sessionKey);
+    if (!SAFE.has(toolName)) turn.touched = true;
     if (WRAPPERS.has(toolName)) return;
+    turn.calls++;
     const session = this.root(ctx.sessionKey);
-    this.#turn(session).calls++;
     if (toolCallId) this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
   }
 

@@ -201,7 +201,18 @@ test("the work of a sub-agent counts for the session that spawned it, also of it
   calling("exec", {}, third);
   called("exec", {}, third);
   assert.deepEqual(told.map(({ session_key }) => session_key), [MAIN, MAIN]);
-  assert.equal(calls(), 1);
+});
+
+test("what sub-agents call, or anybody between two turns, is no call of a turn", () => {
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  calling("exec");
+  work.began(MAIN);
+  assert.equal(calls(), 0);
+  calling("exec", {}, CHILD);
+  work.began(MAIN);
+  calling("exec", {}, CHILD);
+  calling("exec");
+  assert.deepEqual([calls(), calls(CHILD)], [1, 2]);
 });
 
 test("the work of another agent's sub-agent is that of the agent that spawned it", () => {
