@@ -183,7 +183,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
-        wakes.taken_up(shell, heard.session)
+        wakes.taken_up(shell, heard.session, open_)
     own = [run for run in open_ if working.its(run, heard.owner)]
     held = [run for run in own if working.holds(run)]
     if turn.stopped:
