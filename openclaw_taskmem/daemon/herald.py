@@ -52,8 +52,8 @@ class Herald:
         self._rest = FIRST_REST
         self._owed: dict[str | None, list[_Owed]] = {}
         """What each session is yet to be told."""
-        self._since: dict[str | None, datetime] = {}
-        """Since when nothing can be told to a session."""
+        self._since: dict[str | None, float] = {}
+        """Since when nothing can be told to a session, by the monotonic clock."""
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
 
@@ -91,14 +91,15 @@ class Herald:
 
     def _settled(self, session: str | None, *, told: bool) -> bool:
         """Note how telling a session went; True: it has more to be told now."""
-        now = self._shell.clock.now()
+        now = self._shell.clock.monotonic()
         left = self._owed[session]
         if told:
             self._since.pop(session, None)
             left = left[1:]
         else:
             since = self._since.setdefault(session, now)
-            late = [e for e in left if now - max(since, e.event.at) >= PATIENCE]
+            patience = PATIENCE.total_seconds()
+            late = [e for e in left if now - max(since, e.read) >= patience]
             for event, _, _ in late:
                 log.warning(
                     "event %d (%s) was not told to %s in %s, and is given up",
@@ -107,7 +108,7 @@ class Herald:
                     session,
                     PATIENCE,
                 )
-            left = left[len(late) :]
+            left = [e for e in left if e not in late]
         if left:
             self._owed[session] = left
         else:

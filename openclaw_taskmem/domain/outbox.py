@@ -49,6 +49,11 @@ class OutboxPolicy(Value):
     lines: int = 20
     """Wakes of waits that share one message at most."""
 
+    def again_after(self, wake: Wake) -> timedelta:
+        """Return how long a sent wake waits; turns may have lost it, and often."""
+        doublings = min(wake.sends, self.sends) - 1
+        return timedelta(seconds=self.ack_seconds * 2**doublings)
+
 
 class Delivery(Value):
     """One message to one session, and the wakes that it carries."""
@@ -228,15 +233,12 @@ def delivered(
             }
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
-            # What turns have lost may have been sent more often than that.
-            doublings = min(wake.sends, policy.sends - 1)
-            again = timedelta(seconds=policy.ack_seconds * 2**doublings)
-            due = None if wake.cause is WakeCause.STUCK else now + again
-            sent.append(
-                taken.model_copy(update={"state": WakeState.SENT, "due_at": due})
-            )
+            alert = wake.cause is WakeCause.STUCK
+            due = None if alert else now + policy.again_after(taken)
+            rests = {"state": WakeState.SENT, "due_at": due}
+            sent.append(taken.model_copy(update=rests))
             task = tasks.get(wake.task_id or "")
-            if wake.cause is WakeCause.STUCK and task is not None:
+            if alert and task is not None:
                 restamped.append(task.model_copy(update={"last_stuck_alert_at": now}))
         elif wake.state in (WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED):
             seen = wake.acknowledged_at is not None
@@ -320,9 +322,8 @@ def lost(
     for wake in current:
         if wake.state is not WakeState.SENT:
             continue
-        if newest.get(wake.task_id, wake.wake_id) != wake.wake_id and (
-            wake.cause is WakeCause.STUCK
-        ):
+        alert = wake.cause is WakeCause.STUCK
+        if alert and newest[wake.task_id] != wake.wake_id:
             again.append(_close(wake, WakeState.SUPERSEDED))
             continue
         rest = due_at or now + retry_after(wake.attempts, policy)

@@ -14,6 +14,7 @@ from typing import Final
 from openclaw_taskmem.domain import carrying, notices, outbox, runs
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
+from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import duration, plain, plural
@@ -25,6 +26,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     Value,
+    Wake,
     WakeCause,
     WakeState,
 )
@@ -264,6 +266,19 @@ def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:
     lease = None if run.lease_until is None else min(run.lease_until, longest)
     seen = min(run.seen_at, now)
     return run.model_copy(update={"lease_until": lease, "seen_at": seen})
+
+
+def wake_not_ahead(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
+    """Return an owed wake as no clock that is ahead has left it.
+
+    What is still to be sent is due now, and what was sent is due again no later than
+    if it had been sent now. When it was sent stays: it was not within this minute.
+    """
+    if wake.due_at is None:
+        return wake
+    sent = wake.state is WakeState.SENT
+    latest = now + policy.again_after(wake) if sent else now
+    return wake.model_copy(update={"due_at": min(wake.due_at, latest)})
 
 
 def announced(task: Task, run: Run, now: datetime) -> Event:

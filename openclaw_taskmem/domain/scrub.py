@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from pydantic import JsonValue
@@ -72,13 +73,20 @@ _OPAQUE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """After words that may name much else: what looks like no word."""
-_VALUE: Final = r"""(?![$\[<])[^\s"'&;\\]{1,2000}"""
+_KNOWN: Final = r"""(?!["']?[\[<]|"?\$)"""
+"""No variable, no placeholder, and not masked before."""
+_VALUE: Final = (
+    rf"{_KNOWN}(?:"
+    r"""\"(?:[^"\\\n]|\\.)++"?|'(?:[^'\\\n]|\\.)++'?|[^\s"'&;\\]{1,2000})"""
+)
+"""A word, or a text in quotes as a whole."""
 _LINE: Final = re.compile(
     rf"""
     ( (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
     | \b[A-Z0-9_]{{0,40}}PASSW(?:OR)?D=(?!["'])
-    | (?<![\w-])--(?!no-)(?i:[a-z0-9]{{1,20}}[_-]){{0,4}}(?i:{_NAMES}|token)=(?!["'])
-    | [?&](?:token|sig|signature)=
+    | (?<![\w-])--(?!no-)(?i:[a-z0-9]{{1,20}}[_-]){{0,4}}(?i:{_NAMES}|token)=
+    | [?&](?:token|sig|signature)=(?!["'])
+    | \bsshpass\s{{1,3}}(?:-v\s{{1,3}})?-p\s{{0,3}}
     )
     {_VALUE}
     """,
@@ -87,13 +95,17 @@ _LINE: Final = re.compile(
 """What any command line gives as a credential."""
 _PROGRAMS: Final = tuple(
     (
-        re.compile(rf"\b{program}\b(?:(?!&&)[^\n|;])*"),
-        re.compile(rf"""(\s{flag}["']?{before}){_VALUE}"""),
+        re.compile(rf"\b{program}\b(?:(?!&&)(?:\\\n|[^\n|;]))*"),
+        re.compile(
+            rf"""(\s{flag}(["'])?{before})
+            (?(2){_KNOWN}(?:(?!\2)[^\\\n]|\\.)++|{_VALUE})""",
+            re.VERBOSE,
+        ),
     )
     for program, flag, before in (
         ("curl", r"(?:-[uU]|--(?:proxy-)?user)[\s=]{0,3}", r"""[^\s:"']{0,80}:"""),
-        (r"(?:sshpass|docker[ \t]{1,3}login)", r"-p\s{0,3}", ""),
-        (r"mysql\w{0,9}", "-p", ""),
+        (r"docker[ \t]{1,3}login", r"-p\s{0,3}", ""),
+        (r"mysql\w{0,9}", r"-p(?!ort\b)", ""),
         ("redis-cli", r"-a\s{1,3}", ""),
     )
 )
@@ -101,10 +113,10 @@ _PROGRAMS: Final = tuple(
 _FLAG: Final = re.compile(
     rf"""
     ( (?<![\w-])--(?!no-)(?:[a-z0-9]{{1,20}}[_-]){{0,4}}(?:{_NAMES}|token)[ \t]{{1,3}} )
-    ( "(?:[^"\\\n]|\\.)++ | '(?:[^'\\\n]|\\.)++
+    ( "(?!\$)(?:[^"\\\n]|\\.)++ | '(?:[^'\\\n]|\\.)++
     | (?!(?:flag|option|argument|parameter|switch|value|file|is|was|are|to|and|or|for
         |from|in|with|on|of|as|the|a|an|works?|again|instead|needs?|must|can|when|if
-        |it|that|which|by|has|does|not|at|then|because)\b)
+        |it|that|which|by|has|does|not|at|then|because|takes?|expects?|requires?)\b)
       [^\s"'`$<>\[\](){{}},.;:|&\\-][^\s"'`;|&\\]{{0,2000}}
     )
     """,
@@ -120,6 +132,10 @@ _HINTS: Final = (
     *("?sig", "&sig"),
 )
 """One of these, in lower case, is in every text that holds a credential."""
+_WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
+"""What may name a program in a list of arguments."""
+_SHORT: Final = re.compile(r"--?\w[\w-]{0,80}")
+"""A flag alone, so that what follows it in such a list may be its value."""
 _KEYS: Final = re.compile(rf"(?i)(?:{_NAMES}|token|credentials?)$")
 
 
@@ -183,8 +199,25 @@ def scrub_json(value: JsonValue) -> JsonValue:
             clean[_free(scrub(key), clean)] = MASK if secret else scrub_json(item)
         return clean
     if isinstance(value, Sequence):
-        return [scrub_json(item) for item in value]
+        return _arguments([scrub_json(item) for item in value])
     return value
+
+
+def _arguments(items: list[JsonValue]) -> list[JsonValue]:
+    """Return a list without what it gives away as the arguments of a program."""
+    words = [item if isinstance(item, str) else "" for item in items]
+    program = " ".join(takewhile(_WORD.fullmatch, words[:2]))
+    clean, flag = [*items], ""
+    for place, word in enumerate(words):
+        shown = ""
+        if word.startswith("-"):
+            shown = f"{program} {word}"
+        elif flag:
+            shown = f"{program} {flag} {json.dumps(word)}"
+        if shown and word and scrub(shown) != shown:
+            clean[place] = MASK
+        flag = word if _SHORT.fullmatch(word) and clean[place] == word else ""
+    return clean
 
 
 def _free(key: str, taken: Mapping[str, JsonValue]) -> str:

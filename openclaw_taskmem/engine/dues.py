@@ -27,7 +27,7 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     done when the settings are others than those that the stored instants rest on,
     when something stored lies in the future, and when `force` says that the wall
     clock went back: then no task may have been touched in what is now the future,
-    and no owed wake waits for it.
+    and no owed wake waits for it, sent already or not.
     """
     for run in shell.store.list_runs(recovery.MAY_LAPSE, None, MOST_RUNS, shell.only):
         if _run_not_ahead(shell, run) != run:
@@ -49,8 +49,10 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
         except Conflict:
             _one_by_one(shell, moved)
     if force:
-        for wake in _owed(shell):
-            shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
+        for wake in _owed(shell, WakeState.DUE, WakeState.SENT):
+            if _wake_not_ahead(shell, wake) != wake:
+                once = partial(_deliver_now, shell, wake.wake_id)
+                shell.decide(wake.task_id or "", once)
     shell.commit(Change(bookmarks=(Bookmark(name=place, value=policy),)))
     return seen
 
@@ -63,7 +65,7 @@ def take_back(shell: Shell) -> None:
     a wake of no home may be another's.
     """
     now = shell.clock.now()
-    for wake in _owed(shell):
+    for wake in _owed(shell, WakeState.DUE):
         alone = shell.only is None or wake.home is not None
         if alone and outbox.on_its_way(wake, now):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
@@ -74,24 +76,29 @@ def _ahead(shell: Shell) -> bool:
     now = shell.clock.now()
     newest = shell.store.list_tasks(None, 1, shell.only)
     owed = shell.store.list_wakes((WakeState.DUE,), None, 1, shell.only)
-    return any(task.updated_at > now for task in newest) or any(
-        wake.created_at > now for wake in owed
+    return (
+        any(task.updated_at > now for task in newest)
+        or any(wake.created_at > now for wake in owed)
+        or any(_wake_not_ahead(shell, w) != w for w in _owed(shell, WakeState.SENT))
     )
 
 
-def _owed(shell: Shell) -> Sequence[Wake]:
-    """Return the wakes that are due here, and not delivered yet."""
-    return shell.store.list_wakes((WakeState.DUE,), None, MOST_WAKES, shell.only)
+def _owed(shell: Shell, *states: WakeState) -> Sequence[Wake]:
+    """Return the wakes of this home that nobody has acted on, in these states."""
+    return shell.store.list_wakes(states, None, MOST_WAKES, shell.only)
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:
-    now = shell.clock.now()
     owed = tuple(
-        wake.model_copy(update={"due_at": min(wake.due_at, now)})
+        _wake_not_ahead(shell, wake)
         for wake in shell.store.read_wakes([wake_id])
-        if wake.state is WakeState.DUE and wake.due_at is not None
+        if wake.state in (WakeState.DUE, WakeState.SENT)
     )
     shell.commit(Change(wakes=owed))
+
+
+def _wake_not_ahead(shell: Shell, wake: Wake) -> Wake:
+    return recovery.wake_not_ahead(wake, shell.clock.now(), shell.outbox)
 
 
 def _set_lease(shell: Shell, run_id: str) -> None:

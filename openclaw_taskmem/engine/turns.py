@@ -203,7 +203,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
-        wakes.taken_up(shell, heard.session)
+        wakes.taken_up(shell, heard.session, open_)
     own = [run for run in open_ if working.may_work_on(run, heard.owner)]
     # What an earlier start of its gateway held is recovery's.
     held = [r for r in own if working.at_work(r) and r.owner == heard.owner]

@@ -12,13 +12,12 @@ from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Task, Wake, WakeCause, WakeState
+from taskmem_hookspecs import Change, Run, Task, Wake, WakeCause, WakeState
 from taskmem_hookspecs.errors import Conflict
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500
 """Due wakes that one pass looks at, or more where all of them are held."""
-MOST: Final = 10_000
 
 
 Holds = Callable[[str | None], Hold | None]
@@ -163,19 +162,25 @@ def refused(shell: Shell, delivery: Delivery, error: str) -> None:
     )
 
 
-def taken_up(shell: Shell, session_key: str) -> None:
+def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
     """Settle what told a session to go on, since a turn of it has ended.
 
     Whoever says which messages a turn took has settled those; others say nothing.
+
+    Args:
+        shell: What is outside.
+        session_key: Whose turn has ended.
+        open_: Its runs that have not ended.
     """
-    for wake in shell.store.list_wakes((WakeState.SENT,), None, MOST, shell.only):
-        if wake.cause is WakeCause.RUN and wake.session_key == session_key:
+    for run in open_:
+        for wake in shell.store.list_wakes((WakeState.SENT,), run.task_id, BATCH):
+            if wake.cause is WakeCause.RUN and wake.session_key == session_key:
 
-            def once(wake_id: str = wake.wake_id) -> None:
-                current = shell.store.read_wakes([wake_id])
-                shell.commit(outbox.taken(current, shell.clock.now()))
+                def once(wake_id: str = wake.wake_id) -> None:
+                    current = shell.store.read_wakes([wake_id])
+                    shell.commit(outbox.taken(current, shell.clock.now()))
 
-            shell.decide(wake.task_id or "", once)
+                shell.decide(run.task_id, once)
 
 
 def _subject(delivery: Delivery) -> str:

@@ -55,8 +55,8 @@ def counts(shell: Shell) -> View:
 
 
 def unsent(shell: Shell) -> int:
-    """Return how many wakes are owed that could not be sent so far."""
-    due = shell.store.list_wakes((WakeState.DUE,), None, MOST)
+    """Return how many wakes of this home are owed that could not be sent so far."""
+    due = shell.store.list_wakes((WakeState.DUE,), None, MOST, shell.only)
     return sum(wake.last_error is not None for wake in due)
 
 

@@ -204,6 +204,18 @@ def suite_of_host(kind, failing=None, refusing=None):
     return Suite()
 
 
+def test_of_a_host_whose_lines_nobody_can_see_no_rule_about_lines_passes(tmp_path):
+    suite = suite_of_host(Host)
+    suite.said = lambda tmp_path: None
+    for rule in (
+        lambda: suite.test_a_line_is_shown_as_it_is(tmp_path, "x"),
+        lambda: suite.test_a_line_for_nobody_in_particular_is_shown_too(tmp_path),
+    ):
+        suite.begin()
+        with pytest.raises(pytest.skip.Exception, match="give `said`"):
+            rule()
+
+
 def test_a_host_that_keeps_every_rule_passes(tmp_path):
     failing, refusing = Failing(WakeUndelivered("away")), Failing(WakeRefused("none"))
     assert broken_rules(suite_of_host(Host, failing, refusing), tmp_path) == set()

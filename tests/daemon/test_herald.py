@@ -167,6 +167,35 @@ async def test_a_line_that_cannot_be_shown_for_long_is_given_up_and_logged(
     assert host.said == [(MAIN, "accepted"), (MAIN, "Deploy is cancelled.")]
 
 
+@pytest.mark.parametrize("jumped", [-3600, 3600])
+async def test_how_long_a_line_could_not_be_shown_is_told_by_no_clock_that_is_set(
+    world: World,
+    main: Session,
+    host: Host,
+    jumped: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    at_work(main)
+    world.clock.jump(jumped)
+    main.does("echo one")
+    host.away = {MAIN}
+    told = herald(world, host)
+
+    await passes(world, told, LATE - 60)
+    world.clock.jump(jumped)
+    await passes(world, told)
+    assert not caplog.records
+    await passes(world, told, 120)
+
+    given_up = [record.args[0] for record in caplog.records if record.args]
+    assert given_up == [
+        event.event_id
+        for event in world.store.last_events(None, 100)
+        if "line" in event.data
+    ]
+    assert await told.one_pass() is None
+
+
 async def test_a_line_that_is_older_than_the_daemon_is_tried_as_long_as_any(
     world: World, main: Session, host: Host
 ) -> None:

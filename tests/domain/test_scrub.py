@@ -58,6 +58,17 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ("mysql -u bob -phunter22 db", "-u bob -p", "hunter22"),
         ("redis-cli -a hunter22 ping", " ping", "hunter22"),
         ("mysql -ptwice -phunter22 db", " db", "hunter22"),
+        ("deploy --token='abc def' x", " x", "def"),
+        ('deploy --token="hunter2 hunter" x', " x", "hunter"),
+        ('deploy --token="hunter2 cut', "--token=", "cut"),
+        ("curl -s https://x \\\n  -u bob:hunter22", "-u bob:", "hunter22"),
+        ('curl -u "bob:pa ss" https://x', '-u "bob:[secret removed]" h', 'ss"'),
+        ("curl -u bob:'pa ss' https://x", " https://x", "ss'"),
+        ('redis-cli -a "hun ter2" ping', '" ping', "ter2"),
+        ("mysql -p'hun ter2' db", "' db", "ter2"),
+        ("sshpass -p hunter22 ssh -p 2222 x", "ssh -p 2222 x", "hunter22"),
+        ('sshpass -p "hun ter2" ssh x', " ssh x", "ter2"),
+        ('["mysql", "-phunter22", "db"]', '"db"]', "hunter22"),
         ("-H 'Authorization: token hunter22'", "Authorization: token ", "hunter22"),
         ("https://x/?token=hunter22&page=2", "&page=2", "hunter22"),
         (f"/srv/ghp_{A[:36]}/out/a.md", "/out/a.md", A[:36]),
@@ -93,6 +104,9 @@ def test_what_says_that_it_was_a_credential_stays(
         "run --password $PW --token=$TOKEN --secret <yours> --no-password db",
         "docker login --password-stdin; gpg --passphrase-file /x/y",
         "docker run -u 1000:1000 -p 8080:80 x; ssh -p 2222 host; mkdir -p out",
+        "mysql is on -port 3306; the flag --token takes a value",
+        'deploy --token="$TOKEN" --token="" x; curl -u "$USER:$PASS" https://x',
+        '["docker", "run", "-u", "1000:1000", "--token", "$TOKEN"]',
         "mysql -u root -p shop; curl -u $USER:$PASS https://x",
         "https://x/?page_token=name_of_the_page&tokens=7",
         "sk-learn installed",
@@ -118,6 +132,7 @@ def test_ordinary_words_are_left_alone(text: str) -> None:
 
 PIECES = (
     *("curl -u ", "--token ", "--api-key=", "PGPASSWORD=", "mysql -p", "?token=", "a:"),
+    *("curl ", "-u bob:", "--token=", "sshpass -p ", "redis-cli -a ", " -p", "\\\n"),
     *("password", "token", "_TOKEN", "key", "secret", "bearer ", "hunter22", "7", MASK),
     *(
         "a1b2c3d4e5f6g7h8",
@@ -157,6 +172,37 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
         "n": 3,
         "api_key": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret"),
+    [
+        (["curl", "-u", "bob:s3cret99", "https://x"], 2),
+        (["sudo", "/usr/bin/curl", "--user", "bob:s3 cret", "https://x"], 3),
+        (["mysql", "-u", "bob", "-phunter22", "db"], 3),
+        (["redis-cli", "-a", "hun ter2", "ping"], 2),
+        (["docker", "login", "-u", "bob", "-p", "hunter22"], 5),
+        (["--token", "hunter2hunter2"], 1),
+        (["deploy", "-v", "--api-key", 'my "horse"', "now"], 3),
+    ],
+)
+def test_of_a_list_of_arguments_the_one_that_a_flag_makes_a_credential_is_replaced(
+    arguments: list[str], secret: int
+) -> None:
+    clean = [MASK if i == secret else each for i, each in enumerate(arguments)]
+
+    assert scrub_json([*arguments]) == clean
+    assert scrub_json([*clean]) == clean
+    assert json.loads(scrub(json.dumps(arguments))) == clean
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join) | st.integers()))
+def test_scrubbing_a_list_twice_changes_nothing_more(items: list[str | int]) -> None:
+    assert scrub_json(scrub_json([*items])) == scrub_json([*items])
+
+
+def test_a_long_list_of_bullets_takes_no_more_than_linear_time() -> None:
+    scrub_json(["curl" * 100_000, *(["- use the key"] * 5_000)])
 
 
 def test_a_credential_that_is_a_key_is_replaced_and_nothing_under_it_is_lost() -> None:

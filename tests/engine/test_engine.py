@@ -395,6 +395,31 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
     assert world.pass_time(THRESHOLD)[0].task_id == task
 
 
+@pytest.mark.parametrize("force", [True, False], ids=["seen", "before the start"])
+def test_what_a_clock_ahead_has_sent_is_sent_again_no_later_than_from_now(
+    world: World, *, force: bool
+) -> None:
+    ack = world.shell.outbox.ack_seconds
+    dues.reschedule(world.shell)
+    world.end_wait(world.open_wait(world.register()))
+    world.clock.jump(86_400)
+    world.deliver()
+    world.clock.jump(-86_400)
+
+    dues.reschedule(world.shell, force=force)
+
+    world.clock.tick(ack - 1)
+    assert not world.deliver()
+    world.clock.tick(1)
+    assert len(world.deliver()) == 1
+    # The second rest is as long as ever.
+    dues.reschedule(world.shell, force=True)
+    world.clock.tick(2 * ack - 1)
+    assert not world.deliver()
+    world.clock.tick(1)
+    assert len(world.deliver()) == 1
+
+
 def test_a_task_that_was_due_too_early_is_put_off_without_an_alert(
     world: World,
 ) -> None:

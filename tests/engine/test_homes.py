@@ -23,6 +23,7 @@ from openclaw_taskmem.engine import (
     turns,
     wakes,
 )
+from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
@@ -389,6 +390,17 @@ def test_a_delivery_that_failed_rests_on_and_one_under_way_again_is_taken_back(
     assert len(here.world.claim()) == 1
     dues.take_back(here.world.shell)
     assert len(here.world.claim()) == 1
+
+
+def test_what_found_no_way_out_is_counted_by_its_own_home(
+    here: Homely, there: Homely
+) -> None:
+    there.world.end_wait(there.world.open_wait(None))
+    [delivery] = there.world.claim()
+    wakes.failed(there.world.shell, delivery, "gateway down")
+
+    assert views.unsent(there.world.shell) == 1
+    assert views.unsent(here.world.shell) == 0
 
 
 def test_a_clock_of_another_home_that_is_ahead_sets_nothing_anew_here(

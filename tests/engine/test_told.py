@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import RunState, Wake, WakeCause, WakeState
+from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeState
+from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -90,6 +93,33 @@ def test_all_that_a_session_was_told_to_go_on_with_is_settled_by_its_turns_end(
 
     first = [wake for wake in told(world) if wake.sent_at]
     assert {wake.state for wake in first} == {WakeState.ACKNOWLEDGED}
+
+
+def test_a_turns_end_settles_what_its_session_was_told_however_much_others_were(
+    session: Session, task: str
+) -> None:
+    world = session.world
+    before = told(world)
+    assert [wake.state for wake in before] == [WakeState.SENT]
+    later = world.clock.now() + timedelta(hours=1)
+    others = (
+        a_wake(
+            wake_id=f"wake_other_{number}",
+            state=WakeState.SENT,
+            session_key="agent:dev:main",
+            created_at=later,
+            home=world.shell.only,
+        )
+        for number in range(10_000)
+    )
+    world.store.commit(Change(wakes=tuple(others)))
+
+    session.begins(Origin.OTHER)
+    session.does("echo two")
+    session.ends()
+
+    (first,) = world.store.read_wakes([wake.wake_id for wake in before])
+    assert first.state is WakeState.ACKNOWLEDGED
 
 
 @pytest.mark.parametrize(
