@@ -55,6 +55,18 @@ UNSEEN_STEPS = {
     "Write to the owner of data.xlsx": "",
     "Export the report that monthly.sql yields": "",
     "Draft a tweet on release.md": "",
+    "Write the loader in load.py and its tests in test_load.py": (
+        "load.py, test_load.py"
+    ),
+    "Create intro.md in docs/ and faq.md in help/": "intro.md, faq.md",
+    "Scaffold the service, then add a Dockerfile and compose.yaml": "compose.yaml",
+    "Turn the findings into slides.pptx": "slides.pptx",
+    "Save the raw answers to raw.jsonl and the scores to scores.csv": (
+        "raw.jsonl, scores.csv"
+    ),
+    "Find the report saved in archive.pdf": "",
+    "Fix the typos in guide.md and the links in index.html": "",
+    "Write a changelog entry about parse.py": "",
 }
 """Sentences that the rule was neither made for nor mended by, and what they make."""
 UNSEEN_MESSAGES = {
@@ -80,6 +92,42 @@ UNSEEN_MESSAGES = {
     "I wrote to the owner of data.xlsx.": "",
     "Exported what monthly.sql yields.": "",
     "I drafted a tweet on release.md.": "",
+    "Privacy policy written to legal/privacy.html.": "legal/privacy.html",
+    "✅ Dashboard exported to dash.html": "dash.html",
+    "All done! Quarterly report saved to q3.pdf.": "q3.pdf",
+    "Screenshots saved in shots.zip, 12 of them.": "shots.zip",
+    "Summary of the findings saved to findings.md": "findings.md",
+    "Regression tests for the lexer added in test_lexer.py": "test_lexer.py",
+    "Deliverables created: brief.md, budget.xlsx": "brief.md, budget.xlsx",
+    "Schema migration generated at db/0007_index.sql": "db/0007_index.sql",
+    "I have put together the agenda; you will see it in agenda.md.": "agenda.md",
+    "Output file: cleaned.csv (written just now)": "cleaned.csv",
+    "Wrote load.py and the matching test_load.py": "load.py, test_load.py",
+    "Saved raw answers to raw.jsonl and scores to scores.csv": (
+        "raw.jsonl, scores.csv"
+    ),
+    "The final deck has been exported as deck.pptx": "deck.pptx",
+    "Contact list merged, deduplicated and saved as people.csv": "people.csv",
+    "Poem finished and stored under poem.txt": "poem.txt",
+    "File written successfully: hello.py": "hello.py",
+    "Your itinerary is now available at trip.md": "trip.md",
+    "Script created: backup.sh. It runs nightly.": "backup.sh",
+    "Translations added to locales/de.json for all 40 keys": "locales/de.json",
+    "Finished refactoring; the new module lives in core.py": "core.py",
+    "The notes saved in meeting.md mention two risks.": "",
+    "Results produced by model.py match the paper.": "",
+    "Tables stored in legacy.db have no keys.": "",
+    "Warnings recorded in build.log are harmless.": "",
+    "The keys added in v2.json broke the parser.": "",
+    "Everything written in spec.md is implemented.": "",
+    "I followed the steps saved in runbook.md.": "",
+    "Invoices exported to old.csv last year were skipped.": "",
+    "All fields described in schema.json are covered.": "",
+    "Comments created in review.docx: none of them matter.": "",
+    "I looked into the values stored in cache.db and the ones in env.json.": "",
+    "The numbers in report.xlsx match those exported to check.csv.": "",
+    "Images rendered as thumb.png look blurred.": "",
+    "Half of the entries written to queue.json expired.": "",
 }
 
 
@@ -155,6 +203,8 @@ def _seen(kind: str) -> dict[str, str]:
     for name in (kind, f"HELD_{kind}"):
         pairs |= dict.fromkeys(tables[f"{name}_THAT_MENTION"], "")
         pairs |= tables[f"{name}_THAT_MAKE"]
+    if kind == "MESSAGES":
+        pairs |= wordings.NOTED | dict.fromkeys(wordings.MENTIONED, "")
     return pairs
 
 
@@ -174,7 +224,7 @@ def _renamed(text: str, files: str, names: Iterator[str]) -> tuple[str, list[str
     made = []
     for old in filter(None, files.split(", ")):
         made.append(f"{next(names)}{Path(old).suffix}")
-        text = text.replace(old, made[-1])
+        text = re.sub(rf"(?<!\w){re.escape(old)}", lambda _: made[-1], text)
     return text, made
 
 

@@ -4,6 +4,9 @@
     in      VERB [NOUN] in FILES            record the results in FILE
     to      VERB [ANY] to, as, at … FILES   save a summary of them to FILE
     passive FILES [was, has been …] VERB    FILE and FILE were written
+    noted   THING VERB in, to … or : FILES  final report saved to FILE
+
+With `in` and `to`, more may follow: the code in FILE and the tests in FILE.
 
 What is not of these forms makes nothing: `tests for FILE`, `once FILE has run`. Files
 stand in a clause as marks, for what their names look like is not known here. Each part
@@ -71,7 +74,8 @@ _NOUN: Final = rf"(?:{_THE}\s+)?(?:{_NAMES})?(?:[^\s\0,:;()]+:\s+)?"
 _ANY: Final = rf"(?:(?!(?:{_ENDS}|(?:{_AIMED})\s+to)\s)(?:{_WORD}|{_FILE}\s+)){{0,20}}?"
 _ONE: Final = rf"(?:{_THE}\s+(?:{_NAMES})?|file\s+)?(?:(?:named|called)\s+)?{_FILE}"
 _AND: Final = r"(?:\s*,(?:\s*and\b)?|\s+(?:and|&|along with|as well as|plus))\s+"
-_FILES: Final = rf"(?P<files>{_ONE}(?:{_AND}{_ONE})*+)"
+_PLACE: Final = r"\s+(?:in|inside|under|at)\s+[^\s\0,:;()]+"
+_FILES: Final = rf"{_ONE}(?:(?:{_PLACE})?{_AND}{_ONE})*+"
 _END: Final = (
     r"(?=\s*(?:$|[.,:;!?…)\]—–-])|\s+(?:and|or|but|then|with|from|using|so|that|which"
     r"|based|via|by|before|after|when|while|once|now|again|too|also|first|today|instead"
@@ -83,13 +87,41 @@ _GOAL: Final = _END.format("|for|on")
 _ANYWHERE: Final = _END.format("|for|on|to|into|in|at|under|as|about")
 _AND_VERB: Final = r"(?:(?:\s+(?:and|or)\s+|/)\w+)?"
 _THEN: Final = rf"{_AND_VERB}(?:\s*[:→–—-])?\s+"
+
+_DOERS: Final = (
+    r"I|we|you|he|she|they|it|there|here|read|found|took|ran|saw|got|sent|kept|made"
+    r"|built|gave|used?|see|look|check|open|review|view|find|load|run|compare|note|keep"
+    r"|get|need|given|known|taken|(?!(?:updated|revised|finished|completed|detailed)\s)"
+    r"\w*[^\We]ed"
+)
+"""Who does a thing, and what is done: what follows may have been there to be used.
+
+What is said to be updated or finished is made all the same.
+"""
+_KNOWN: Final = (
+    r"the|this|that|these|those|its?|their|my|our|your|his|her|another|any|each|every"
+    r"|some|one|last|previous|old|older|earlier|existing|original|already"
+)
+"""What tells which one is meant, as in `the report saved in FILE`."""
+_PLAIN_WORD: Final = rf"(?!(?:{_ENDS}|{_PREPOSITIONS}|{_DOERS}|{_KNOWN})\s){_WORD}"
+_THING: Final = (
+    r"(?:(?!(?!(?:sales|results|news)\s)\w*[^\Wsuic]s\s"
+    r"|(?!(?:meeting|landing|pricing|training)\s)\w+ing\s)"
+    rf"{_PLAIN_WORD}){{0,4}}{_PLAIN_WORD}"
+)
+"""A few words for one thing. What ends in -s or -ing may be a verb, if not the last."""
+_IN: Final = r"(?:in|inside):?\s+"
+_TO: Final = r"(?:to|into|as|at|under):?\s+"
+_MORE: Final = (
+    rf"(?:{_AND}{_THE}\s+(?!(?:{_AIMED})\s+to\s){_THING}(?:{_IN}|{_TO}){_FILES}){{0,9}}"
+)
 _FORMS: Final = {
     name: re.compile(_THEN + form, re.IGNORECASE)
     for name, form in {
-        "object": rf"{_NOUN}(?:and\s+)?{_FILES}{_ANYWHERE}",
-        "alone": rf"{_NOUN}(?:and\s+)?{_FILES}{_ALONE}",
-        "in": rf"(?:{_NOUN}(?<!ed\s))??(?:in|inside)\s+{_FILES}{_GOAL}",
-        "to": rf"{_ANY}(?:to|into|as|at|under)\s+{_FILES}{_GOAL}",
+        "object": rf"{_NOUN}(?:and\s+)?(?P<files>{_FILES}){_ANYWHERE}",
+        "alone": rf"{_NOUN}(?:and\s+)?(?P<files>{_FILES}){_ALONE}",
+        "in": rf"(?:{_NOUN}(?<!ed\s))??{_IN}(?P<files>{_FILES}{_MORE}){_GOAL}",
+        "to": rf"{_ANY}{_TO}(?P<files>{_FILES}{_MORE}){_GOAL}",
     }.items()
 }
 
@@ -111,9 +143,40 @@ _LEAD: Final = re.compile(
 )
 """What stands before a verb that says what is done, unlike in `the saved FILE`."""
 _PASSIVE: Final = re.compile(
-    rf"{_BEGINS}{_FILES}\s*[:—–-]?\s+(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
+    rf"{_BEGINS}(?P<files>{_FILES})\s*[:—–-]?\s+"
+    rf"(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
     re.IGNORECASE,
 )
+
+_SHOWN: Final = r"\s*(?:[:→–—]|-+>?|=>)\s+"
+_WAYS: Final = {
+    "object": _SHOWN,
+    "alone": _SHOWN,
+    "in": rf"\s+{_IN}",
+    "to": rf"\s+{_TO}",
+}
+_NOTED_END: Final = (
+    r"(?=\s*(?:$|[.,;!…—–-])|\s+(?:now|too|also|successfully|with\s+(?:\d|all\b|an?\b)"
+    rf"|and\s+(?:{_NAME}){{0,4}}\w+(?:ed|en)\b))"
+)
+"""What may follow in a note: nothing that could be said of what is in the file."""
+_NOTED: Final = {
+    name: re.compile(
+        rf"(?<=ed|en)(?:\s+\w+ly)?{way}(?P<files>{_FILES}){_NOTED_END}", re.IGNORECASE
+    )
+    for name, way in _WAYS.items()
+}
+"""How a note goes on after a verb as it stands in a report."""
+_OTHER: Final = rf"{_THING}\w+(?:ed|en)(?:{'|'.join(_WAYS.values())}){_FILES}{_AND}"
+_NOTES: Final = re.compile(
+    r"(?:^|(?<!used:)(?<!inputs:)(?<!sources:)(?<=[:—–→])|[.!?]\s|\s-\s)"
+    rf"(?:[^\w\0]|[\d_])*(?:{_OTHER}){{0,3}}{_THING}$",
+    re.IGNORECASE,
+)
+"""What stands before a verb in a note, as in `✅ Final report saved to FILE`.
+
+After a comma it may as well be one of the things that were read.
+"""
 _OVER: Final = re.compile(r"(?<=ed|en)(?:\s*(?:$|[.,;!])|\s+(?:and|with)\b)")
 """After a verb that can be nothing else, as the `output` of a file is."""
 _NEAR: Final = 160
@@ -121,13 +184,14 @@ _NEAR: Final = 160
 
 
 def _either(*verbs: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(verbs)})\b", re.IGNORECASE)
+    named = r"(?!(?<=output):)"  # the title in `Output: FILE`
+    return re.compile(rf"\b(?:{'|'.join(verbs)})\b{named}", re.IGNORECASE)
 
 
 TO_MAKE: Final = _either(*(verb for verb, _, _ in _VERBS))
 MADE: Final = _either(*(done for _, done, _ in _VERBS))
 _TAKES: Final = {
-    each: tuple(_FORMS[form] for form in forms.split())
+    each: tuple(forms.split())
     for verb, done, forms in _VERBS
     for each in (verb, *done.split("|"))
 }
@@ -150,10 +214,15 @@ def made(verbs: re.Pattern[str], clause: str) -> Iterator[int]:
     for verb in verbs.finditer(plain):
         start, end = verb.span()
         near = max(0, start - _NEAR), start
+        takes = _TAKES[verb[0].lower()]
         found = None
         if _LEAD.search(plain, *near):
-            forms = (form.match(plain, end) for form in _TAKES[verb[0].lower()])
+            forms = (_FORMS[form].match(plain, end) for form in takes)
             found = next(filter(None, forms), None)
+        if found is None:
+            notes = (_NOTED[form].match(plain, end) for form in takes)
+            noted = next(filter(None, notes), None)
+            found = noted if noted and _NOTES.search(plain, *near) else None
         if found is None and _OVER.match(plain, end):
             found = _PASSIVE.search(plain, *near)
         if found is not None:

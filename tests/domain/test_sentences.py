@@ -144,8 +144,10 @@ def test_a_step_asks_for_the_files_that_it_makes_and_for_no_others(
     ("sentence", "files"),
     [
         *(wordings.MESSAGES_THAT_MAKE | wordings.HELD_MESSAGES_THAT_MAKE).items(),
+        *wordings.NOTED.items(),
         *((said, "") for said in wordings.MESSAGES_THAT_MENTION),
         *((said, "") for said in wordings.HELD_MESSAGES_THAT_MENTION),
+        *((said, "") for said in wordings.MENTIONED),
     ],
 )
 def test_a_message_claims_the_files_that_it_says_were_made_and_no_others(
@@ -178,6 +180,7 @@ def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
     [
         *("x.md ", "wrote ", "wrote and ", "I wrote x.md, ", "wrote a to ", "(x.md "),
         *("and ", ", - ", "x.md was written and ", "was wrote to x.md, ", "**", " "),
+        *("report saved to x.md, ", ": a b c saved ", "the a in x.md and "),
     ],
 )
 def test_a_message_may_repeat_its_words_as_often_as_it_can(words: str) -> None:
