@@ -203,6 +203,8 @@ def _seen(kind: str) -> dict[str, str]:
     for name in (kind, f"HELD_{kind}"):
         pairs |= dict.fromkeys(tables[f"{name}_THAT_MENTION"], "")
         pairs |= tables[f"{name}_THAT_MAKE"]
+    if kind == "MESSAGES":
+        pairs |= wordings.NOTED | dict.fromkeys(wordings.MENTIONED, "")
     return pairs
 
 
@@ -222,7 +224,7 @@ def _renamed(text: str, files: str, names: Iterator[str]) -> tuple[str, list[str
     made = []
     for old in filter(None, files.split(", ")):
         made.append(f"{next(names)}{Path(old).suffix}")
-        text = text.replace(old, made[-1])
+        text = re.sub(rf"(?<!\w){re.escape(old)}", lambda _: made[-1], text)
     return text, made
 
 

@@ -74,8 +74,8 @@ _NOUN: Final = rf"(?:{_THE}\s+)?(?:{_NAMES})?(?:[^\s\0,:;()]+:\s+)?"
 _ANY: Final = rf"(?:(?!(?:{_ENDS}|(?:{_AIMED})\s+to)\s)(?:{_WORD}|{_FILE}\s+)){{0,20}}?"
 _ONE: Final = rf"(?:{_THE}\s+(?:{_NAMES})?|file\s+)?(?:(?:named|called)\s+)?{_FILE}"
 _AND: Final = r"(?:\s*,(?:\s*and\b)?|\s+(?:and|&|along with|as well as|plus))\s+"
-_FOLDER: Final = r"\s+(?:in|inside|under|at)\s+(?=[^\s\0]*/)[^\s\0,:;()]+"
-_FILES: Final = rf"{_ONE}(?:(?:{_FOLDER})?{_AND}{_ONE})*+"
+_PLACE: Final = r"\s+(?:in|inside|under|at)\s+[^\s\0,:;()]+"
+_FILES: Final = rf"{_ONE}(?:(?:{_PLACE})?{_AND}{_ONE})*+"
 _END: Final = (
     r"(?=\s*(?:$|[.,:;!?…)\]—–-])|\s+(?:and|or|but|then|with|from|using|so|that|which"
     r"|based|via|by|before|after|when|while|once|now|again|too|also|first|today|instead"
@@ -88,13 +88,13 @@ _ANYWHERE: Final = _END.format("|for|on|to|into|in|at|under|as|about")
 _AND_VERB: Final = r"(?:(?:\s+(?:and|or)\s+|/)\w+)?"
 _THEN: Final = rf"{_AND_VERB}(?:\s*[:→–—-])?\s+"
 
-_ACTS: Final = (
+_DOERS: Final = (
     r"I|we|you|he|she|they|it|there|here|read|found|took|ran|saw|got|sent|kept|made"
     r"|built|gave|used?|see|look|check|open|review|view|find|load|run|compare|note|keep"
     r"|get|need|given|known|taken|(?!(?:updated|revised|finished|completed|detailed)\s)"
     r"\w*[^\We]ed"
 )
-"""Who acts, and what was done by then: what follows is what was there to be used.
+"""Who does a thing, and what is done: what follows may have been there to be used.
 
 What is said to be updated or finished is made all the same.
 """
@@ -102,8 +102,8 @@ _KNOWN: Final = (
     r"the|this|that|these|those|its?|their|my|our|your|his|her|another|any|each|every"
     r"|some|one|last|previous|old|older|earlier|existing|original|already"
 )
-"""Tells which one, as in `the report saved in FILE`, where that is told of it."""
-_PLAIN_WORD: Final = rf"(?!(?:{_ENDS}|{_PREPOSITIONS}|{_ACTS}|{_KNOWN})\s){_WORD}"
+"""What tells which one is meant, as in `the report saved in FILE`."""
+_PLAIN_WORD: Final = rf"(?!(?:{_ENDS}|{_PREPOSITIONS}|{_DOERS}|{_KNOWN})\s){_WORD}"
 _THING: Final = (
     r"(?:(?!(?!(?:sales|results|news)\s)\w*[^\Wsuic]s\s"
     r"|(?!(?:meeting|landing|pricing|training)\s)\w+ing\s)"
@@ -143,31 +143,34 @@ _LEAD: Final = re.compile(
 )
 """What stands before a verb that says what is done, unlike in `the saved FILE`."""
 _PASSIVE: Final = re.compile(
-    rf"{_BEGINS}(?P<files>{_FILES})\s*[:—–-]?\s+(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
+    rf"{_BEGINS}(?P<files>{_FILES})\s*[:—–-]?\s+"
+    rf"(?:(?:was|were|(?:has|have)\s+been)\s+)?{_ALSO}$",
     re.IGNORECASE,
 )
-_NOTED_END: Final = (
-    r"(?=\s*(?:$|[.,;!…—–-])|\s+(?:now|too|also|successfully|with\s+(?:\d|all\b|an?\b)"
-    rf"|and\s+(?:{_NAME}){{0,4}}\w+(?:ed|en)\b))"
-)
-"""What may follow in a note: nothing that could be said of what is in the file."""
-_SHOWN: Final = r"\s*(?::|→|–|—|-+>?|=>)\s+"
+
+_SHOWN: Final = r"\s*(?:[:→–—]|-+>?|=>)\s+"
 _WAYS: Final = {
     "object": _SHOWN,
     "alone": _SHOWN,
     "in": rf"\s+{_IN}",
     "to": rf"\s+{_TO}",
 }
+_NOTED_END: Final = (
+    r"(?=\s*(?:$|[.,;!…—–-])|\s+(?:now|too|also|successfully|with\s+(?:\d|all\b|an?\b)"
+    rf"|and\s+(?:{_NAME}){{0,4}}\w+(?:ed|en)\b))"
+)
+"""What may follow in a note: nothing that could be said of what is in the file."""
 _NOTED: Final = {
     name: re.compile(
         rf"(?<=ed|en)(?:\s+\w+ly)?{way}(?P<files>{_FILES}){_NOTED_END}", re.IGNORECASE
     )
     for name, way in _WAYS.items()
 }
+"""How a note goes on after a verb as it stands in a report."""
 _OTHER: Final = rf"{_THING}\w+(?:ed|en)(?:{'|'.join(_WAYS.values())}){_FILES}{_AND}"
 _NOTES: Final = re.compile(
-    r"(?:^|(?<!used:)(?<!inputs:)(?<!sources:)(?<=[:—–→])|[.!?]\s|\s-\s)(?:[^\w\0]|[\d_])*"
-    rf"(?:{_OTHER}){{0,3}}(?:an?\s+)?{_THING}{_ALSO}$",
+    r"(?:^|(?<!used:)(?<!inputs:)(?<!sources:)(?<=[:—–→])|[.!?]\s|\s-\s)"
+    rf"(?:[^\w\0]|[\d_])*(?:{_OTHER}){{0,3}}{_THING}$",
     re.IGNORECASE,
 )
 """What stands before a verb in a note, as in `✅ Final report saved to FILE`.
@@ -216,7 +219,7 @@ def made(verbs: re.Pattern[str], clause: str) -> Iterator[int]:
         if _LEAD.search(plain, *near):
             forms = (_FORMS[form].match(plain, end) for form in takes)
             found = next(filter(None, forms), None)
-        if found is None and verbs is MADE:
+        if found is None:
             notes = (_NOTED[form].match(plain, end) for form in takes)
             noted = next(filter(None, notes), None)
             found = noted if noted and _NOTES.search(plain, *near) else None

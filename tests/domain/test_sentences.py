@@ -219,6 +219,7 @@ def test_a_message_may_name_as_many_files_as_it_can_hold() -> None:
     [
         *("x.md ", "wrote ", "wrote and ", "I wrote x.md, ", "wrote a to ", "(x.md "),
         *("and ", ", - ", "x.md was written and ", "was wrote to x.md, ", "**", " "),
+        *("report saved to x.md, ", ": a b c saved ", "the a in x.md and "),
     ],
 )
 def test_a_message_may_repeat_its_words_as_often_as_it_can(words: str) -> None:

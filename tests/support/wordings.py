@@ -235,6 +235,8 @@ HELD_STEPS_THAT_MAKE: Final = {
     "Fetch the feed, filter it, and write the rest to feed.json": "feed.json",
     "Create a logo as logo.svg": "logo.svg",
     "Write the cron entry to /etc/cron.d/backup.conf": "/etc/cron.d/backup.conf",
+    "Update the version in a.toml and fix typos in guide.md": "a.toml",
+    "Write the code in main.py and the tests in test_main.py": "main.py, test_main.py",
     "Write a short note in notes.md explaining the decision": "notes.md",
     "Add an entry for version 2.1 to CHANGELOG.md": "CHANGELOG.md",
     "Generate the invoice as a PDF named invoice-2026.pdf": "invoice-2026.pdf",
@@ -386,6 +388,8 @@ NOTED: Final = {
         "report.md, chart.png"
     ),
     "Report saved to a.md, chart exported to b.png and c.png": "a.md, b.png, c.png",
+    "Report saved successfully to report.md.": "report.md",
+    "I added a section to a.md and a link to b.md": "a.md",
     "Backup dumped to /var/backups/db.sql!": "/var/backups/db.sql",
     "1,204 rows written to rows.csv": "rows.csv",
     "Meeting notes saved under notes/monday.md": "notes/monday.md",
@@ -402,6 +406,8 @@ NOTED: Final = {
 """Claims as of a log: a thing, and what was done with it."""
 
 MENTIONED: Final = (
+    "Reading data exported to x.csv.",
+    "Bob wrote to notes.md.",
     "I read a.md, b.md, data saved in x.csv, and the manual.",
     "I read a.md and data saved in x.csv.",
     "Used: data stored in x.db",
