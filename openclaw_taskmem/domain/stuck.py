@@ -38,8 +38,6 @@ HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert rests at a time while its task waits for the user."""
 HELD: Final = timedelta(seconds=60)
 """How long an alert rests at a time while its task's run is told to go on."""
-SEEN: Final = timedelta(minutes=5)
-"""How long a sub-agent's last call shows it at work; as a lease does its owner."""
 _DAY: Final = 86_400.0
 _FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
 
@@ -116,20 +114,24 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
     return max(silent, task.last_stuck_alert_at + cooldown(task, policy))
 
 
-def held(facts: TaskFacts, now: datetime, policy: OutboxPolicy) -> Task | None:
+def held(
+    facts: TaskFacts, now: datetime, policy: OutboxPolicy, threshold: float
+) -> Task | None:
     """Return the task, with no alert for a while; None: nothing holds one back.
 
     Its run is told to go on, and nobody need have acted on that yet; or it waits for
     the user, whom an agent that is woken must not go past; or its turn has ended, and
-    its sub-agent was seen at work.
+    its sub-agent was seen at work within the threshold of silence. Seconds.
     Source: rulings "carry-on and stuck", "a question to the user".
     """
     if facts.run is not None and facts.run.state in runs.WAITING:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
     rests = run is not None and run.state is RunState.RUNNING and not run.lease_until
-    if run is not None and rests and abs(now - run.seen_at) < SEEN:
-        return facts.task.model_copy(update={"held_until": now + HELD})
+    if run is not None and rests and run.seen_at <= now:
+        silent = run.seen_at + timedelta(seconds=threshold)
+        if now < silent:
+            return facts.task.model_copy(update={"held_until": silent})
     if not outbox.tells_to_go_on(facts.wakes, now, policy):
         return None
     return facts.task.model_copy(update={"held_until": now + HELD})

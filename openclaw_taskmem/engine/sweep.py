@@ -48,7 +48,8 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         # Looked at too early: the commit writes when to look again.
         shell.commit(Change(tasks=(facts.task,)))
         return
-    if (held := stuck.held(facts, now, shell.outbox)) is not None:
+    threshold = shell.stuck.threshold_seconds
+    if (held := stuck.held(facts, now, shell.outbox, threshold)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
     if (given := stuck.given_away(facts, verdict, now, shell.stuck)) is not None:

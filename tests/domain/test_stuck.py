@@ -209,7 +209,7 @@ TOO_LATE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", MAY_ARRIVE)
 def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> None:
-    rests = stuck.held(told(**MAY_ARRIVE[name]), LATER, PATIENT)
+    rests = stuck.held(told(**MAY_ARRIVE[name]), LATER, PATIENT, 300.0)
 
     assert rests == a_task(held_until=LATER + stuck.HELD)
 
@@ -218,20 +218,20 @@ def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> Non
 def test_a_word_to_go_on_that_nobody_acted_on_in_time_holds_no_alert_back(
     name: str,
 ) -> None:
-    assert stuck.held(told(**TOO_LATE[name]), LATER, PATIENT) is None
+    assert stuck.held(told(**TOO_LATE[name]), LATER, PATIENT, 300.0) is None
 
 
 @pytest.mark.parametrize(
     "state", [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
 )
 def test_a_word_that_went_its_way_holds_no_alert_back(state: WakeState) -> None:
-    assert stuck.held(told(state), LATER, PATIENT) is None
+    assert stuck.held(told(state), LATER, PATIENT, 300.0) is None
 
 
 @pytest.mark.parametrize("cause", [WakeCause.STUCK, WakeCause.WAIT])
 def test_only_the_word_to_go_on_holds_an_alert_back(cause: WakeCause) -> None:
-    assert stuck.held(told(WakeState.DUE, cause=cause), LATER, PATIENT) is None
-    assert stuck.held(facts(), LATER, PATIENT) is None
+    assert stuck.held(told(WakeState.DUE, cause=cause), LATER, PATIENT, 300.0) is None
+    assert stuck.held(facts(), LATER, PATIENT, 300.0) is None
 
 
 def test_no_alert_is_due_before_what_holds_it_back_is_over() -> None:
