@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Final
@@ -33,11 +33,18 @@ _TOKEN: Final = re.compile(
     | npm_[A-Za-z0-9]{30,}
     | pypi-[A-Za-z0-9_-]{40,}
     | hf_[A-Za-z0-9]{30,}
+    | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}     # Stripe
+    | SG\.[\w-]{16,}\.[\w-]{16,}              # SendGrid
+    | dop_v1_[a-f0-9]{40,}                     # DigitalOcean
+    | \d{8,12}:AA[\w-]{30,}                   # Telegram
+    | (?<=hooks\.slack\.com/services/)[\w/]{16,}
     | (?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}       # JWT
     )""",
     re.VERBOSE,
 )
-_URL: Final = re.compile(r"(?<=://)([^\s/:@]{1,80}):([^\s/@]{1,200})(?=@)")
+_URL: Final = re.compile(r"(?<=://)([^\s/:@]{0,80}):([^\s/@]{1,200})(?=@)")
+_USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
+"""A user's name that is long and has digits, as a token in its place has."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _NAMES: Final = (
     r"(?:passw(?:or)?d|passphrase|secret|(?:auth|access|refresh)[_-]?token"
@@ -129,14 +136,17 @@ _HINTS: Final = (
     *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
     *("bearer", "basic", "pass", "secret", "key", "token", "credential"),
     *("_pwd=", "_pat=", "authorization", "curl", "docker", "mysql", "redis-cli"),
-    *("?sig", "&sig"),
+    *("?sig", "&sig", "sk_", "rk_", "sg.", "dop_", ":aa"),
 )
 """One of these, in lower case, is in every text that holds a credential."""
 _WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
 """What may name a program in a list of arguments."""
 _SHORT: Final = re.compile(r"--?\w[\w-]{0,80}")
 """A flag alone, so that what follows it in such a list may be its value."""
-_KEYS: Final = re.compile(rf"(?i)(?:{_NAMES}|token|credentials?)$")
+_KEYS: Final = re.compile(
+    rf"(?i)(?:{_NAMES}|token|credentials?"
+    r"|(?:^|[_-])(?:pass|pwd|authorization|cookie|bearer|otp))$"
+)
 
 
 def scrub(text: str) -> str:
@@ -149,7 +159,7 @@ def scrub(text: str) -> str:
         return text
     text = _BLOCK.sub(MASK, _by_keys(text))
     text = _TOKEN.sub(MASK, text)
-    text = _URL.sub(rf"\1:{MASK}", text)
+    text = _USER.sub(MASK, _URL.sub(rf"\1:{MASK}", text))
     text = _LINE.sub(rf"\1{MASK}", text)
     for line, flag in _PROGRAMS:
         text = line.sub(partial(_flags_masked, flag), text)
@@ -187,20 +197,28 @@ def _masked_value(match: re.Match[str]) -> str:
 def scrub_json(value: JsonValue) -> JsonValue:
     """Return a JSON value with every credential in its texts and keys replaced.
 
-    A text under a key that is named like a credential is replaced whole; keys that
+    Each text under a key that is named like a credential is replaced whole; keys that
     would be the same afterwards are numbered, so that none is lost.
     """
+    return _cleaned(value, scrub)
+
+
+def _cleaned(value: JsonValue, clean_text: Callable[[str], str]) -> JsonValue:
     if isinstance(value, str):
-        return scrub(value)
+        return clean_text(value)
     if isinstance(value, Mapping):
         clean: dict[str, JsonValue] = {}
         for key, item in value.items():
-            secret = isinstance(item, str) and item and _KEYS.search(key)
-            clean[_free(scrub(key), clean)] = MASK if secret else scrub_json(item)
+            known = _hidden if _KEYS.search(key) else clean_text
+            clean[_free(scrub(key), clean)] = _cleaned(item, known)
         return clean
     if isinstance(value, Sequence):
-        return _arguments([scrub_json(item) for item in value])
+        return _arguments([_cleaned(item, clean_text) for item in value])
     return value
+
+
+def _hidden(text: str) -> str:
+    return MASK if text else text
 
 
 def _arguments(items: list[JsonValue]) -> list[JsonValue]:

@@ -21,6 +21,10 @@ SECRETS = [
     f"AIza{A[:35]}",
     f"npm_{A[:36]}",
     f"hf_{A[:34]}",
+    f"sk_live_{A[:24]}",
+    f"SG.{A[:22]}.{A[:22]}",
+    f"dop_v1_{'0a1b2c3d' * 8}",
+    f"123456789:AA{A[:33]}",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefgh1234",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz cut off",
@@ -45,6 +49,9 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ("export DB_PASSWORD='s3cr3ts3cr3t'", "DB_PASSWORD=", "s3cr3ts3cr3t"),
         ("Authorization: Bearer abcdefghijklmnop123", "Bearer ", "abcdefghij"),
         ("GITHUB_TOKEN=hunter22 make", "GITHUB_TOKEN=", "hunter22"),
+        ("redis://:hunter22@cache/0", "@cache/0", "hunter22"),
+        (f"git push https://{A[:24]}9@host/x.git", "@host/x.git", A[:24]),
+        (f"https://hooks.slack.com/services/T0/B0/{A[:24]}", "services/", A[:24]),
         ("curl --token hunter22 x", " x", "hunter22"),
         ("curl --token=pw x", " x", "pw"),
         ("mysql --password 'a horse' x", "' x", "horse"),
@@ -109,7 +116,7 @@ def test_what_says_that_it_was_a_credential_stays(
         '["docker", "run", "-u", "1000:1000", "--token", "$TOKEN"]',
         "mysql -u root -p shop; curl -u $USER:$PASS https://x",
         "https://x/?page_token=name_of_the_page&tokens=7",
-        "sk-learn installed",
+        "sk-learn installed, MSG.sent and https://github-actions-bot@host/x.git",
         "the key is under the mat",
         "https://github.com/alex/coursefolio@v1.2.3",
         "Basic auth works; bearer tokens expire",
@@ -164,6 +171,10 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
         "tokens": ["ghp_" + A[:36]],
         "n": 3,
         "api_key": "",
+        "db_pass": "pw",
+        "Authorization": "pw",
+        "cookie": ["a", {"b": "c", "n": 7}],
+        "bypass": "road",
     }
 
     assert scrub_json(document) == {
@@ -171,6 +182,10 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
         "tokens": [MASK],
         "n": 3,
         "api_key": "",
+        "db_pass": MASK,
+        "Authorization": MASK,
+        "cookie": [MASK, {"b": MASK, "n": 7}],
+        "bypass": "road",
     }
 
 
