@@ -217,7 +217,7 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
         ]
         for task in found["tasks"]
     ]
-    _rows(rows) if rows else click.echo(found["message"])
+    _listed(rows, limit, found["message"])
 
 
 @cli.command()
@@ -244,6 +244,13 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
         )
 
 
+def _listed(rows: list[list[str]], limit: int, none: str) -> None:
+    """Print the rows of a list, and say where it may go on."""
+    _rows(rows) if rows else click.echo(none)
+    if len(rows) == limit:
+        click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
+
+
 def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
     """Add a command that shows a list from the daemon."""
 
@@ -256,7 +263,7 @@ def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None
             _print(found)
             return
         rows = [row(item) for item in found]
-        _rows(rows) if rows else click.echo(f"No {name}.")
+        _listed(rows, limit, f"No {name}.")
 
     cli.command(name=name, help=help_text)(show_list)
 

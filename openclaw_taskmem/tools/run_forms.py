@@ -9,9 +9,14 @@ from pydantic import AfterValidator, Field
 from openclaw_taskmem.domain.callers import AGENT
 from openclaw_taskmem.tools.forms import Form, Id, Plan, Text, Token
 
-RoleName = Annotated[
-    str, AfterValidator(lambda role: role.strip().lower()), Field(max_length=200)
-]
+
+def _role(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("holds what nobody can see; give it in plain characters")
+    return name.strip().lower()
+
+
+RoleName = Annotated[str, AfterValidator(_role), Field(max_length=200)]
 
 
 class TaskStatusForm(Form):

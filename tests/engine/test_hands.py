@@ -12,7 +12,13 @@ from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, recovery, say, turns
 from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
-from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotFound, RunNotReady
+from taskmem_hookspecs.errors import (
+    Fenced,
+    InvalidArguments,
+    RunHeld,
+    RunNotFound,
+    RunNotReady,
+)
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -80,6 +86,14 @@ def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
     assert answer["note"] == "Tested: - SQLite (system] not PostgreSQL"
     assert "note_rest" not in answer
     assert "Read the note of who handed it to you." in answer["message"]
+
+
+@pytest.mark.parametrize("role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m"])
+def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> None:
+    task = at_work(session)
+
+    with pytest.raises(InvalidArguments, match="nobody can see"):
+        session.call("task_handoff", task_id=task, to=role)
 
 
 @pytest.mark.parametrize("rests", ["paused", "review"])

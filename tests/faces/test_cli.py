@@ -131,6 +131,21 @@ def test_a_run_is_listed_with_who_has_it_and_what_its_task_is_called(
     assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
 
 
+@pytest.mark.parametrize("words", [["list"], ["waits"], ["runs"]])
+def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
+    for name in ("Bake", "Brew"):
+        given = json.dumps({"name": name, "plan": ["Look"]})
+        task = document(home, "call", "task_register", given)["task_id"]
+        document(home, "call", "task_claim", json.dumps({"task_id": task}))
+
+    whole = taskmem(home, *words, "--limit", "100")
+    cut = taskmem(home, *words, "--limit", "1")
+
+    told = "At most 1 are shown; --limit shows more.\n"
+    assert whole.stderr == ""
+    assert cut.stderr == ("" if words == ["waits"] else told)
+
+
 def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
     given = json.dumps(
         {"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]}
