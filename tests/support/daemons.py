@@ -37,16 +37,30 @@ def short_home() -> Iterator[Home]:
         try:
             yield home
         finally:
-            until(lambda: _nobody_serves(home), "the last daemon ends")
+            until(lambda: _nobody_is_left(home), "the last process of the home ends")
 
 
-def _nobody_serves(home: Home) -> bool:
-    """End whoever holds the home; another that was starting may hold it next."""
-    pid = holder(home.lock)
-    if pid is not None:
+def _nobody_is_left(home: Home) -> bool:
+    """End whoever holds the home, or has yet to ask for it."""
+    left = _started_for(home)
+    if (pid := holder(home.lock)) is not None:
+        left.add(pid)
+    for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return pid is None
+    return not left
+
+
+def _started_for(home: Home) -> set[int]:
+    """Return the processes that were told of a home; those still starting too."""
+    told = f"TASKMEM_HOME={home.folder}".encode()
+    found = set[int]()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        # Others' processes, and those that have just ended.
+        with suppress(OSError):
+            if told in environ.read_bytes().split(b"\0"):
+                found.add(int(environ.parent.name))
+    return found - {os.getpid()}
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
