@@ -20,10 +20,9 @@ from openclaw_taskmem.daemon.hearing import (
 )
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
-from openclaw_taskmem.domain.gateway import Hold, Presence
+from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
-from openclaw_taskmem.engine.gateway import BOOTS
 from openclaw_taskmem.engine.reported import Reported, reported
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard

@@ -13,6 +13,8 @@ from typing import Final
 from taskmem_hookspecs import Task, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
+BOOTS: Final = 8
+"""Starts that are remembered, for more than one gateway may find the same daemon."""
 SETTLES: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""
 LONGEST_TURN: Final = timedelta(hours=1)

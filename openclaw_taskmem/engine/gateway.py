@@ -22,8 +22,6 @@ from taskmem_hookspecs import (
 )
 
 BOOT: Final = "gateway_boot"
-BOOTS: Final = 8
-"""Starts that are remembered, for more than one gateway may find the same daemon."""
 MOST: Final = 10_000
 SAID_BYTES: Final = 300
 """What is kept of the reason why a turn failed."""
@@ -57,7 +55,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
     recovery.started(shell, presence, others)
     # The lines go out with the mark, and so once, also where all this is done again.
-    boots = "\n".join([*known, presence.boot][-BOOTS:])
+    boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
     mark = Bookmark(name=shell.place(BOOT), value=boots)
     shell.commit(Change(events=recovery.announced(shell), bookmarks=(mark,)))
 

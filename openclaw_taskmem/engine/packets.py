@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import effects, packet, scrub, thread
-from openclaw_taskmem.engine import turns
+from openclaw_taskmem.engine.history import history
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import ResumeFacts, ResumePacket, StuckVerdict, TaskFacts
 
@@ -71,14 +71,14 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     run = facts.run
     if run is None:
         run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
-    history = turns.history(shell, run)
+    calls = history(shell, run)
     revisions = shell.store.read_revisions(task_id)
     return {
         "run": facts.run,
-        "done_calls": effects.done(history),
-        "cut_calls": effects.cut(history),
+        "done_calls": effects.done(calls),
+        "cut_calls": effects.cut(calls),
         "dropped": effects.dropped(facts.task, revisions, facts.waits),
-        "earlier_calls": effects.earlier(run, history),
+        "earlier_calls": effects.earlier(run, calls),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.engine.gateway import BOOTS
+from openclaw_taskmem.domain.gateway import BOOTS
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Bookmark, Value
 

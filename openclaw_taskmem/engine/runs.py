@@ -20,7 +20,8 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
-from openclaw_taskmem.engine import packets, tasks, turns
+from openclaw_taskmem.engine import packets, tasks
+from openclaw_taskmem.engine.history import history
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
@@ -82,7 +83,7 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
     return Standing(
         task=facts.task,
         run=run,
-        history=turns.history(shell, run),
+        history=history(shell, run),
         budget=budget.budget(facts, shell.runs),
         now=shell.clock.now(),
     )

@@ -21,7 +21,7 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.budget import Budget
-from openclaw_taskmem.domain.checkpoints import Began, Ended, History
+from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
@@ -240,17 +240,6 @@ def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     if run is None or not run.segmented:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
-
-
-def history(shell: Shell, run: Run | None) -> History | None:
-    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
-    if run is None:
-        return None
-    kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
-    found = checkpoints.read(kept)
-    if kept and (found is None or found.corrupt):
-        log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
-    return found
 
 
 def _rests(shell: Shell, found: Run) -> None:
