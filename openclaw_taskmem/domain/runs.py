@@ -323,6 +323,11 @@ def guard(run: Run | None, caller: Caller, token: int | None, wish: str) -> None
     """
     if run is None or writes(run, caller, token):
         return
+    if token is not None and token == run.token:
+        raise Fenced(
+            f"Your claim of {run.run_id} was taken back, so {wish}; "
+            f"{_since(run, caller)}."
+        )
     if token is not None:
         raise Fenced(
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "

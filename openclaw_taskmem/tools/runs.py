@@ -212,7 +212,12 @@ def warned(left_out: Sequence[str]) -> Answer:
 def _resumed(run: Run | None, caller: Caller) -> str:
     if caller.person:
         return "Its session is told to go on, if it has one."
-    if run is None or run.state is not RunState.QUEUED:
+    if run is None:
+        return (
+            "It is open again, and nobody holds it; claim it with task_claim before "
+            "you go on with it."
+        )
+    if run.state is not RunState.QUEUED:
         return "It is yours again; go on as the packet says."
     if run.told_session is not None:
         return (

@@ -414,6 +414,18 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
         assert ("you hold it still, by a later claim" in str(caught.value)) is still
 
 
+def test_whose_claim_was_taken_back_is_told_so() -> None:
+    lost = held().model_copy(update={"state": RunState.QUEUED, "owner": None})
+
+    with pytest.raises(Fenced) as caught:
+        runs.guard(lost, THE_OWNER, lost.token, "nothing was written")
+
+    assert str(caught.value) == (
+        "Your claim of run_1 was taken back, so nothing was written; nobody holds it "
+        "by now: claim it again, if you are to work on it."
+    )
+
+
 @pytest.mark.parametrize("run", WAITS)
 @pytest.mark.parametrize("caller", [THE_OTHER, NOBODY])
 def test_nobody_else_writes_for_what_waits_for_the_user(

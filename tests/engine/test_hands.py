@@ -577,3 +577,20 @@ def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
     for given in ({}, {"task_id": task}):
         with pytest.raises(RunHeld, match="is queued for the role dev, so it was not"):
             session.call("task_resume", **given)
+
+
+@pytest.mark.parametrize("caller", [worker("1"), Caller(process="9:9")])
+def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
+    caller: Caller,
+) -> None:
+    world = World()
+    task = world.register()
+    world.call("task_update", PERSON, task_id=task, status="cancelled")
+
+    answer = world.call("task_resume", caller, task_id=task)
+
+    assert answer["message"] == (
+        "It is open again, and nobody holds it; claim it with task_claim before you "
+        "go on with it."
+    )
+    assert world.store.list_runs(None, task, 1) == []
