@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
+from urllib.parse import unquote
 
 from pydantic import JsonValue
 
@@ -99,14 +100,17 @@ def fault(things: Sequence[Wanted]) -> str | None:
 
 
 def named(text: str) -> Wanted:
-    """Return what a bare text names: a URL, a recorded command, or else a file."""
+    """Return what a bare text names: a URL, a recorded command, or else a file.
+
+    A file may be named by a path or by a URL of this machine, `file:///work/a.md`.
+    """
     text = text.strip()
     if URL.match(text):
         return Wanted(kind="url", subject=text)
     kind, _, rest = text.partition(":")
     if kind in ("command", "pty") and rest:
         return Wanted(kind="command", subject=rest)
-    return Wanted(kind="file", subject=text)
+    return Wanted(kind="file", subject=_path(text))
 
 
 def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
@@ -149,10 +153,18 @@ def _item(item: JsonValue) -> Wanted | None:
     checksum = item.get("checksum", item.get("sha256"))
     if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
         return None
+    if kind == "file":
+        subject = _path(subject)
     proof = "" if checksum is None else str(checksum).strip().lower()
     return Wanted(
         kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None
     )
+
+
+def _path(text: str) -> str:
+    if not text.startswith("file:///"):
+        return text
+    return unquote(text.removeprefix("file://"))
 
 
 def _placed(thing: Wanted, given: Sequence[Wanted]) -> Wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import JsonValue
 
 from openclaw_taskmem.domain import claims
 from openclaw_taskmem.domain.claims import Wanted
@@ -54,6 +55,26 @@ def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
     assert fault is not None
     assert "201 are named; name fewer" in fault
     assert "task_plan_update" in fault
+
+
+@pytest.mark.parametrize("key", [None, "path", "subject"])
+@pytest.mark.parametrize(
+    ("subject", "path"),
+    [
+        ("file:///work/a.md", "/work/a.md"),
+        ("file:///work/the%20report.md", "/work/the report.md"),
+        ("/work/the%20report.md", "/work/the%20report.md"),
+        ("file://elsewhere/a.md", "file://elsewhere/a.md"),
+    ],
+)
+def test_a_file_may_be_named_by_its_url(
+    key: str | None, subject: str, path: str
+) -> None:
+    made: JsonValue = subject if key is None else {key: subject}
+
+    [thing] = claims.in_metadata({"artifacts": [made]})
+
+    assert (thing.kind, thing.subject) == ("file", path)
 
 
 # --- what stands for what -------------------------------------------------------
