@@ -12,8 +12,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Apart
-from openclaw_taskmem.domain.gateway import SETTLES
-from openclaw_taskmem.engine.gateway import BOOTS
+from openclaw_taskmem.domain.gateway import BOOTS, SETTLES
 from openclaw_taskmem.engine.reported import REPORTED
 from openclaw_taskmem.engine.shell import TRIES
 from taskmem_hookspecs import (

@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain.checkpoints import MESSAGES, Said
-from openclaw_taskmem.engine import recovery, turns
+from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine.history import history as read_history
 from taskmem_hookspecs import RunState
 from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
@@ -43,7 +44,7 @@ def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
             Said(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
         )
         session.does(f"echo {number}", f"{number}", said=said)
-    history = turns.history(session.world.shell, session.run(task))
+    history = read_history(session.world.shell, session.run(task))
     assert history is not None
     assert [m.text for m in history.messages] == [f"{n}" for n in range(4, 12)]
     assert len(history.messages) == MESSAGES
@@ -60,12 +61,12 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
     session.does("echo new")
     world.clock.tick(timedelta(days=2).total_seconds())
     recovery.forget(world.shell)
-    history = turns.history(world.shell, session.run(task))
+    history = read_history(world.shell, session.run(task))
     assert history is not None
     assert [call.about for call in history.calls] == ["echo new"]
     world.clock.tick(timedelta(days=6).total_seconds())
     recovery.forget(world.shell)
-    assert turns.history(world.shell, session.run(task)) is None
+    assert read_history(world.shell, session.run(task)) is None
 
 
 def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
@@ -77,7 +78,7 @@ def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
     session.does("echo two")
     world, run = session.world, session.run(task)
     spoil(database, 4)
-    history = turns.history(world.shell, run)
+    history = read_history(world.shell, run)
     assert history is not None
     assert [(c.about, c.ok) for c in history.calls] == [
         ("echo one", True),
@@ -85,7 +86,7 @@ def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
     ]
     assert history.corrupt == 1
     spoil(database, 3)
-    assert turns.history(world.shell, run) is None
+    assert read_history(world.shell, run) is None
     # The packet still goes out, without what is not known.
     answer = session.call("task_resume", task_id=task)
     assert '"do_not_redo"' not in answer["packet"]
