@@ -47,6 +47,8 @@ from taskmem_hookspecs import (
 
 HELD_BACK_BYTES: Final = 1200
 """Kept of why an answer was held back."""
+ASKED_BYTES: Final = 160
+"""Shown of a question."""
 SAID_BYTES: Final = 200
 """Kept of what a provider said."""
 _WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
@@ -162,7 +164,8 @@ def _after_round(
     if facts.task.linkage.active_wait_ids or hears:
         return Rest(run=run)
     if asks:
-        return Block(run=run, why=Why.QUESTION)
+        line = _question(facts.task, run, turn.said)
+        return Block(run=run, why=Why.QUESTION, line=line)
     if run.idle_rounds >= policy.idle_rounds:
         rounds = plural(run.idle_rounds, "round")
         return Fail(
@@ -175,9 +178,19 @@ def _after_round(
     return GoOn(run=run, text=_go_on(facts.task))
 
 
+def _question(task: Task, run: Run, said: str) -> str | None:
+    """Return how the user hears a question; None: it was asked where they are."""
+    if run.told_session is None:
+        return None
+    asked = clip(plain(turns.question(said)), ASKED_BYTES)
+    return f"it asks: {asked} Say {notices.to_resume(task, run)} and your answer."
+
+
 def _held_back(task: Task, run: Run, why: str, now: datetime) -> GoOn:
     said = clip(plain(why), HELD_BACK_BYTES)
-    line = f"{task.name}: an answer was held back, for it claims what is not so."
+    line = (
+        f"{notices.name(task)}: an answer was held back, for it claims what is not so."
+    )
     told = notices.notice("unverified", task, run, line, now)
     text = f"[system] task_continue ({task.task_id}): {said}"
     return GoOn(run=run, text=text, events=(told,))
@@ -198,7 +211,8 @@ def _after_failure(
     failures = run.provider_failures + 1
     run = run.model_copy(update={"provider_failures": failures})
     if trouble is Trouble.CREDENTIALS:
-        line = f"the model's provider refuses ({said}). Mend that, then say /resume."
+        how = notices.to_resume(task, run)
+        line = f"the model's provider refuses ({said}). Mend that, then say {how}."
         return Block(run=run, why=Why.CREDENTIALS, line=line)
     if trouble is Trouble.REFUSED or failures > policy.provider_retries:
         times = plural(failures, "time")
@@ -288,7 +302,7 @@ def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
     moved = runs.move(course.run, RunState.BLOCKED, now, course.why)
     told: tuple[Event, ...] = ()
     if course.line is not None:
-        line = f"{facts.task.name}: {course.line}"
+        line = f"{notices.name(facts.task)}: {course.line}"
         told = (notices.notice(course.why, facts.task, moved.run, line, now),)
     return _change(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
 

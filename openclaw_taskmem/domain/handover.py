@@ -14,7 +14,6 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import plain
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -119,7 +118,7 @@ def cancelled(
     moved = runs.move(run, RunState.CANCELLED, now)
     inside = caller.owner is not None and caller.owner.same(run.owner)
     stop = () if turn is None or inside else (notices.stop(run, turn, now),)
-    line = f"{plain(task.name)} is cancelled. {reason}".strip()
+    line = f"{notices.name(task)} is cancelled. {reason}".strip()
     told = notices.notice("cancelled", task, moved.run, line, now)
     return _written(facts, (task, message), moved, now, (*stop, told))
 
@@ -154,7 +153,7 @@ def handed_to_user(
     task, message = _paused(facts.task, f"{_HANDED}the user for review. {note}", now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     more = f", with {len(rest)} more" if rest else ""
-    line = f"{plain(task.name)} is for you to review{more}. {note}".strip()
+    line = f"{notices.name(task)} is for you to review{more}. {note}".strip()
     told = notices.notice("review", task, moved.run, line, now)
     first = _written(facts, (task, message), moved, now, (told,))
     return Change(

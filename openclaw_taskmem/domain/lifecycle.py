@@ -131,6 +131,17 @@ def noted(task: Task, said: str, now: datetime) -> Message:
     )
 
 
+def answered(task: Task, answer: str, now: datetime) -> Message:
+    """Return what the thread says of the user's answer to a question."""
+    return Message(
+        task_id=task.task_id,
+        role=Role.USER,
+        msg_type=MessageType.TEXT,
+        content=answer,
+        created_at=now,
+    )
+
+
 def require_open(task: Task, wish: str) -> None:
     """Refuse a wish that makes no sense for a task that has ended.
 

@@ -15,6 +15,8 @@ from openclaw_taskmem.domain.texts import clip, plain, plural, quoted, step_name
 from taskmem_hookspecs import Event, Run, Task
 
 LINE_BYTES: Final = 400
+NAME_BYTES: Final = 160
+"""Of a task's name in a line, so that there is room for what is to be done."""
 UNCLAIMED: Final = "unclaimed"
 """About what lies for a role; where its task has no session, the main one hears it."""
 
@@ -49,7 +51,7 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
     """Return the entry of steps that a run in the background has done."""
     last = max(marked)
     line = (
-        f"{plain(task.name)}: {len(task.done)} of {plural(len(task.plan), 'step')} "
+        f"{name(task)}: {len(task.done)} of {plural(len(task.plan), 'step')} "
         f"done: {step_name(task.plan[last], 120)}. /cancel {task.task_id} stops it."
     )
     return notice("progress", task, run, line, now)
@@ -72,6 +74,16 @@ def stop(run: Run, session_key: str, now: datetime) -> Event:
 def notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
     """Return the entry of a line that concerns the user; `about` names its kind."""
     return _event(events.NOTICE, task, run, line, now, about=about)
+
+
+def name(task: Task) -> str:
+    """Return what a task is called in a line."""
+    return clip(plain(task.name), NAME_BYTES)
+
+
+def to_resume(task: Task, run: Run) -> str:
+    """Return what the user says in the line's chat, for a run to go on."""
+    return "/resume" if run.told_session is None else f"/resume {task.task_id}"
 
 
 def _event(

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import duration, plain, plural
+from openclaw_taskmem.domain.texts import duration, plural
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -107,7 +107,7 @@ def resumed_by_gateway(
 
 def told_resumed(task: Task, run: Run, now: datetime) -> Event:
     """Return the line that tells the user of a task that goes on."""
-    line = f"Resuming the interrupted task {plain(task.name)} ({run.task_id})."
+    line = f"Resuming the interrupted task {notices.name(task)} ({run.task_id})."
     return notices.notice("resumed", task, run, line, now)
 
 
@@ -207,9 +207,9 @@ def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change
         Why.PROMPT_CHANGED: "was interrupted, and its agent's instructions have "
         "changed since",
     }.get(why or Why.STALE, "waits for you")
-    named = f"/resume {task.task_id}"
-    how = "continue or /resume" if run.told_session is None else named
-    line = f"The task {plain(task.name)} {because}. Say {how}."
+    how = notices.to_resume(task, run)
+    also = "continue or " if run.told_session is None else ""
+    line = f"The task {notices.name(task)} {because}. Say {also}{how}."
     told = notices.notice(why or Why.STALE, task, moved.run, line, now)
     # Nobody is told to go on with what the user is asked about.
     gone = carrying.dropped(facts)
@@ -286,7 +286,10 @@ def announced(task: Task, run: Run, now: datetime) -> Event:
 
     Source: requirement F7.
     """
-    line = f"The task {plain(task.name)} still waits for you ({run.why})."
+    line = (
+        f"The task {notices.name(task)} still waits for you ({run.why}). "
+        f"Say {notices.to_resume(task, run)}."
+    )
     return notices.notice("blocked", task, run, line, now)
 
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events, notices, outbox, runs
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Why
-from openclaw_taskmem.domain.texts import duration, plain, plural
+from openclaw_taskmem.domain.texts import duration, plural
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -215,7 +215,7 @@ def given_away(
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    line = f"{plain(task.name)} {_lies(task, run, verdict, now)}"
+    line = f"{notices.name(task)} {_lies(task, run, verdict, now)}"
     told = notices.notice(notices.UNCLAIMED, task, run, line, now)
     return Change(tasks=(_alerted(task, now),), events=(told,))
 

@@ -90,6 +90,7 @@ _BY_REASON: Final = {
     ),
 }
 """What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
+_SENTENCES: Final = re.compile(r"(?<=[.!?…。！？])[ \t]+|\n+\s*")
 _SPACES: Final = re.compile(r"[\W\d_]+")
 
 
@@ -106,6 +107,11 @@ def asks(said: str) -> bool:
             return False
         words = words[:-1]
     return words.endswith(_ASKS)
+
+
+def question(said: str) -> str:
+    """Return the sentence with which a turn ended."""
+    return _SENTENCES.split(said.strip())[-1]
 
 
 def chatter(said: str) -> str:

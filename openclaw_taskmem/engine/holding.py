@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import carrying, lifecycle, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, RunState, Task, TaskFacts, Wake
+from taskmem_hookspecs import Message, Run, RunState, Task, TaskFacts, Wake
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
@@ -60,9 +60,19 @@ def held(
     return facts, facts.run
 
 
-def told_again(shell: Shell, facts: TaskFacts, run: Run, now: datetime) -> Wake | None:
-    """Return the wake that tells a run's session to go on; None: it has none."""
+def told_again(
+    shell: Shell,
+    facts: TaskFacts,
+    run: Run,
+    now: datetime,
+    said: Sequence[Message] = (),
+) -> Wake | None:
+    """Return the wake that tells a run's session to go on; None: it has none.
+
+    `said` are messages that are still to be written with it.
+    """
     if not (run.session_key or "").startswith("agent:"):
         return None
     wake_id = shell.new_id("wake", now)
-    return carrying.owed(run, wake_id, packets.told(shell, facts, wake_id, GO_ON), now)
+    text = packets.told(shell, facts, wake_id, GO_ON, said=said)
+    return carrying.owed(run, wake_id, text, now)

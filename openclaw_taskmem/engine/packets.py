@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -10,7 +11,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import effects, packet, scrub, thread
 from openclaw_taskmem.engine.history import history
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import ResumeFacts, ResumePacket, StuckVerdict, TaskFacts
+from taskmem_hookspecs import (
+    Message,
+    ResumeFacts,
+    ResumePacket,
+    StuckVerdict,
+    TaskFacts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +30,22 @@ def written(
     *,
     plain: bool,
     marker: str = packet.MARKER,
+    said: Sequence[Message] = (),
 ) -> tuple[str, JsonValue]:
     """Return a packet's text and what is in it; None: the minimal text.
 
-    `plain` leaves the plug-ins out. Whatever goes wrong here, there is a text.
+    `plain` leaves the plug-ins out; `said` are messages that are still to be written
+    with it. Whatever goes wrong here, there is a text.
     Source: requirement C5.
     """
     try:
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,
-            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
+            messages=(
+                *shell.store.read_thread(facts.task.task_id, thread.READ),
+                *said,
+            ),
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),
@@ -51,16 +63,23 @@ def written(
 
 
 def told(
-    shell: Shell, facts: TaskFacts, wake_id: str, reason: str, *, plain: bool = True
+    shell: Shell,
+    facts: TaskFacts,
+    wake_id: str,
+    reason: str,
+    *,
+    plain: bool = True,
+    said: Sequence[Message] = (),
 ) -> str:
     """Return a packet's text for one who is to go on with a task, and for what reason.
 
-    `plain` leaves the plug-ins out, for one who cannot wait for them.
+    `plain` leaves the plug-ins out, for one who cannot wait for them; `said` are
+    messages that are still to be written with it.
     """
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
     text, _ = written(
-        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER
+        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER, said=said
     )
     return text
 

@@ -34,6 +34,7 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
     Event,
+    Message,
     Owner,
     Run,
     RunState,
@@ -90,12 +91,13 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
 
 
 def resume(
-    shell: Shell, task_id: str | None, caller: Caller
+    shell: Shell, task_id: str | None, caller: Caller, answer: str | None = None
 ) -> tuple[Task, Run | None, str]:
     """Take up a task again, and return it, its run and the packet to go on with.
 
     A session's agent holds it from now on; where a person asks, or the session that
-    hears of it in the background, its own session is told to go on.
+    hears of it in the background, its own session is told to go on. `answer` is what
+    the user says to that; None: nothing.
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
@@ -109,18 +111,20 @@ def resume(
         _its_own(shell, facts, caller)
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
-        if message is not None:
-            count = task.message_count + 1
-            task = task.model_copy(update={"message_count": count})
+        said = (message,) if message else ()
+        if answer is not None:
+            said = (*said, lifecycle.answered(task, answer, now))
+        count = task.message_count + len(said)
+        task = task.model_copy(update={"message_count": count})
         moved = _taken_up(shell, facts, task, caller, now)
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
-            moved, wake = _told(shell, facts, moved, now)
+            moved, wake = _told(shell, facts, moved, now, said)
         gone = carrying.dropped(facts)
         shell.commit(
             Change(
                 tasks=(task,) if task != facts.task else (),
-                messages=(message,) if message else (),
+                messages=said,
                 runs=(moved.run,) if moved else (),
                 wakes=(*gone, *((wake,) if wake else ())),
                 events=(
@@ -259,11 +263,15 @@ def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
 
 
 def _told(
-    shell: Shell, facts: TaskFacts, moved: Moved, now: datetime
+    shell: Shell,
+    facts: TaskFacts,
+    moved: Moved,
+    now: datetime,
+    said: Sequence[Message],
 ) -> tuple[Moved, Wake | None]:
     """Return a run whose session is told to go on; None: it has none, and stays so."""
     told = runs.next_round(moved.run, now)
-    wake = told_again(shell, facts, told, now)
+    wake = told_again(shell, facts, told, now, said)
     return (moved.model_copy(update={"run": told}) if wake else moved), wake
 
 

@@ -33,6 +33,9 @@ class TaskResume(Form):
     task_id: Annotated[
         Id | None, Field(description="Left out: your session's task.")
     ] = None
+    answer: Annotated[
+        Text | None, Field(description="What the user answered, if it asked.")
+    ] = None
 
 
 class TaskStepDone(Form):

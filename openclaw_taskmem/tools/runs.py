@@ -62,7 +62,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
-    task, run, packet = runs.resume(shell, form.task_id, caller)
+    task, run, packet = runs.resume(shell, form.task_id, caller, answer=form.answer)
     return {
         "task_id": task.task_id,
         "status": task.status,

@@ -472,7 +472,7 @@ def test_the_user_hears_again_of_what_waits_for_them() -> None:
 
     event = recovery.announced(a_task(), run, NOW)
 
-    said = "The task Deploy the site still waits for you (question)."
+    said = "The task Deploy the site still waits for you (question). Say /resume."
     assert line(Change(events=(event,))) == said
 
 

@@ -94,6 +94,21 @@ def test_a_question_asks_whatever_decorates_it(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        ("Which region?", "Which region?"),
+        ("Both are free. Which region?", "Which region?"),
+        ("It is built.\n\nWhich region:\n- eu-west?\n", "- eu-west?"),
+        ("¿Qué región?！Really? 😀", "😀"),
+        ("Use v1.2 or v1.3?", "Use v1.2 or v1.3?"),
+        ("", ""),
+    ],
+)
+def test_the_question_is_the_last_sentence(said: str, question: str) -> None:
+    assert turns.question(said) == question
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("Step 2…", "step 3!"),

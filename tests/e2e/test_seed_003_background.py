@@ -69,9 +69,11 @@ class Kitchen:
         return Call("task_update", {"task_id": self.task_id, **args})
 
 
-def begun(story: Story, folder: Path) -> tuple[Kitchen, Story]:
+def begun(
+    story: Story, folder: Path, kind: type[Kitchen] = Kitchen
+) -> tuple[Kitchen, Story]:
     """A kitchen at work in the background, and the session that it works in."""
-    kitchen = Kitchen(folder)
+    kitchen = kind(folder)
     story.follow(kitchen)
     story.scripts.away = kitchen.away
     story.say("Please bake a loaf.")
@@ -137,3 +139,30 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
     assert (tmp_path / "log").read_text() == "mixed\n"
     story.told("Resuming the interrupted task Bread")
     story.told("completed")
+
+
+class Asks(Kitchen):
+    """Asks the user in the background, and bakes what it is answered."""
+
+    def away(self, request: ModelRequest) -> Reply:
+        """In the session of its own."""
+        said = reminders_in(request.turn.text)[-1]["recent_messages"]
+        answers = [each["content"] for each in said if each["role"] == "user"]
+        if not answers:
+            return "The oven is hot. Which flour?"
+        if since_packet(request):
+            return "Baked."
+        done = {"completed_steps": [1, 2], "status": "completed"}
+        return [self.report(**done, message=f"Baked with {answers[-1]}.")]
+
+
+def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
+    story: Story, tmp_path: Path
+):
+    asks, away = begun(story, tmp_path, Asks)
+    asked = story.told("Which flour?")
+    answer = f"/resume {asks.task_id}"
+    assert f"it asks: Which flour? Say {answer} and your answer." in asked
+    story.chat(f"{answer} rye, and some salt")
+    away.ends()
+    story.told('completed: "Bread" (Baked with rye, and some salt.)')

@@ -12,7 +12,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, recovery, wakes
-from taskmem_hookspecs import Change, Owner, Run, RunState, WakeState
+from taskmem_hookspecs import Change, Owner, Role, Run, RunState, WakeState
 from taskmem_hookspecs.errors import LimitReached, RunHeld, RunNotFound, RunNotReady
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import MAIN, Session
@@ -229,6 +229,52 @@ def test_who_hears_of_a_run_in_the_background_lets_it_go_on_there(
     assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.rounds}")
     away.begins(Origin.TASKMEM)
     assert session.run(task).state is RunState.RUNNING
+
+
+def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+
+    away.ends("I built it.\n\nBoth are free. Which region?\n")
+
+    line = f"Deploy: it asks: Which region? Say /resume {task} and your answer."
+    assert session.lines[-1] == line
+
+
+def test_what_is_asked_where_the_user_is_is_not_told_again(session: Session) -> None:
+    at_work(session)
+    before = session.lines
+
+    session.ends("Which region?")
+
+    assert session.lines == before
+
+
+def test_the_users_answer_goes_along_to_the_background(session: Session) -> None:
+    task, _ = waiting_there(session)
+    before = session.world.task(task).message_count
+
+    session.call("task_resume", task_id=task, answer="eu-west, password=hunter2hunter2")
+
+    [wake] = session.world.deliver()
+    assert '"content":"eu-west, password=' in wake.text
+    assert '"role":"user"' in wake.text
+    assert "hunter2" not in wake.text
+    [*_, said] = session.world.store.read_thread(task, 50)
+    assert (said.role, said.content.split(",")[0]) == (Role.USER, "eu-west")
+    assert "hunter2" not in said.content
+    assert session.world.task(task).message_count == before + 1
+
+
+def test_an_answer_to_what_waits_for_none_is_not_kept(session: Session) -> None:
+    task, _ = in_the_background(session)
+    before = session.world.task(task)
+
+    with pytest.raises(RunHeld):
+        session.call("task_resume", task_id=task, answer="eu-west")
+
+    assert session.world.task(task) == before
 
 
 def test_what_runs_in_the_background_is_not_taken_up_again_where_it_is_heard_of(

@@ -506,7 +506,9 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
         assert (run.state, run.owner) == (RunState.QUEUED, None)
         assert run.tries == 1
     assert blocked.run(tasks[2]) == asked
-    assert blocked.lines[-1] == "The task Deploy still waits for you (question)."
+    assert blocked.lines[-1] == (
+        "The task Deploy still waits for you (question). Say /resume."
+    )
     assert {wake.session_key for wake in real_world.deliver()} == {
         running.key,
         queued.key,

@@ -49,7 +49,7 @@ export default {
     });
     api.registerCommand({
       name: "resume",
-      description: "Carry on with this session's open task.",
+      description: "Carry on with this session's open task, or another: /resume [TASK [ANSWER]].",
       acceptsArgs: true,
       handler: (ctx) => resume(api, ctx),
     });
@@ -248,12 +248,14 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
   };
 }
 
-/** `/resume [TASK]`: the packet rides on the turn that the command continues. */
+/** `/resume [TASK [ANSWER]]`: the packet rides on the turn that the command continues. */
 async function resume(api, { sessionKey, agentId, args }) {
   try {
     const here = started();
     if (!here) return { text: "The plug-in is just starting; try again." };
-    const asked = { tool: "task_resume", arguments: args?.trim() ? { task_id: args.trim() } : {}, session_key: sessionKey, agent_id: agentId };
+    const [, task, answer] = /^\s*(\S*)\s*([^]*?)\s*$/.exec(args ?? "");
+    const given = { ...(task && { task_id: task }), ...(answer && { answer }) };
+    const asked = { tool: "task_resume", arguments: given, session_key: sessionKey, agent_id: agentId };
     const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
     const injection = { sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 };
     const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);

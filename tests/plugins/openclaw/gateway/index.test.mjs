@@ -213,6 +213,13 @@ test("/resume without a task's name takes up the session's own", async (t) => {
   assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), [{}, {}]);
 });
 
+test("/resume takes what the user answers along, as it was written", async (t) => {
+  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  for (const args of ["task_1 eu-west,  if free\nelse us-east ", " task_1\nyes"]) await house.commands.resume.handler({ sessionKey: MAIN, args });
+  const answers = ["eu-west,  if free\nelse us-east", "yes"];
+  assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), answers.map((answer) => ({ task_id: "task_1", answer })));
+});
+
 test("a task that may not be taken up is not, and its user reads why", async (t) => {
   const house = await at_home(t);
   house.there.answer = () => ({ error: { error: "run_held", message: "task_1 belongs to another session." } });
