@@ -7,11 +7,12 @@ scrollback that was read anew. What came meanwhile lies behind it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2s
 from typing import Final, NamedTuple
 
 from taskmem_terminal.panes import Pane
-from taskmem_terminal.render import rendered
+from taskmem_terminal.render import mask, rendered
 
 KEPT_BYTES: Final = 4 << 20
 """Of what a pane printed, for waits that have not read it yet."""
@@ -20,6 +21,7 @@ SCROLLBACK_LINES: Final = 5000
 ABOVE_LINES: Final = 10
 """Lines above the screen that a mark may need."""
 _MARK_LINES: Final = 3
+_SHOWN_BYTES: Final = 16_384
 
 
 class Mark(NamedTuple):
@@ -105,6 +107,18 @@ class Scrollback:
             offset += len(begin.encode())
         return index, min(offset, len(self.data()))
 
+    def after(self, shown: Sequence[str]) -> int | None:
+        """Return the line behind the last place where some stand; None: nowhere."""
+        said = [
+            (index, text)
+            for index, line in enumerate(self.lines)
+            if (text := line.decode(errors="replace"))
+        ]
+        for end in range(len(said), len(shown) - 1, -1) if shown else ():
+            if [text for _, text in said[end - len(shown) : end]] == [*shown]:
+                return said[end - 1][0] + 1
+        return None
+
     def offset(self, index: int) -> int:
         """Return where a line begins in `data`."""
         return sum(len(line) + 2 for line in self.lines[: max(0, index)])
@@ -149,6 +163,12 @@ class Tape:
         """Return up to `size` bytes from an offset."""
         begin = max(0, at - self.begin)
         return bytes(self._data[begin : begin + size])
+
+    def shown(self) -> Sequence[str]:
+        """Return the last lines that are finished, as they are shown."""
+        raw = mask(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
+        lines = [line for lines in rendered(raw) for line in lines if line]
+        return lines[-_MARK_LINES:]
 
 
 def _columns(line: bytes) -> int:

@@ -91,6 +91,8 @@ class WatchedPane:
         self._client: Client | None = None
         self._tape: Tape | None = None
         self._tape_id = ""
+        self._shown_to: int | None = None
+        """The line up to which the last tape went; None: its marks say so."""
         self._reader = Reader()
         self._missing = False
         self._ended = False
@@ -230,6 +232,8 @@ class WatchedPane:
         if known.tape == self._tape_id:
             return known.spot, first
         line, at = self._found(known.mark)
+        if self._shown_to is not None:
+            line = min(line, self._shown_to)
         again = self._scrollback().offset(line - _AGAIN_LINES)
         if again <= first.at:
             return first, first
@@ -313,6 +317,9 @@ class WatchedPane:
 
     def _rewind(self, scrollback: Scrollback) -> None:
         """Begin a new tape: what the old one missed stands in the scrollback."""
+        # tmux drops output at a pane's end, and may have told its place before that.
+        last = self._tape if self.pane.dead else None
+        self._shown_to = scrollback.after(last.shown()) if last is not None else None
         self._tape = Tape(scrollback)
         self._tape_id = secrets.token_hex(4)
         self._reader = Reader()

@@ -159,6 +159,36 @@ async def test_a_pane_that_remains_tells_the_status_of_its_command(tmux):
     assert set(shown) <= set(watcher.seen.split("\n"))
 
 
+async def test_what_tmux_drops_after_it_told_the_panes_place_is_seen_at_its_end(
+    tmux, monkeypatch
+):
+    tmux.session("keep")
+    tmux("set", "-g", "remain-on-exit", "on")
+    program = "read x; seq 5; echo FIRST; echo SECOND; seq 5; read x; exit 3"
+    tmux.session("work", f"sh -c '{program}'")
+    async with watching("tmux:work") as watcher:
+        printed = watcher.watch.printed
+        dropped = []
+
+        def drops(data):
+            before, word, _ = data.partition(b"SECOND")
+            dropped.extend([word] if word else [])
+            printed(before if not dropped or word else b"")
+
+        monkeypatch.setattr(watcher.watch, "printed", drops)
+        tmux.type("work", "go")
+        await watcher.until_seen("FIRST")
+        until(lambda: "SECOND" in tmux("capture-pane", "-p", "-t", "work"), "all")
+        await watcher.look()
+        assert dropped
+        assert "SECOND" not in watcher.seen
+        tmux.type("work", "on")
+        await watcher.until_gone()
+    assert "SECOND" in watcher.seen
+    # What was seen before is not read again, but for the last few lines.
+    assert watcher.seen.count("3\n") == 2
+
+
 async def test_a_pane_that_is_dead_before_its_status_is_known_is_asked_again(
     tmux, monkeypatch
 ):
