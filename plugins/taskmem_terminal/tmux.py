@@ -18,6 +18,8 @@ class Tmux(Hearer):
         self._clients: dict[str, Client] = {}
         self._panes: dict[str, list[WatchedPane]] = {}
         self._turn = asyncio.Lock()
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Clients that ended by themselves, until their processes have, too."""
 
     async def watch(self, name: str) -> Watch:
         """Begin to watch the pane that a target names.
@@ -60,6 +62,8 @@ class Tmux(Hearer):
         async with self._turn:
             for session in set(self._clients) - used:
                 await self._clients.pop(session).leave()
+        if self._leaving:
+            await asyncio.wait(self._leaving)
 
     def printed(self, pane: str, escaped: bytes) -> None:
         """Hand on what a pane printed."""
@@ -79,4 +83,7 @@ class Tmux(Hearer):
         """Have a session's panes looked at, which is no longer heard."""
         if self._clients.get(client.session) is client:
             del self._clients[client.session]
+            leaving = asyncio.create_task(client.leave())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
         self.changed(client)

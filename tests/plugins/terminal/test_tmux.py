@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 
-from taskmem_terminal import watched_pane
+from taskmem_terminal import control, watched_pane
 from taskmem_terminal.panes import Pane
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.conftest import SHELL
@@ -183,10 +183,9 @@ async def test_what_tmux_drops_after_it_told_the_panes_place_is_seen_at_its_end(
         assert dropped
         assert "SECOND" not in watcher.seen
         tmux.type("work", "on")
-        await watcher.until_gone()
-    assert "SECOND" in watcher.seen
-    # What was seen before is not read again, but for the last few lines.
-    assert watcher.seen.count("3\n") == 2
+        frame = await watcher.until_gone()
+    # It begins the few lines before that each look shows again.
+    assert frame.text.startswith("4\n5\nFIRST\nSECOND\n1\n2\n3\n4\n5\n")
 
 
 async def test_a_pane_that_is_dead_before_its_status_is_known_is_asked_again(
@@ -247,6 +246,39 @@ async def test_a_command_in_a_pane_that_a_signal_ended_tells_which(tmux):
     assert frame.gone == (
         "The command in the tmux pane pty:tmux:work:0.0 was ended by SIGKILL."
     )
+
+
+LINGERS = """#!/bin/sh
+case " $* " in *" -C "*) ;; *) exec tmux "$@" ;; esac
+tmux "$@"
+trap "" TERM
+exec sleep 600 >/dev/null
+"""
+
+
+async def test_who_heard_a_session_that_ended_has_ended_with_the_watch(
+    tmux, tmp_path, monkeypatch
+):
+    program = tmp_path / "lingers"
+    program.write_text(LINGERS)
+    program.chmod(0o700)
+    command = [str(program), *control.environment()[1:]]
+    monkeypatch.setattr(control, "environment", lambda: command)
+    started = []
+    create = asyncio.create_subprocess_exec
+
+    async def starts(*given, **options):
+        started.append(await create(*given, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", starts)
+    tmux.session("keep")
+    tmux.session("work")
+    async with watching("tmux:work") as watcher:
+        tmux("kill-session", "-t", "=work")
+        await watcher.until_gone()
+    assert started
+    assert all(process.returncode is not None for process in started)
 
 
 async def test_a_server_that_is_killed_takes_its_panes_along(tmux):
