@@ -18,6 +18,7 @@ const SAFE = new Set([
 const BUDGET_MS = 200; // after which a tool is let through unasked
 const SETTLES_MS = 1_000;
 const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
+const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
@@ -40,7 +41,7 @@ function about(params) {
 }
 
 export class Work {
-  #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said }
+  #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said, over… }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
@@ -94,7 +95,7 @@ export class Work {
     this.#budgets.delete(session);
     if (this.#parents.has(session)) this.#children.set(session, performance.now());
     const turn = this.#turn(session);
-    turn.calls = 0; // what was called before is no call of its
+    Object.assign(turn, { calls: 0, over: false }); // what was called before is no call of its
     return { ...this.#who(session), origin: turn.origin };
   }
 
@@ -115,6 +116,11 @@ export class Work {
   /** Why a tool may not be called now; undefined: it may. */
   async blocked({ toolName, toolCallId }, ctx) {
     if (WRAPPERS.has(toolName) || this.#isOurs(toolName)) return undefined;
+    if (this.#turns.get(ctx.sessionKey)?.over) {
+      this.#blocked.set(toolCallId, true);
+      this.stop([ctx.sessionKey]).catch(() => undefined); // it may have been too young to be ended
+      return OVER;
+    }
     const budget = await this.#budget(this.root(ctx.sessionKey));
     if (!budget || budget.left-- > 0) return undefined;
     this.#blocked.set(toolCallId, true);
@@ -160,9 +166,11 @@ export class Work {
     this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
   }
 
-  /** End turns that must not go on; undefined: there was none; false: they cannot be ended. */
+  /** End turns that must not go on; undefined: there was none; false: they cannot be ended.
+   * From now on they call no tool, however long that takes. */
   async stop(sessions = []) {
     if (sessions.length === 0) return undefined;
+    for (const turn of sessions.map((session) => this.#turns.get(session))) if (turn) turn.over = true;
     const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
     const stop = ([session, id]) => {
       const turn = this.#turns.get(session) ?? {};

@@ -408,6 +408,15 @@ test("a turn that must not go on is stopped when its beginning was told", async 
   assert.equal(await stopped, `id of ${MAIN}`);
 });
 
+test("a turn that must not go on calls no tool, though it cannot be stopped yet", async (t) => {
+  const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
+  sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
+  house.begin("r1");
+  const { block, blockReason } = await calling(house);
+  assert.equal(block, true);
+  assert.match(blockReason, /Call nothing more/);
+});
+
 test("of turns that were told to begin at once, the one that must not go on is stopped", async (t) => {
   const house = await at_home(t);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;

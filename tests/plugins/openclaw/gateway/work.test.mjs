@@ -419,6 +419,33 @@ test("turns are stopped by what the gateway calls their sessions", async () => {
   assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
 });
 
+test("a turn that is stopped calls no more tools, and is stopped again if it was too young for that", async () => {
+  work.began(MAIN);
+  work.began(OTHER);
+  sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
+  assert.equal(await work.stop([MAIN]), undefined);
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
+  assert.match(await blocked(), /this turn is stopped/);
+  called("exec", { toolCallId: "b1" });
+  assert.equal(await blocked("task_update"), undefined);
+  assert.equal(await blocked("exec", OTHER), undefined);
+  assert.deepEqual(told, []);
+  await new Promise(setImmediate);
+  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+});
+
+test("from the moment that a turn is to be stopped it calls none, and the next one does", async () => {
+  work.began(MAIN);
+  const stopping = work.stop([MAIN]);
+  assert.match(await blocked(), /this turn is stopped/);
+  await stopping;
+  work.began(MAIN);
+  assert.equal(await blocked(), undefined);
+  work.ended(MAIN);
+  await work.stop([MAIN]);
+  assert.equal(await blocked(), undefined);
+});
+
 test("where no turn runs none is stopped, which is not the same as one that cannot be", async () => {
   sdk.abortAgentHarnessRun = () => false;
   assert.equal(await work.stop([MAIN]), false);
