@@ -191,8 +191,13 @@ class Desk:
         home = self._shell.only
         if params.get("by") == "user":
             return Caller(person=True, session_key=session_key, home=home)
-        folder = _text(params, "folder")
-        return Caller(session_key=session_key, owner=owner, folder=folder, home=home)
+        return Caller(
+            session_key=session_key,
+            owner=owner,
+            in_turn=self.gateways.in_turn(connection, session_key),
+            folder=_text(params, "folder"),
+            home=home,
+        )
 
     def _agent_call(self, params: Params, caller: Caller) -> JsonValue:
         return catalog.call(self._shell, *_tool_call(params), caller)

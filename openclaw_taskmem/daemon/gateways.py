@@ -189,6 +189,13 @@ class Gateways:
             home=self._shell.only,
         )
 
+    def in_turn(self, connection: object, session_key: str | None) -> bool:
+        """Whether a turn of a session runs; what is not known counts as one."""
+        known = self._known.get(connection)
+        if known is None or session_key is None:
+            return True
+        return session_key.lower() in known.running
+
     @property
     def present(self) -> Sequence[Presence]:
         """The gateways that are connected, for any thread."""

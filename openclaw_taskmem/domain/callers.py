@@ -29,6 +29,8 @@ class Caller(Value):
     """The gateway session the call comes from; None: unknown."""
     owner: Owner | None = None
     """As whom it would hold a run; None: it cannot hold any."""
+    in_turn: bool = True
+    """Whether a turn of its session runs; where none does, a sub-agent calls."""
     process: str | None = None
     """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None

@@ -253,8 +253,14 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
 def called(
     run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy
 ) -> Run:
-    """Return a run after a call on its task: one by who holds it shows it at work."""
-    return seen(run, now, policy) if holds(run, caller, token) else run
+    """Return a run after a call on its task: one by who holds it shows it at work.
+
+    What a sub-agent calls while the run rests leaves it at rest.
+    """
+    if not holds(run, caller, token):
+        return run
+    after = seen(run, now, policy)
+    return after if caller.in_turn or run.lease_until is not None else rest(after)
 
 
 def holds(run: Run, caller: Caller, token: int | None) -> bool:

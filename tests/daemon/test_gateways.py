@@ -403,6 +403,18 @@ async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connecte
     assert session.run(task).lease_until != before.lease_until
 
 
+async def test_who_calls_is_in_a_turn_where_one_of_its_session_runs(
+    gateways: Gateways,
+) -> None:
+    assert gateways.in_turn(FIRST, MAIN)
+    await report(gateways, hello())
+    assert not gateways.in_turn(FIRST, MAIN)
+    await report(gateways, begins(MAIN, MAIN))
+    assert gateways.in_turn(FIRST, MAIN.upper())
+    assert not gateways.in_turn(FIRST, "agent:main:other")
+    assert gateways.in_turn(FIRST, None)
+
+
 async def test_calls_that_are_told_of_a_session_without_a_turn_are_its_sub_agents(
     gateways: Gateways, world: World
 ) -> None:

@@ -19,7 +19,7 @@ from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
 from tests.e2e.taskmem import Taskmem, plugins
 
-SESSION = re.compile(r"session=(agent:[\w:.-]+)")
+SESSION = re.compile(r"^Runtime: .*\| session=(agent:[\w:.-]+)", re.MULTILINE)
 
 Script = Callable[[ModelRequest], Reply]
 
@@ -39,6 +39,8 @@ class Scripts:
     of: dict[str, Script] = field(default_factory=dict)
     away: Script | None = None
     """What sessions do that a task has to itself."""
+    below: Script | None = None
+    """What sub-agents do."""
     heard: dict[str, list[ModelRequest]] = field(default_factory=dict)
     """What the model was asked, by session."""
 
@@ -51,6 +53,8 @@ class Scripts:
         script = self.of.get(session)
         if script is None and ":taskmem:" in session:
             script = self.away
+        if script is None and ":subagent:" in session:
+            script = self.below
         return script(request) if script else "NO_REPLY"
 
 

@@ -329,6 +329,20 @@ def test_what_a_sub_agent_does_is_written_down_and_leaves_a_run_at_rest(
     assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
 
 
+def test_what_a_sub_agent_reports_leaves_a_run_at_rest(session: Session) -> None:
+    task = rests(session)
+
+    session.world.clock.tick(50)
+    session.call("task_update", task_id=task, message="It compiles.")
+    run = session.run(task)
+    assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
+
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+    assert session.run(task).state is RunState.RUNNING
+    assert owed(session, task) == []
+
+
 def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
     session: Session,
 ) -> None:

@@ -40,7 +40,12 @@ class Session:
     @property
     def caller(self) -> Caller:
         """As whom its agent calls."""
-        return Caller(session_key=self.key, owner=self.owner, folder=self.folder)
+        return Caller(
+            session_key=self.key,
+            owner=self.owner,
+            in_turn=self.in_turn,
+            folder=self.folder,
+        )
 
     @property
     def heard(self) -> Heard:

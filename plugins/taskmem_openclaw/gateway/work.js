@@ -19,6 +19,7 @@ const BUDGET_MS = 200; // after which a tool is let through unasked
 const SETTLES_MS = 1_000;
 const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
 const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
+const CHILD = ":subagent:"; // in the keys of sessions that sub-agents have
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
@@ -58,12 +59,23 @@ export class Work {
   /** The session that the work of a sub-agent counts for. */
   root(session) {
     let root = session;
-    for (let level = 0; level < MOST_LEVELS && this.#parents.has(root); level++) root = this.#parents.get(root);
+    for (let level = 0; level < MOST_LEVELS && this.#parent(root); level++) root = this.#parent(root);
     return root;
   }
 
+  /** The session that spawned a sub-agent; undefined: none did. One from before a restart
+   * that is carried on is known to the gateway alone. */
+  #parent(session) {
+    if (!this.#parents.has(session) && session?.includes(CHILD)) {
+      const [, agentId] = session.split(":");
+      const { spawnedBy } = this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session }) ?? {};
+      if (spawnedBy) this.#parents.set(session, spawnedBy);
+    }
+    return this.#parents.get(session);
+  }
+
   spawned({ childSessionKey: child, requesterSessionKey: parent }) {
-    if (child?.includes(":subagent:") && parent) {
+    if (child?.includes(CHILD) && parent) {
       this.#parents.set(child, parent);
       this.#children.set(child, performance.now());
     }
@@ -93,7 +105,7 @@ export class Work {
 
   began(session) {
     this.#budgets.delete(session);
-    if (this.#parents.has(session)) this.#children.set(session, performance.now());
+    if (this.#parent(session)) this.#children.set(session, performance.now());
     const turn = this.#turn(session);
     Object.assign(turn, { calls: 0, over: false }); // what was called before is no call of its
     return { ...this.#who(session), origin: turn.origin };

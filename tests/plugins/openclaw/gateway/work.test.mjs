@@ -251,6 +251,18 @@ test("the end of a turn says how many sub-agents of its session still run, their
   assert.deepEqual(children(), [0, 0]);
 });
 
+test("a sub-agent that is carried on after a restart counts for the session that spawned it before", () => {
+  const [second, stray] = ["agent:coder:subagent:2", "agent:main:subagent:3"];
+  house.sessions.set(CHILD, { spawnedBy: MAIN });
+  house.sessions.set(second, { spawnedBy: CHILD });
+  house.sessions.set(stray, {});
+  work.began(second);
+  assert.deepEqual([CHILD, second, stray].map((session) => work.root(session)), [MAIN, MAIN, stray]);
+  assert.equal(work.ended(MAIN).children, 1);
+  calling("exec", {}, second);
+  assert.equal(told[0].session_key, MAIN);
+});
+
 test("a sub-agent of whose end nobody told counts as gone after an hour", (t) => {
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   t.after(() => mock.restoreAll());
