@@ -46,7 +46,8 @@ def begun(
 ) -> Moved | None:
     """Return the run that the caller begins on a task; None: it can hold none.
 
-    Only a gateway's agent holds what it registers; everybody else claims.
+    Only a gateway's agent holds what it registers; everybody else claims. What a
+    sub-agent registers rests, as does its session.
     """
     owner = caller.in_gateway
     if owner is None:
@@ -65,9 +66,10 @@ def begun(
         update={"attached": attached(task.metadata), "folder": caller.folder}
     )
     claimed = runs.claim(named, owner, now, policy)
-    told = notices.milestone(Milestone.ACCEPTED, task, claimed.run, now)
+    held = claimed.run if caller.in_turn else runs.rest(claimed.run)
+    told = notices.milestone(Milestone.ACCEPTED, task, held, now)
     # The log holds how it came to run, and the store a row of it.
-    return Moved(run=claimed.run, events=(*moved.events, *claimed.events, told))
+    return Moved(run=held, events=(*moved.events, *claimed.events, told))
 
 
 def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:

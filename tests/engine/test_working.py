@@ -343,6 +343,18 @@ def test_what_a_sub_agent_reports_leaves_a_run_at_rest(session: Session) -> None
     assert owed(session, task) == []
 
 
+def test_what_a_sub_agent_registers_rests(session: Session) -> None:
+    rests(session)
+
+    task = session.register(name="Its own")
+
+    run = session.run(task)
+    assert (run.state, run.lease_until) == (RunState.RUNNING, None)
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+    assert session.run(task).state is RunState.RUNNING
+
+
 def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
     session: Session,
 ) -> None:
