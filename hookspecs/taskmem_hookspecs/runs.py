@@ -36,6 +36,11 @@ class RunState(StrEnum):
         """Whether the run has ended."""
         return self in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the run waits for the user."""
+        return self in (RunState.BLOCKED, RunState.REVIEW)
+
 
 class News(StrEnum):
     """What the tool calls of a round have brought."""

@@ -14,6 +14,7 @@ from openclaw_taskmem.domain import (
     budget,
     claims,
     events,
+    fencing,
     lifecycle,
     metadata,
     outbox,
@@ -71,7 +72,7 @@ def revise(
     """
     before, run = facts.task, facts.run
     lifecycle.require_open(before, "its plan stays as it is")
-    runs.guard(run, caller, token, "its plan stays as it is")
+    fencing.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
     if run is not None and run.segmented:
         over = plan.leading(plan.remap(before.plan, before.done, new_plan).done)

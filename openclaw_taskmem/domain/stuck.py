@@ -124,7 +124,7 @@ def held(
     its sub-agent was seen at work within the threshold of silence. Seconds.
     Source: rulings "carry-on and stuck", "a question to the user".
     """
-    if facts.run is not None and facts.run.state in runs.WAITING:
+    if facts.run is not None and facts.run.state.waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
     rests = run is not None and run.state is RunState.RUNNING and not run.lease_until

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from openclaw_taskmem.domain import (
     events,
+    fencing,
     lifecycle,
     narration,
     outbox,
@@ -97,7 +98,7 @@ def update(
     before = facts.task
     guarded = (wish.status, wish.completed_steps, wish.reopened_steps, wish.token)
     if any(each not in (None, ()) for each in guarded):
-        runs.guard(facts.run, wish.caller, wish.token, "nothing was written")
+        fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):
@@ -105,7 +106,7 @@ def update(
     told: frozenset[int] = frozenset()
     if wish.message is not None and not resting:
         told = narration.marks(wish.message, len(before.plan)) - reopened
-    counts = runs.writes(facts.run, wish.caller, wish.token)
+    counts = fencing.writes(facts.run, wish.caller, wish.token)
     done |= told if counts else frozenset()
     task, moved = lifecycle.move(before, wish.status or before.status, now)
     marks = (before.done | done) - reopened

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain import gateway, outbox, runs, texts
+from openclaw_taskmem.domain import gateway, outbox, texts
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
@@ -128,7 +128,7 @@ def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | Non
         task = gateway.open_task(own, session_key, since)
         return task.task_id if task else None
     every = away(shell, session_key)
-    waiting = (run.task_id for run in every if run.state in runs.WAITING)
+    waiting = (run.task_id for run in every if run.state.waiting)
     return next(waiting, None)
 
 

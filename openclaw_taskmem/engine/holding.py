@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, lifecycle, runs
+from openclaw_taskmem.domain import carrying, fencing, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
@@ -56,7 +56,7 @@ def held(
         raise RunNotFound(
             f"{task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
-    runs.guard(facts.run, caller, token, wish)
+    fencing.guard_write(facts.run, caller, token, wish)
     return facts, facts.run
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from openclaw_taskmem.domain import (
     budget,
     carrying,
+    fencing,
     lifecycle,
     outbox,
     runs,
@@ -207,7 +208,7 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
         return tuple(
             runs.called(run, caller, token, now, shell.runs)
             for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
-            if runs.holds(run, caller, token) and now - run.seen_at >= fresh
+            if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
         )
 
     if at_work():
@@ -284,16 +285,16 @@ def _taken_up(
     forgiven = run.model_copy(
         update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
     )
-    waits = run.state in runs.WAITING
+    waits = run.state.waiting
     at_work = run.state is RunState.RUNNING
     if at_work or not (_hears(run, caller) or (waits and _gone(shell, run))):
-        runs.guard(run, caller, None, "it was not taken up again")
+        fencing.guard_write(run, caller, None, "it was not taken up again")
     if at_work:
         return Moved(run=forgiven, events=())
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if runs.its(run, owner) if waits else same:
+        if fencing.its(run, owner) if waits else same:
             return task_runs.taken_up(forgiven, owner, now, shell.runs)
     if waits:
         return runs.move(forgiven, RunState.QUEUED, now)

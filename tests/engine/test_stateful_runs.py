@@ -215,7 +215,7 @@ class Runs(RuleBasedStateMachine):
         self.at_work.clear()
         self.clock.tick(1)
         since = self.clock.now()
-        waiting = {r.task_id for r in self.runs if r.state in runs.WAITING}
+        waiting = {r.task_id for r in self.runs if r.state.waiting}
         for _ in range(27):
             recovery.sweep(self.world.shell, ())
             self.world.pass_time(3_600, 1_800)
@@ -384,7 +384,8 @@ class Runs(RuleBasedStateMachine):
                 run.lease_until is not None
                 or (run.owner is not None and run.owner.session_key in self.at_work)
                 or facts.task.linkage.active_wait_ids
-                or run.state in (*runs.WAITING, RunState.QUEUED)
+                or run.state.waiting
+                or run.state is RunState.QUEUED
                 or any(w.due_at for w in facts.wakes if w.cause is WakeCause.RUN)
                 or self.is_looked_at_soon(facts.task, now)
             )

@@ -1,0 +1,141 @@
+"""Who may claim a run and write for it, and what everybody else is told.
+
+| state           | who may write    | who may claim |
+| --------------- | ---------------- | ------------- |
+| queued          | its session, [1] | [1]           |
+| running         | its owner        | its owner     |
+| blocked, review | its owner [2]    | its owner [2] |
+
+A person may write in every state, and while a run has an owner whoever has the token of
+its last claim.
+
+[1] Anybody, or who has its role where it has one.
+[2] Who held it last; where nobody did, its session. Another lets the user, or where the
+process of its owner has ended any agent, call `task_resume`: then it is queued.
+
+Source: seeds 002 and 004, requirement D.
+"""
+
+from __future__ import annotations
+
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import Owner, Run, RunState
+from taskmem_hookspecs.errors import Fenced, RunHeld
+
+
+def guard_claim(run: Run, owner: Owner) -> None:
+    """Refuse a claim of a run that is not an owner's to claim.
+
+    Raises:
+        RunHeld: Another holds it, or alone may; the sentence says who.
+    """
+    if run.state is RunState.RUNNING and not owner.same(run.owner):
+        raise RunHeld(
+            f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
+            "until that one ends or is seen to be gone."
+        )
+    if run.state.waiting and not its(run, owner):
+        raise RunHeld(f"{_waits(run)}; claim another, or {_way(run)}.")
+    if not _for_role(run, owner):
+        raise RunHeld(
+            f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
+            "claim another."
+        )
+
+
+def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
+    """Whether a caller may write for a run, as the table above says.
+
+    Who gives a token must give that of the claim by which it is held.
+    """
+    if run is None:
+        return True
+    if token is not None:
+        return token == run.token and run.owner is not None
+    if caller.person:
+        return True
+    if run.state is RunState.QUEUED:
+        own = run.session_key is not None and run.session_key == caller.session_key
+        return own or _for_role(run, caller.owner)
+    return its(run, caller.owner)
+
+
+def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
+    """Refuse a write for a run by anybody but its owner.
+
+    Raises:
+        Fenced: The token is an older claim's.
+        RunHeld: Another holds the run.
+    """
+    if run is None or writes(run, caller, token):
+        return
+    if token is not None and token == run.token:
+        raise Fenced(
+            f"Your claim of {run.run_id} was taken back, so {wish}; "
+            f"{_since(run, caller)}."
+        )
+    if token is not None:
+        raise Fenced(
+            f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
+            f"{wish}; {_since(run, caller)}."
+        )
+    if run.state.waiting:
+        raise RunHeld(f"{_waits(run)}, so {wish}; {_way(run)}.")
+    if run.state is RunState.QUEUED:
+        raise RunHeld(
+            f"{run.run_id} is queued for the role {run.role}, so {wish}; claim it with "
+            "task_claim if that is yours, or leave it to who does."
+        )
+    raise RunHeld(
+        f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
+        "one, or give the token of your claim."
+    )
+
+
+def holds(run: Run, caller: Caller, token: int | None) -> bool:
+    """Whether a caller is who works on a run, or has the token of its claim."""
+    if run.state is not RunState.RUNNING or run.owner is None:
+        return False
+    return token == run.token or run.owner.same(caller.owner)
+
+
+def its(run: Run, owner: Owner | None) -> bool:
+    """Whether a run that runs, or waits for the user, is an owner's to go on with."""
+    if run.owner is not None:
+        return run.owner.same(owner)
+    session = owner.session_key if owner else None
+    return run.session_key is not None and run.session_key == session
+
+
+def _since(run: Run, caller: Caller) -> str:
+    """Return what became of a claim whose token is no good any more."""
+    if run.owner is None:
+        return "nobody holds it by now: claim it again, if you are to work on it"
+    if run.owner.same(caller.owner):
+        return "you hold it still, by a later claim: give that one's token, or none"
+    return "another claimed it: stop working on it, or claim it again"
+
+
+def _for_role(run: Run, owner: Owner | None) -> bool:
+    """Whether a run that is queued is for anybody, or for what an owner is."""
+    return run.role is None or (owner is not None and run.role == owner.role)
+
+
+def _waits(run: Run) -> str:
+    who = "its own session" if run.owner is None else _name(run.owner)
+    why = run.why or run.state
+    return f"{run.run_id} waits for the user ({why}), and only {who} goes on with it"
+
+
+def _way(run: Run) -> str:
+    """Return how another comes to go on with what waits for the user."""
+    way = "let the user call task_resume, and claim it then with task_claim"
+    alone = run.owner is not None and run.owner.session_key is None
+    return f"call task_resume if that agent has ended, or {way}" if alone else way
+
+
+def _name(owner: Owner | None) -> str:
+    if owner is None:
+        return "nobody"
+    where = f" in session {owner.session_key}" if owner.session_key else ""
+    return f"{owner.role}{where}"

@@ -1,0 +1,175 @@
+"""Who may claim a run and write for it, and what everybody else is told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from openclaw_taskmem.domain import fencing, runs
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Why
+from taskmem_hookspecs import Owner, Run, RunState
+from taskmem_hookspecs.errors import Fenced, RunHeld
+from taskmem_hookspecs.testing import a_run
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import AGAIN, MAIN, NOW, OTHER, POLICY, held
+
+THE_OWNER: Final = Caller(owner=MAIN)
+THE_OTHER: Final = Caller(owner=OTHER)
+A_PERSON: Final = Caller(person=True)
+NOBODY: Final = Caller()
+WAITS: Final = [
+    held(state=state, lease_until=None) for state in (RunState.BLOCKED, RunState.REVIEW)
+]
+FOR_OTHERS: Final = a_run(role="builder")
+
+
+@pytest.mark.parametrize(
+    ("run", "caller", "token"),
+    [
+        pytest.param(None, NOBODY, None, id="no-run"),
+        pytest.param(None, NOBODY, 3, id="no-run-and-a-token"),
+        pytest.param(held(), THE_OWNER, None, id="its-owner"),
+        pytest.param(held(owner=AGAIN), THE_OWNER, None, id="its-owner-of-before"),
+        pytest.param(held(), A_PERSON, None, id="a-person"),
+        pytest.param(held(), NOBODY, 4, id="whoever-has-the-token"),
+        pytest.param(held(), THE_OTHER, 4, id="another-with-the-token"),
+        pytest.param(a_run(), THE_OTHER, None, id="held-by-nobody"),
+        pytest.param(FOR_OTHERS, THE_OTHER, None, id="queued-for-its-role"),
+        pytest.param(FOR_OTHERS, A_PERSON, None, id="queued-and-a-person"),
+        pytest.param(
+            FOR_OTHERS.model_copy(update={"session_key": "cli:one"}),
+            Caller(session_key="cli:one"),
+            None,
+            id="queued-and-its-session",
+        ),
+        *(
+            pytest.param(run, caller, token, id=f"{run.state}-{who}")
+            for run in WAITS
+            for who, caller, token in (
+                ("and-its-owner", THE_OWNER, None),
+                ("and-its-owner-of-before", Caller(owner=AGAIN), None),
+                ("and-a-person", A_PERSON, None),
+                ("and-whoever-has-the-token", NOBODY, 4),
+            )
+        ),
+        pytest.param(
+            held(state=RunState.REVIEW, owner=None), THE_OWNER, None, id="its-session"
+        ),
+    ],
+)
+def test_who_may_write_for_a_run(
+    run: Run | None, caller: Caller, token: int | None
+) -> None:
+    fencing.guard_write(run, caller, token, "nothing was written")
+
+
+@pytest.mark.parametrize(
+    ("caller", "token", "error"),
+    [
+        pytest.param(THE_OTHER, None, RunHeld, id="another"),
+        pytest.param(NOBODY, None, RunHeld, id="one-who-holds-nothing"),
+        pytest.param(THE_OWNER, 3, Fenced, id="its-owner-with-an-older-token"),
+        pytest.param(A_PERSON, 3, Fenced, id="a-person-with-an-older-token"),
+        pytest.param(THE_OTHER, 0, Fenced, id="the-token-of-no-claim"),
+    ],
+)
+def test_who_may_not_write_for_a_run_and_what_they_are_told(
+    caller: Caller, token: int | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"run_1 .*, so nothing was written; ") as caught:
+        fencing.guard_write(held(), caller, token, "nothing was written")
+
+    if error is RunHeld:
+        assert "main in session agent:main:main" in str(caught.value)
+    else:
+        assert f"The token of run_1 is 4, and yours is {token}" in str(caught.value)
+        still = caller is THE_OWNER
+        assert ("you hold it still, by a later claim" in str(caught.value)) is still
+
+
+def test_whose_claim_was_taken_back_is_told_so() -> None:
+    lost = held().model_copy(update={"state": RunState.QUEUED, "owner": None})
+
+    with pytest.raises(Fenced) as caught:
+        fencing.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
+
+    assert str(caught.value) == (
+        "Your claim of run_1 was taken back, so nothing was written; nobody holds it "
+        "by now: claim it again, if you are to work on it."
+    )
+
+
+@pytest.mark.parametrize("run", WAITS)
+@pytest.mark.parametrize("caller", [THE_OTHER, NOBODY])
+def test_nobody_else_writes_for_what_waits_for_the_user(
+    run: Run, caller: Caller
+) -> None:
+    said = (
+        r"run_1 waits for the user \(.*\), and only main in session agent:main:main "
+        "goes on with it, so nothing was written; let the user call task_resume, and "
+        "claim it then with task_claim"
+    )
+    with pytest.raises(RunHeld, match=said):
+        fencing.guard_write(run, caller, None, "nothing was written")
+    with pytest.raises(Fenced):
+        fencing.guard_write(run, caller, 3, "nothing was written")
+
+
+def test_who_waits_for_a_process_that_may_have_ended_hears_of_both_ways() -> None:
+    worker = Owner(role="agent", process="7:9")
+    run = held(state=RunState.BLOCKED, owner=worker, session_key=None)
+
+    with pytest.raises(RunHeld, match="call task_resume if that agent has ended, or"):
+        fencing.guard_write(run, THE_OTHER, None, "nothing was written")
+
+
+@pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
+def test_what_waits_and_was_never_held_is_written_by_a_person_alone(
+    state: RunState,
+) -> None:
+    with pytest.raises(RunHeld, match="only its own session goes on with it"):
+        fencing.guard_write(a_run(state=state), NOBODY, None, "nothing was written")
+    fencing.guard_write(a_run(state=state), A_PERSON, None, "nothing was written")
+
+
+@pytest.mark.parametrize("caller", [THE_OWNER, NOBODY])
+def test_nobody_of_another_role_writes_for_what_is_queued_for_one(
+    caller: Caller,
+) -> None:
+    said = "run_1 is queued for the role builder, so nothing was written; claim it"
+    with pytest.raises(RunHeld, match=said):
+        fencing.guard_write(FOR_OTHERS, caller, None, "nothing was written")
+
+
+def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
+    first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
+    back = runs.move(first, RunState.QUEUED, DAWN, Why.RESET).run
+
+    with pytest.raises(Fenced, match="nobody holds it by now: claim it again"):
+        fencing.guard_write(back, THE_OWNER, first.token, "nothing was written")
+
+
+@pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
+def test_what_waits_for_the_user_and_nobody_holds_is_its_sessions_alone(
+    state: RunState,
+) -> None:
+    run = a_run(state=state, session_key=MAIN.session_key)
+
+    for waits in (run, run.model_copy(update={"session_key": None})):
+        with pytest.raises(RunHeld, match="waits for the user"):
+            runs.claim(waits, OTHER, NOW, POLICY)
+    assert runs.claim(run, MAIN, NOW, POLICY).run.owner == MAIN
+
+
+def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
+    first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
+    again = runs.move(first, RunState.QUEUED, DAWN, Why.LEASE_EXPIRED).run
+    second = runs.claim(again, OTHER, NOW, POLICY).run
+
+    with pytest.raises(Fenced):
+        fencing.guard_write(second, THE_OWNER, first.token, "nothing was written")
+    with pytest.raises(RunHeld):
+        fencing.guard_write(second, THE_OWNER, None, "nothing was written")
+    fencing.guard_write(second, THE_OTHER, second.token, "nothing was written")

@@ -1,0 +1,30 @@
+"""Who holds a run in a test of the domain, and until when."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from openclaw_taskmem.domain.runs import RunPolicy
+from taskmem_hookspecs import Owner, Run, RunState
+from taskmem_hookspecs.testing import a_run
+from taskmem_hookspecs.testing.clock import DAWN
+
+POLICY: Final = RunPolicy()
+NOW: Final = DAWN + timedelta(minutes=10)
+LEASE: Final = timedelta(seconds=POLICY.lease_seconds)
+MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
+AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2", "process": "7:9"})
+OTHER: Final = Owner(role="builder", session_key="agent:builder:main", boot="boot-1")
+HELD: Final = {
+    "state": RunState.RUNNING,
+    "owner": MAIN,
+    "token": 4,
+    "lease_until": DAWN + LEASE,
+    "session_key": MAIN.session_key,
+}
+
+
+def held(**changes: object) -> Run:
+    """A run that the main agent holds."""
+    return a_run(**(HELD | changes))
