@@ -259,13 +259,18 @@ def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) ->
 def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:
     """Return a run as no clock that is ahead has left it.
 
-    Its owner was not seen in what is the future, nor is it trusted for longer than one
-    that is seen now.
+    It did not change in what is the future, nor was its owner seen there, nor is that
+    one trusted for longer than one that is seen now.
     """
     longest = now + timedelta(seconds=policy.lease_seconds)
     lease = None if run.lease_until is None else min(run.lease_until, longest)
-    seen = min(run.seen_at, now)
-    return run.model_copy(update={"lease_until": lease, "seen_at": seen})
+    return run.model_copy(
+        update={
+            "lease_until": lease,
+            "seen_at": min(run.seen_at, now),
+            "changed_at": min(run.changed_at, now),
+        }
+    )
 
 
 def wake_not_ahead(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery, say, turns
+from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
 from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
@@ -441,6 +441,20 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
     # Once in each cooldown, which doubles.
     about = [each for each in session.lines if "is queued for reviewer" in each]
     assert len(about) == 3
+
+
+def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
+    session: Session,
+) -> None:
+    world = session.world
+    task = at_work(session)
+    session.call("task_handoff", task_id=task, to="reviewer")
+    world.clock.jump(-2 * 24 * HOUR)
+    dues.reschedule(world.shell, force=True)
+
+    assert world.pass_time(2 * THRESHOLD) == []
+
+    assert "queued for reviewer, and nobody has claimed it for 5" in session.lines[-1]
 
 
 def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> None:
