@@ -66,12 +66,18 @@ export class Work {
   /** The session that spawned a sub-agent; undefined: none did. One from before a restart
    * that is carried on is known to the gateway alone. */
   #parent(session) {
-    if (!this.#parents.has(session) && session?.includes(CHILD)) {
-      const [, agentId] = session.split(":");
-      const { spawnedBy } = this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session }) ?? {};
-      if (spawnedBy) this.#parents.set(session, spawnedBy);
-    }
+    if (!this.#parents.has(session) && session?.includes(CHILD)) this.#parents.set(session, this.#spawner(session));
     return this.#parents.get(session);
+  }
+
+  /** The session that the gateway says has spawned another; undefined: it names none. */
+  #spawner(session) {
+    const [, agentId] = session.split(":");
+    try {
+      return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session })?.spawnedBy;
+    } catch {
+      return undefined;
+    }
   }
 
   spawned({ childSessionKey: child, requesterSessionKey: parent }) {
@@ -105,6 +111,7 @@ export class Work {
 
   began(session) {
     this.#budgets.delete(session);
+    if (!this.#parents.get(session)) this.#parents.delete(session); // it is asked for once a turn
     if (this.#parent(session)) this.#children.set(session, performance.now());
     const turn = this.#turn(session);
     Object.assign(turn, { calls: 0, over: false }); // what was called before is no call of its
@@ -127,16 +134,13 @@ export class Work {
 
   /** Why a tool may not be called now; undefined: it may. */
   async blocked({ toolName, toolCallId }, ctx) {
-    if (WRAPPERS.has(toolName) || this.#isOurs(toolName)) return undefined;
-    if (this.#turns.get(ctx.sessionKey)?.over) {
-      this.#blocked.set(toolCallId, true);
-      this.stop([ctx.sessionKey]).catch(() => undefined); // it may have been too young to be ended
-      return OVER;
-    }
-    const budget = await this.#budget(this.root(ctx.sessionKey));
-    if (!budget || budget.left-- > 0) return undefined;
+    if (WRAPPERS.has(toolName)) return undefined;
+    const budget = this.#isOurs(toolName) ? undefined : await this.#budget(this.root(ctx.sessionKey));
+    const over = this.#turns.get(ctx.sessionKey)?.over; // by now: it may have been told meanwhile
+    if (over) this.stop([ctx.sessionKey]).catch(() => undefined); // it may have been too young to be ended
+    else if (!budget || budget.left-- > 0) return undefined;
     this.#blocked.set(toolCallId, true);
-    return budget.reason;
+    return over ? OVER : budget.reason;
   }
 
   /** Whether an answer may still be revised: its turn has done nothing that cannot be undone. */
@@ -147,11 +151,12 @@ export class Work {
   /** Stop a turn whose last words are not so, before anybody hears them. */
   async holdBack(session, why) {
     const turn = this.#turn(session);
+    const { over = false } = turn;
     turn.refused = why;
     const settled = new Promise((done) => this.#settling.set(session, done));
     const stopped = await this.stop([session]).catch(() => false);
     if (stopped) await within(settled, SETTLES_MS, "").catch(() => undefined);
-    else delete turn.refused; // its words go out
+    else Object.assign(turn, { refused: null, over }); // its words go out
     this.#settling.delete(session);
   }
 

@@ -263,6 +263,20 @@ test("a sub-agent that is carried on after a restart counts for the session that
   assert.equal(told[0].session_key, MAIN);
 });
 
+test("a sub-agent of which the gateway cannot say who spawned it counts for itself, for a turn", () => {
+  const { session } = house.api.runtime.agent;
+  const { getSessionEntry: entry } = session;
+  const asked = [];
+  session.getSessionEntry = ({ sessionKey }) => (asked.push(sessionKey), assert.fail("EIO"));
+  assert.equal(work.began(CHILD).session_key, CHILD);
+  for (let n = 0; n < 3; n++) calling("exec", {}, CHILD);
+  assert.deepEqual([asked, told.map(({ session_key }) => session_key)], [[CHILD], [CHILD, CHILD, CHILD]]);
+  session.getSessionEntry = entry;
+  house.sessions.set(CHILD, { spawnedBy: MAIN });
+  work.began(CHILD);
+  assert.equal(work.root(CHILD), MAIN);
+});
+
 test("a sub-agent of whose end nobody told counts as gone after an hour", (t) => {
   work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   t.after(() => mock.restoreAll());
@@ -423,8 +437,18 @@ for (const [why, abort] of [["cannot be stopped", () => assert.fail("it cannot b
   test(`the answer of a turn that ${why} goes out, at once, and is not called held back`, async () => {
     sdk.abortAgentHarnessRun = abort;
     await work.holdBack(MAIN, "It is not so.");
+    assert.equal(await blocked(), undefined);
     assert.equal(work.ended(MAIN).refused, null);
   });
+
+test("a turn that is over stays so, though its answer could not be held back", async () => {
+  sdk.abortAgentHarnessRun = () => false;
+  work.began(MAIN);
+  await work.stop([MAIN]);
+  await work.holdBack(MAIN, "It is not so.");
+  assert.match(await blocked(), /this turn is stopped/);
+  await new Promise(setImmediate);
+});
 
 test("turns are stopped by what the gateway calls their sessions", async () => {
   assert.equal(await work.stop([MAIN, OTHER]), true);
@@ -439,11 +463,24 @@ test("a turn that is stopped calls no more tools, and is stopped again if it was
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
   assert.match(await blocked(), /this turn is stopped/);
   called("exec", { toolCallId: "b1" });
-  assert.equal(await blocked("task_update"), undefined);
+  assert.match(await blocked("task_update", MAIN, "b2"), /this turn is stopped/);
+  called("task_update", { toolCallId: "b2" });
+  assert.equal(await blocked("tool_call"), undefined);
   assert.equal(await blocked("exec", OTHER), undefined);
   assert.deepEqual(told, []);
   await new Promise(setImmediate);
-  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+  assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${MAIN}`]);
+});
+
+test("a call that asks for its budget while its turn is stopped is not made", async () => {
+  work.began(MAIN);
+  let say;
+  answer = () => new Promise((done) => (say = done));
+  const asking = blocked();
+  await work.stop([MAIN]);
+  say({ budget: { left: 1, reason: "no more" } });
+  assert.match(await asking, /this turn is stopped/);
+  await new Promise(setImmediate);
 });
 
 test("from the moment that a turn is to be stopped it calls none, and the next one does", async () => {
