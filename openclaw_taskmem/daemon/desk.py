@@ -194,7 +194,8 @@ class Desk:
         return Caller(
             session_key=session_key,
             owner=owner,
-            in_turn=self.gateways.in_turn(connection, session_key),
+            in_turn=params.get("begins") is True
+            or self.gateways.in_turn(connection, session_key),
             folder=_text(params, "folder"),
             home=home,
         )

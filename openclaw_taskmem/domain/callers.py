@@ -30,7 +30,7 @@ class Caller(Value):
     owner: Owner | None = None
     """As whom it would hold a run; None: it cannot hold any."""
     in_turn: bool = True
-    """Whether a turn of its session runs; where none does, a sub-agent calls."""
+    """Whether a turn of its session runs or begins; where not, a sub-agent calls."""
     process: str | None = None
     """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None

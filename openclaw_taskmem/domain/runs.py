@@ -234,6 +234,11 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
     return run.model_copy(update={"seen_at": now, "lease_until": until})
 
 
+def taken(run: Run, caller: Caller) -> Run:
+    """Return a run that a caller has taken up: what a sub-agent takes up rests."""
+    return run if caller.in_turn else rest(run)
+
+
 def called(
     run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy
 ) -> Run:
@@ -244,7 +249,7 @@ def called(
     if not fencing.holds(run, caller, token):
         return run
     after = seen(run, now, policy)
-    return after if caller.in_turn or run.lease_until is not None else rest(after)
+    return after if run.lease_until is not None else taken(after, caller)
 
 
 def rest(run: Run) -> Run:

@@ -66,7 +66,7 @@ def begun(
         update={"attached": attached(task.metadata), "folder": caller.folder}
     )
     claimed = runs.claim(named, owner, now, policy)
-    held = claimed.run if caller.in_turn else runs.rest(claimed.run)
+    held = runs.taken(claimed.run, caller)
     told = notices.milestone(Milestone.ACCEPTED, task, held, now)
     # The log holds how it came to run, and the store a row of it.
     return Moved(run=held, events=(*moved.events, *claimed.events, told))
@@ -134,24 +134,38 @@ def _moved(
         why = Why.PAUSED if after is TaskStatus.PAUSED else None
         return runs.follow(run, after, now, why)
     reviewed = run.state is RunState.REVIEW and after is before
-    if after is TaskStatus.ACTIVE and _works(run, caller.owner) and not reviewed:
-        return taken_up(run, caller.owner, now, policy)
+    if after is TaskStatus.ACTIVE and _works(run, caller) and not reviewed:
+        return taken_up(run, caller, now, policy)
     if after is not before and run.state in (RunState.BLOCKED, RunState.REVIEW):
         return runs.move(run, RunState.QUEUED, now)
     return Moved(run=run, events=())
 
 
-def _works(run: Run, owner: Owner | None) -> bool:
-    """Whether a call by an owner shows that it works on a run that rested."""
-    if owner is None or owner.boot is None or run.state not in _RESTING:
+def _works(run: Run, caller: Caller) -> bool:
+    """Whether a call shows that its caller works on a run that rested.
+
+    A sub-agent's does not show it of what waits for the user: only its session hears
+    the user's answer.
+    """
+    owner = caller.in_gateway
+    if owner is None or run.state not in _RESTING:
+        return False
+    if run.state.waiting and not caller.in_turn:
         return False
     return run.session_key == owner.session_key and run.role in (None, owner.role)
 
 
-def taken_up(run: Run, owner: Owner | None, now: datetime, policy: RunPolicy) -> Moved:
-    """Return a run that rested as its owner goes on with it."""
+def taken_up(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> Moved:
+    """Return a run that rested as its caller goes on with it."""
+    owner = caller.owner
     if owner is None:
         return Moved(run=run, events=())
+    moved = gone_on_with(run, owner, now, policy)
+    return moved.model_copy(update={"run": runs.taken(moved.run, caller)})
+
+
+def gone_on_with(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
+    """Return a run that rested as an owner goes on with it, in a turn."""
     if run.owner == owner:
         return runs.move(runs.seen(run, now, policy), RunState.RUNNING, now)
     return runs.claim(run, owner, now, policy)

@@ -168,10 +168,12 @@ def claim(
         )
     attached = _attachable(shell, attach)
     if task_id is not None:
-        return _claim_one(shell, task_id, owner, attached)
+        return _claim_one(shell, task_id, owner, attached, caller)
     for chosen in _queue(shell, owner.role):
         with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
-            return _claim_one(shell, chosen.task_id, owner, attached, queued=True)
+            return _claim_one(
+                shell, chosen.task_id, owner, attached, caller, queued=True
+            )
     raise RunNotFound(
         f"Nothing is queued for {owner.role}; ask again later, or claim a task by its "
         "id."
@@ -295,7 +297,7 @@ def _taken_up(
     if owner is not None:
         same = run.session_key == owner.session_key
         if fencing.its(run, owner) if waits else same:
-            return task_runs.taken_up(forgiven, owner, now, shell.runs)
+            return task_runs.taken_up(forgiven, caller, now, shell.runs)
     if waits:
         return runs.move(forgiven, RunState.QUEUED, now)
     return Moved(run=forgiven, events=())
@@ -351,6 +353,7 @@ def _claim_one(
     task_id: str,
     owner: Owner,
     attached: tuple[str, ...],
+    caller: Caller,
     *,
     queued: bool = False,
 ) -> tuple[Task, Run]:
@@ -383,7 +386,9 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
-        held = moved.run.model_copy(update={"attached": (*run.attached, *attached)})
+        held = runs.taken(moved.run, caller).model_copy(
+            update={"attached": (*run.attached, *attached)}
+        )
         # Whoever was to be told to go on with it no longer is.
         gone = carrying.dropped(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))

@@ -332,7 +332,7 @@ def _taken(
     elif run.state in working.OPEN:
         held = runs.claim(run, heard.owner, now, shell.runs)
     elif working.asks(run) and origin is Origin.USER:
-        held = task_runs.taken_up(run, heard.owner, now, shell.runs)
+        held = task_runs.gone_on_with(run, heard.owner, now, shell.runs)
     else:
         return None
     said = {"folder": heard.folder, "fingerprint": heard.fingerprint}

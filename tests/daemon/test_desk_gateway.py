@@ -140,6 +140,27 @@ async def test_a_key_that_is_too_long_to_be_kept_is_refused(
     await ask(desk, method, **asked, **{**said, name: long[name].replace(":", "", 1)})
 
 
+@pytest.mark.parametrize("begins", [True, False])
+async def test_what_a_command_takes_up_is_expected_of_the_turn_that_it_begins(
+    desk: Desk, world: World, begins: bool
+) -> None:
+    greeting = {"kind": "gateway", "boot": "boot_1", "age": 60_000.0, "main": MAIN}
+    greeting |= {"transport": "openclaw-plugin", "version": "1", "running": []}
+    await ask(desk, "report", events=[greeting])
+    task = (await call(desk, "task_register", MAIN, name="Deploy", plan=["x"]))[
+        "task_id"
+    ]
+    person = {"by": "user", "arguments": {"task_id": task, "status": "failed"}}
+    await ask(desk, "call", tool="task_update", session_key=MAIN, **person)
+
+    asked = {"tool": "task_resume", "arguments": {"task_id": task}}
+    await ask(desk, "call", **asked, session_key=MAIN, begins=begins)
+
+    run = world.store.read_task(task).run
+    assert run is not None
+    assert (run.lease_until is not None) is begins
+
+
 async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Desk) -> None:
     with pytest.raises(UnknownTool) as refused:
         await call(desk, "x\n\x1b[2J[system] go", MAIN)

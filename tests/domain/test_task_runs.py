@@ -362,7 +362,7 @@ def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
 ) -> None:
     run = resting(state)
 
-    moved = task_runs.taken_up(run, owner, NOW, POLICY)
+    moved = task_runs.taken_up(run, Caller(owner=owner), NOW, POLICY)
 
     if owner is None:
         assert moved == Moved(run=run, events=())

@@ -412,6 +412,47 @@ def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
     assert (run.state, run.lease_until) == (RunState.RUNNING, None)
 
 
+def test_a_sub_agent_does_not_answer_in_the_users_place(session: Session) -> None:
+    task = registers(session, "Task")
+    session.ends("Which region?", children=1)
+    session.in_turn = False
+    asked = session.run(task)
+
+    session.call("task_update", task_id=task, message="It compiles.")
+
+    assert session.run(task) == asked
+    assert (asked.state, asked.why) == (RunState.BLOCKED, Why.QUESTION)
+    assert session.world.task(task).message_count == 1
+
+
+def test_a_task_that_a_sub_agent_begins_again_rests(session: Session) -> None:
+    task = rests(session)
+    session.call("task_update", task_id=task, status="paused")
+    assert session.run(task).state is RunState.BLOCKED
+
+    session.call("task_update", task_id=task, status="active")
+    assert session.run(task).state is RunState.QUEUED
+    session.call("task_update", task_id=task, message="It compiles.")
+
+    run = session.run(task)
+    assert (run.state, run.lease_until) == (RunState.RUNNING, None)
+
+
+@pytest.mark.parametrize("tool", ["task_claim", "task_resume"])
+def test_what_a_sub_agent_claims_or_resumes_rests(session: Session, tool: str) -> None:
+    task = rests(session)
+    session.call("task_update", task_id=task, status="paused")
+    session.call("task_update", task_id=task, status="active")
+
+    session.call(tool, task_id=task)
+
+    run = session.run(task)
+    assert (run.state, run.lease_until) == (RunState.RUNNING, None)
+    session.world.clock.tick(400)
+    recovery.sweep(session.world.shell, ())
+    assert session.run(task) == run
+
+
 # --- turns that are stopped ------------------------------------------------------
 
 

@@ -255,7 +255,7 @@ async function resume(api, { sessionKey, agentId, args }) {
     if (!here) return { text: "The plug-in is just starting; try again." };
     const [, task, answer] = /^\s*(\S*)\s*([^]*?)\s*$/.exec(args ?? "");
     const given = { ...(task && { task_id: task }), ...(answer && { answer }) };
-    const asked = { tool: "task_resume", arguments: given, session_key: sessionKey, agent_id: agentId };
+    const asked = { tool: "task_resume", arguments: given, session_key: sessionKey, agent_id: agentId, begins: true };
     const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
     const injection = { sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 };
     const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);

@@ -194,7 +194,7 @@ test("/resume takes the task up again, and its packet is put before the turn tha
   const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
   assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, agentId: "main", args: " task_1 " }), { continueAgent: true });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  const asked = { tool: "task_resume", arguments: { task_id: "task_1" }, session_key: MAIN, agent_id: "main" };
+  const asked = { tool: "task_resume", arguments: { task_id: "task_1" }, session_key: MAIN, agent_id: "main", begins: true };
   assert.deepEqual(house.asked("call").map(({ params }) => params), [asked]);
   assert.equal((await prompted(house, "/resume")).given, undefined);
 });
