@@ -26,7 +26,14 @@ from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import clip, duration, plain, plural, step_name
+from openclaw_taskmem.domain.texts import (
+    clip,
+    clip_start,
+    duration,
+    plain,
+    plural,
+    step_name,
+)
 from openclaw_taskmem.domain.turns import Origin, Trouble, Turn
 from taskmem_hookspecs import (
     Change,
@@ -51,6 +58,8 @@ ASKED_BYTES: Final = 160
 """Shown of a question."""
 SAID_BYTES: Final = 200
 """Kept of what a provider said."""
+REFUSED_BYTES: Final = 120
+"""Shown of it where the user is to mend it, so that there is room for the way."""
 _WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
 """Origins of turns that count as rounds; what the user begins is no loop of ours."""
 
@@ -182,7 +191,7 @@ def _question(task: Task, run: Run, said: str) -> str | None:
     """Return how the user hears a question; None: it was asked where they are."""
     if run.told_session is None:
         return None
-    asked = clip(plain(turns.question(said)), ASKED_BYTES)
+    asked = clip_start(plain(turns.question(said)), ASKED_BYTES)
     return f"it asks: {asked} Say {notices.to_resume(task, run)} and your answer."
 
 
@@ -211,7 +220,7 @@ def _after_failure(
     failures = run.provider_failures + 1
     run = run.model_copy(update={"provider_failures": failures})
     if trouble is Trouble.CREDENTIALS:
-        how = notices.to_resume(task, run)
+        how, said = notices.to_resume(task, run), clip(said, REFUSED_BYTES)
         line = f"the model's provider refuses ({said}). Mend that, then say {how}."
         return Block(run=run, why=Why.CREDENTIALS, line=line)
     if trouble is Trouble.REFUSED or failures > policy.provider_retries:

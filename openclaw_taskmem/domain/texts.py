@@ -118,6 +118,13 @@ def clip(text: str, size: int) -> str:
     return text[:kept].rstrip() + ELLIPSIS
 
 
+def clip_start(text: str, size: int) -> str:
+    """Keep the last `size` bytes of a text, as `clip` does the first."""
+    if json_size(text) <= size:
+        return text
+    return ELLIPSIS + clip(text[::-1], size)[:-1][::-1].lstrip()
+
+
 def json_size(text: str) -> int:
     """Return how many bytes a text takes between the quotes of a JSON string."""
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2

@@ -90,7 +90,7 @@ _BY_REASON: Final = {
     ),
 }
 """What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
-_SENTENCES: Final = re.compile(r"(?<=[.!?…。！？])[ \t]+|\n+\s*")
+_PARAGRAPHS: Final = re.compile(r"\n\s*\n")
 _SPACES: Final = re.compile(r"[\W\d_]+")
 
 
@@ -110,8 +110,9 @@ def asks(said: str) -> bool:
 
 
 def question(said: str) -> str:
-    """Return the sentence with which a turn ended."""
-    return _SENTENCES.split(said.strip())[-1]
+    """Return the paragraph in which a turn asked last; empty: it asked nothing."""
+    parts = _PARAGRAPHS.split(said)
+    return next((p for p in reversed(parts) if any(m in p for m in _ASKS)), "").strip()
 
 
 def chatter(said: str) -> str:

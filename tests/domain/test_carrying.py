@@ -438,6 +438,26 @@ def test_what_the_user_has_to_mend_blocks_the_run_and_they_are_told() -> None:
     assert change.tasks == ()
 
 
+@pytest.mark.parametrize(
+    ("turn", "shown"),
+    [
+        (Turn(error="HTTP 401 " + "é" * 999), "(HTTP 401"),
+        (Turn(said="Well. " * 99 + "Shall I?"), "Well. Shall I? Say /resume"),
+    ],
+)
+def test_however_much_was_said_the_user_reads_how_to_go_on(
+    turn: Turn, shown: str
+) -> None:
+    run = held(told_session="agent:main:main")
+    task = {"name": "é" * 200, "task_id": f"task_{'0' * 26}"}
+
+    (line,) = lines(after(facts(run, **task), turn))
+
+    assert shown in line
+    assert f"/resume {task['task_id']}" in line
+    assert "…" not in line[-60:]
+
+
 def test_a_request_that_is_wrong_fails_at_once() -> None:
     change = after(facts(), Turn(error="HTTP 400: roles must alternate"))
 

@@ -53,6 +53,16 @@ def test_a_clipped_text_is_a_beginning_that_fits(text: str, size: int) -> None:
         assert text.startswith(clipped[:-1])
 
 
+@given(st.text(max_size=300), st.integers(3, 200))
+def test_a_text_clipped_at_its_start_is_an_end_that_fits(text: str, size: int) -> None:
+    clipped = texts.clip_start(text, size)
+
+    assert texts.json_size(clipped) <= size
+    if clipped != text:
+        assert clipped.startswith("…")
+        assert text.endswith(clipped[1:])
+
+
 @pytest.mark.parametrize("marker", ["task_stuck_resume", "task_resume", "System"])
 def test_plain_text_can_pass_for_nothing_that_is_from_here(marker: str) -> None:
     assert (

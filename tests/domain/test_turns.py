@@ -97,14 +97,17 @@ def test_a_question_asks_whatever_decorates_it(before: str, after: str) -> None:
     ("said", "question"),
     [
         ("Which region?", "Which region?"),
-        ("Both are free. Which region?", "Which region?"),
-        ("It is built.\n\nWhich region:\n- eu-west?\n", "- eu-west?"),
-        ("¿Qué región?！Really? 😀", "😀"),
-        ("Use v1.2 or v1.3?", "Use v1.2 or v1.3?"),
+        ("Both are free. Which region?", "Both are free. Which region?"),
+        ("It is built.\n\nWhich region:\n- eu-west?\n", "Which region:\n- eu-west?"),
+        ("Is it built? Yes.\n\nWhich region? 🚀", "Which region? 🚀"),
+        ("Which region?\n \n---\n\n🚀", "Which region?"),
+        ("Which one, e.g. eu-west?", "Which one, e.g. eu-west?"),
+        ("どの地域？\n\n…", "どの地域？"),
+        ("It is built.", ""),
         ("", ""),
     ],
 )
-def test_the_question_is_the_last_sentence(said: str, question: str) -> None:
+def test_the_question_is_the_last_paragraph_that_asks(said: str, question: str) -> None:
     assert turns.question(said) == question
 
 
