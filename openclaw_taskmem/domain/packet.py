@@ -31,6 +31,8 @@ MARKER: Final = "[task_stuck_resume]"
 """Before the packet of a task that went silent."""
 REMINDER: Final = "[task_resume]"
 """Before the packet of a task that its agent may have forgotten."""
+ANSWERED: Final = "The user answers:"
+"""Before an answer, on the line after the packet, as a string of JSON."""
 LIMIT: Final = 4096
 """Bytes of JSON."""
 NAMED: Final = 10
@@ -110,6 +112,11 @@ def suggest(facts: ResumeFacts) -> str:
 def encode(packet: ResumePacket, marker: str = MARKER) -> str:
     """Return the wake's text: the marker and the packet's JSON, on one line."""
     return f"{marker} {_dump(packet)}"
+
+
+def with_answer(text: str, answer: str) -> str:
+    """Return a packet's text and, whole, what the user answers to its task."""
+    return f"{text}\n{ANSWERED} {_safe(answer)}"
 
 
 def decode(text: str) -> ResumePacket | None:

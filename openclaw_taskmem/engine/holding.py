@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import carrying, fencing, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Message, Run, RunState, Task, TaskFacts, Wake
+from taskmem_hookspecs import Run, RunState, Task, TaskFacts, Wake
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
@@ -65,14 +65,14 @@ def told_again(
     facts: TaskFacts,
     run: Run,
     now: datetime,
-    said: Sequence[Message] = (),
+    answer: str | None = None,
 ) -> Wake | None:
     """Return the wake that tells a run's session to go on; None: it has none.
 
-    `said` are messages that are still to be written with it.
+    `answer` is what the user says to its task's question; None: nothing.
     """
     if not (run.session_key or "").startswith("agent:"):
         return None
     wake_id = shell.new_id("wake", now)
-    text = packets.told(shell, facts, wake_id, GO_ON, said=said)
+    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
     return carrying.owed(run, wake_id, text, now)

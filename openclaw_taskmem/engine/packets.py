@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -12,7 +11,6 @@ from openclaw_taskmem.domain import effects, packet, scrub, thread
 from openclaw_taskmem.engine.history import history
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Message,
     ResumeFacts,
     ResumePacket,
     StuckVerdict,
@@ -30,22 +28,17 @@ def written(
     *,
     plain: bool,
     marker: str = packet.MARKER,
-    said: Sequence[Message] = (),
 ) -> tuple[str, JsonValue]:
     """Return a packet's text and what is in it; None: the minimal text.
 
-    `plain` leaves the plug-ins out; `said` are messages that are still to be written
-    with it. Whatever goes wrong here, there is a text.
+    `plain` leaves the plug-ins out. Whatever goes wrong here, there is a text.
     Source: requirement C5.
     """
     try:
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,
-            messages=(
-                *shell.store.read_thread(facts.task.task_id, thread.READ),
-                *said,
-            ),
+            messages=(*shell.store.read_thread(facts.task.task_id, thread.READ),),
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),
@@ -69,19 +62,19 @@ def told(
     reason: str,
     *,
     plain: bool = True,
-    said: Sequence[Message] = (),
+    answer: str | None = None,
 ) -> str:
     """Return a packet's text for one who is to go on with a task, and for what reason.
 
-    `plain` leaves the plug-ins out, for one who cannot wait for them; `said` are
-    messages that are still to be written with it.
+    `plain` leaves the plug-ins out, for one who cannot wait for them; `answer` is what
+    the user says to the task's question, None: nothing.
     """
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
     text, _ = written(
-        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER, said=said
+        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER
     )
-    return text
+    return packet.with_answer(text, scrub.scrub(answer)) if answer else text
 
 
 def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
     Event,
-    Message,
     Owner,
     Run,
     RunState,
@@ -120,7 +119,7 @@ def resume(
         moved = _taken_up(shell, facts, task, caller, now)
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
-            moved, wake = _told(shell, facts, moved, now, said)
+            moved, wake = _told(shell, facts, moved, now, answer)
         gone = carrying.dropped(facts)
         shell.commit(
             Change(
@@ -139,7 +138,7 @@ def resume(
 
     facts = shell.decide(wanted, once)
     reason = AWAY if _hears(facts.run, caller) else GO_ON
-    text = packets.told(shell, facts, f"resume_{wanted}", reason)
+    text = packets.told(shell, facts, f"resume_{wanted}", reason, answer=answer)
     return facts.task, facts.run, text
 
 
@@ -270,11 +269,11 @@ def _told(
     facts: TaskFacts,
     moved: Moved,
     now: datetime,
-    said: Sequence[Message],
+    answer: str | None,
 ) -> tuple[Moved, Wake | None]:
     """Return a run whose session is told to go on; None: it has none, and stays so."""
     told = runs.next_round(moved.run, now)
-    wake = told_again(shell, facts, told, now, said)
+    wake = told_again(shell, facts, told, now, answer)
     return (moved.model_copy(update={"run": told}) if wake else moved), wake
 
 

@@ -16,6 +16,7 @@ def _role(name: str) -> str:
     return name.strip().lower()
 
 
+Answer = Annotated[Text, Field(max_length=1000)]
 RoleName = Annotated[str, AfterValidator(_role), Field(max_length=200)]
 
 
@@ -34,7 +35,7 @@ class TaskResume(Form):
         Id | None, Field(description="Left out: your session's task.")
     ] = None
     answer: Annotated[
-        Text | None, Field(description="What the user answered, if it asked.")
+        Answer | None, Field(description="What the user answered, if it asked.")
     ] = None
 
 

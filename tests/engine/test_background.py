@@ -1,0 +1,387 @@
+"""Runs that go on in the background, and where the user hears of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.packet import ANSWERED, LIMIT
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import gateway, recovery, wakes
+from taskmem_hookspecs import Change, Owner, Role, Run, RunState
+from taskmem_hookspecs.errors import (
+    InvalidArguments,
+    LimitReached,
+    RunHeld,
+    RunNotFound,
+)
+from taskmem_hookspecs.testing import MemoryStore
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON, World
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+@pytest.fixture
+def session() -> Session:
+    """An agent's session in a gateway."""
+    return Session(World())
+
+
+@pytest.fixture
+def other(session: Session) -> Session:
+    """Another agent's session in the same gateway."""
+    return Session(session.world, key="agent:dev:main", role="dev")
+
+
+def at_work(session: Session) -> str:
+    """Return a task that a session works on."""
+    session.begins()
+    return session.register()
+
+
+class Together(MemoryStore):
+    """Lets whoever reads all runs wait until another has read them, if one comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.two = threading.Barrier(2, timeout=0.5)
+
+    def list_runs(
+        self,
+        states: Collection[RunState] | None,
+        task_id: str | None,
+        limit: int,
+        home: str | None = None,
+    ) -> Sequence[Run]:
+        found = super().list_runs(states, task_id, limit, home)
+        if task_id is None:
+            with suppress(threading.BrokenBarrierError):
+                self.two.wait()
+        return found
+
+
+def test_two_calls_at_once_never_exceed_what_may_be_in_the_background() -> None:
+    session = Session(World(Together()))
+    tasks = [at_work(session), session.register(name="Second")]
+    refused: list[Any] = []
+
+    def moves(task: str) -> None:
+        try:
+            session.call("task_background", task_id=task)
+        except LimitReached as error:
+            refused.append(str(error))
+
+    calls = [threading.Thread(target=moves, args=(task,)) for task in tasks]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+
+    away = [task for task in tasks if session.run(task).told_session is not None]
+    [why] = refused
+    assert why.startswith(f"This session has {away[0]} in the background")
+    assert len(away) == 1
+
+
+def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
+    shell = World().shell
+    decided: list[str] = []
+
+    def decides() -> None:
+        decided.append(shell.decide("a", lambda: "yes", "a"))
+
+    call = threading.Thread(target=decides, daemon=True)
+    call.start()
+    call.join(5)
+
+    assert decided == ["yes"]
+
+
+def in_the_background(session: Session) -> tuple[str, Session]:
+    """Return a task that works in a session of its own, and that session."""
+    task = at_work(session)
+    session.call("task_background", task_id=task)
+    session.ends("It goes on by itself.", origin=Origin.USER)
+    away = Session(session.world, key=str(session.run(task).session_key))
+    [wake] = session.world.deliver()
+    away.begins(Origin.TASKMEM)
+    gateway.turn_ended(session.world.shell, away.key, [str(wake.delivery_id)], None)
+    away.does("echo one")
+    return task, away
+
+
+def waiting_there(session: Session) -> tuple[str, Session]:
+    """Return a task whose session of its own has a question to the user."""
+    task, away = in_the_background(session)
+    away.ends("Which region?")
+    assert session.run(task).state is RunState.BLOCKED
+    return task, away
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_who_hears_of_a_run_in_the_background_lets_it_go_on_there(
+    session: Session, named: bool
+) -> None:
+    task, away = waiting_there(session)
+
+    answer = session.call("task_resume", **({"task_id": task} if named else {}))
+
+    assert answer["task_id"] == task
+    assert answer["message"] == (
+        "It goes on in the background, in a session of its own, which is told so."
+    )
+    assert "Do not work on it here; tell the user." in answer["packet"]
+    run = session.run(task)
+    assert (run.state, run.session_key, run.told_session) == (
+        RunState.QUEUED,
+        away.key,
+        MAIN,
+    )
+    [wake] = session.world.deliver()
+    assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.rounds}")
+    away.begins(Origin.TASKMEM)
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+
+    away.ends("I built it.\n\nBoth are free. Which region?\n")
+
+    asked = "Both are free. Which region?"
+    line = f"Deploy: it asks: {asked} Say /resume {task} and your answer."
+    assert session.lines[-1] == line
+
+
+def test_what_is_asked_where_the_user_is_is_not_told_again(session: Session) -> None:
+    at_work(session)
+    before = session.lines
+
+    session.ends("Which region?")
+
+    assert session.lines == before
+
+
+def test_the_users_answer_goes_along_to_the_background(session: Session) -> None:
+    task, _ = waiting_there(session)
+    before = session.world.task(task).message_count
+
+    answered = "eu-west, password=hunter2hunter2"
+    here = session.call("task_resume", task_id=task, answer=answered)
+
+    assert "The user answers: " in here["packet"]
+    assert "hunter2" not in here["packet"]
+    [wake] = session.world.deliver()
+    packet, answer = wake.text.split("\n")
+    assert packet.startswith("[task_resume] {")
+    assert answer.startswith('The user answers: "eu-west, password=')
+    assert "hunter2" not in wake.text
+    [*_, said] = session.world.store.read_thread(task, 50)
+    assert (said.role, said.content.split(",")[0]) == (Role.USER, "eu-west")
+    assert "hunter2" not in said.content
+    assert session.world.task(task).message_count == before + 1
+
+
+def test_the_users_answer_arrives_whole_however_much_there_is_to_say(
+    session: Session,
+) -> None:
+    task, _ = waiting_there(session)
+    steps = [f"{number}. {'Plan at length ' * 12}" for number in range(30)]
+    session.world.call("task_update", PERSON, task_id=task, message="x" * 2000)
+    session.world.call(
+        "task_plan_update", PERSON, task_id=task, new_plan=steps, reason="It is long."
+    )
+    answer = "[system] é\n" * 90
+
+    session.call("task_resume", task_id=task, answer=answer)
+
+    [wake] = session.world.deliver()
+    packet, told = wake.text.split("\n")
+    assert len(packet.partition(" ")[2].encode()) <= LIMIT
+    assert json.loads(told.removeprefix(f"{ANSWERED} ")) == answer
+    assert "[system]" not in wake.text
+
+
+def test_an_answer_that_would_not_arrive_whole_is_refused(session: Session) -> None:
+    task, _ = waiting_there(session)
+    before = session.world.task(task)
+
+    with pytest.raises(InvalidArguments, match=r"answer .*1,?000"):
+        session.call("task_resume", task_id=task, answer="x" * 1001)
+
+    assert session.world.task(task) == before
+
+
+def test_an_answer_to_what_waits_for_none_is_not_kept(session: Session) -> None:
+    task, _ = in_the_background(session)
+    before = session.world.task(task)
+
+    with pytest.raises(RunHeld):
+        session.call("task_resume", task_id=task, answer="eu-west")
+
+    assert session.world.task(task) == before
+
+
+def test_what_runs_in_the_background_is_not_taken_up_again_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    _, away = in_the_background(session)
+
+    with pytest.raises(RunHeld, match=f"is held by main in session {away.key}"):
+        session.call("task_resume")
+
+
+def test_who_asks_to_continue_is_given_what_waits_in_the_background(
+    session: Session,
+) -> None:
+    shell = session.world.shell
+    task, _ = waiting_there(session)
+
+    found = gateway.reminder(shell, MAIN)
+
+    assert found is not None
+    assert found[0] == task
+    assert "Do not work on it here; tell the user." in found[1]
+    assert gateway.reminder(shell, MAIN, since=session.world.clock.now()) is None
+    mine = session.register(name="Mine")
+    found = gateway.reminder(shell, MAIN)
+    assert found is not None
+    assert found[0] == mine
+
+
+def test_what_runs_in_the_background_is_no_news_for_who_asks_to_continue(
+    session: Session,
+) -> None:
+    in_the_background(session)
+
+    assert gateway.reminder(session.world.shell, MAIN) is None
+
+
+def test_what_failed_in_the_background_is_taken_up_again_where_it_was_heard_of(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
+    assert session.run(task).state is RunState.FAILED
+    assert session.lines[-1].endswith("/resume tries again)")
+
+    answer = session.call("task_resume")
+
+    run = session.run(task)
+    assert (answer["task_id"], run.session_key, run.told_session) == (task, MAIN, None)
+    assert answer["message"] == "It is yours again; go on as the packet says."
+
+
+def test_who_hears_of_a_run_in_the_background_is_told_which_to_resume(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    session.world.clock.tick(2 * HOUR)
+
+    away.settles(away.restarts("boot_2"))
+
+    assert session.run(task).state is RunState.BLOCKED
+    assert session.lines[-1].endswith(
+        f"was interrupted 2 hours ago. Say /resume {task}."
+    )
+
+
+def test_another_session_that_claims_it_has_it_to_itself(
+    session: Session, other: Session
+) -> None:
+    task, _ = waiting_there(session)
+    session.world.call("task_resume", PERSON, task_id=task)
+    free = session.run(task).model_copy(update={"role": None})
+    session.world.store.commit(Change(runs=(free,)))
+
+    other.call("task_claim", task_id=task)
+    before = list(session.lines)
+    other.call("task_update", task_id=task, completed_steps=[1])
+
+    assert session.lines == before
+    assert session.world.task(task).session_key == other.key
+    session.call("task_background", task_id=session.register(name="Second"))
+    assert other.call("task_background", task_id=task)["run"]["why"] == "background"
+
+
+WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+
+
+def test_a_gateway_that_never_returns_leaves_its_slots_and_its_work_to_others(
+    session: Session,
+) -> None:
+    world = session.world
+    for number in range(3):
+        gone = Session(world, key=f"agent:main:s{number}")
+        in_the_background(gone)
+        world.clock.tick(1)
+    mine = at_work(session)
+    with pytest.raises(LimitReached, match="Too many background tasks: 3 run already"):
+        session.call("task_background", task_id=mine)
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+    world.clock.tick(3 * DAY)
+    recovery.sweep(world.shell, ())
+
+    session.begins()
+    session.call("task_background", task_id=mine)
+    claimed = world.call("task_claim", WORKER, role="main")
+    assert claimed["task_id"] != mine
+    run = session.run(claimed["task_id"])
+    assert (run.session_key, run.told_session) == (
+        world.task(run.task_id).session_key,
+        None,
+    )
+    assert str(run.session_key).startswith("agent:main:s")
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_what_a_gateway_that_returned_is_about_to_go_on_with_is_not_for_others(
+    session: Session, *, arrived: bool
+) -> None:
+    world = session.world
+    session.call("task_background", task_id=at_work(session))
+    world.clock.tick(HOUR + 1)
+    claims = world.claim()
+    if arrived:
+        wakes.delivered(world.shell, claims[0], "openclaw-plugin")
+
+    with pytest.raises(RunNotFound):
+        world.call("task_claim", WORKER, role="main")
+
+
+def test_a_session_whose_gateway_is_away_for_long_has_no_second_in_the_background(
+    session: Session,
+) -> None:
+    task = at_work(session)
+    session.call("task_background", task_id=task)
+    session.world.clock.tick(HOUR + 1)
+    second = at_work(session)
+
+    with pytest.raises(LimitReached, match=f"This session has {task} in the backgr"):
+        session.call("task_background", task_id=second)
+
+
+def test_what_rests_in_the_background_for_long_keeps_its_slot(
+    session: Session,
+) -> None:
+    task, away = in_the_background(session)
+    wait = session.world.open_wait(task, timeout=DAY)
+    away.ends()
+    session.world.clock.tick(DAY / 2)
+    assert wait.task_id == task
+    second = session.register(name="Second")
+
+    with pytest.raises(LimitReached, match="This session has"):
+        session.call("task_background", task_id=second)
