@@ -113,8 +113,10 @@ class Gateway(Engine):
     def every_wake_is_on_its_way_or_at_an_end(self) -> None:
         for wake in self.world.wakes():
             if wake.state is WakeState.DUE:
+                # What was sent, and is owed again, says why until it is claimed again.
+                again = wake.attempts > wake.sends
                 assert wake.due_at is not None
-                assert wake.sends == 0 or wake.last_error is not None
+                assert wake.sends == 0 or wake.last_error is not None or again
             elif wake.state is WakeState.SENT:
                 assert wake.last_error is None or wake.cause is WakeCause.WAIT
                 assert (wake.due_at is None) is (wake.cause is WakeCause.STUCK)
