@@ -185,7 +185,10 @@ class Desk:
         return catalog.call(self._shell, *_tool_call(params), person)
 
     def _agent(self, connection: object, params: Params) -> Caller:
-        """Return who calls through a gateway."""
+        """Return who calls through a gateway.
+
+        `begins` says that a turn of its session begins with the call, as by a command.
+        """
         session_key, agent_id = _key(params, "session_key"), _key(params, "agent_id")
         owner = self.gateways.owner(connection, session_key, agent_id)
         home = self._shell.only

@@ -234,8 +234,8 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
     return run.model_copy(update={"seen_at": now, "lease_until": until})
 
 
-def taken(run: Run, caller: Caller) -> Run:
-    """Return a run that a caller has taken up: what a sub-agent takes up rests."""
+def held_by(run: Run, caller: Caller) -> Run:
+    """Return a run as a caller holds it: what a sub-agent claims rests."""
     return run if caller.in_turn else rest(run)
 
 
@@ -249,7 +249,7 @@ def called(
     if not fencing.holds(run, caller, token):
         return run
     after = seen(run, now, policy)
-    return after if run.lease_until is not None else taken(after, caller)
+    return after if run.lease_until is not None else held_by(after, caller)
 
 
 def rest(run: Run) -> Run:

@@ -66,7 +66,7 @@ def begun(
         update={"attached": attached(task.metadata), "folder": caller.folder}
     )
     claimed = runs.claim(named, owner, now, policy)
-    held = runs.taken(claimed.run, caller)
+    held = runs.held_by(claimed.run, caller)
     told = notices.milestone(Milestone.ACCEPTED, task, held, now)
     # The log holds how it came to run, and the store a row of it.
     return Moved(run=held, events=(*moved.events, *claimed.events, told))
@@ -161,7 +161,7 @@ def taken_up(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> Move
     if owner is None:
         return Moved(run=run, events=())
     moved = gone_on_with(run, owner, now, policy)
-    return moved.model_copy(update={"run": runs.taken(moved.run, caller)})
+    return moved.model_copy(update={"run": runs.held_by(moved.run, caller)})
 
 
 def gone_on_with(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:

@@ -38,7 +38,7 @@ def written(
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,
-            messages=(*shell.store.read_thread(facts.task.task_id, thread.READ),),
+            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),

@@ -385,7 +385,7 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
-        held = runs.taken(moved.run, caller).model_copy(
+        held = runs.held_by(moved.run, caller).model_copy(
             update={"attached": (*run.attached, *attached)}
         )
         # Whoever was to be told to go on with it no longer is.

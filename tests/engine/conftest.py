@@ -1,4 +1,4 @@
-"""Empty stores, one after the other."""
+"""Sessions of a gateway, and empty stores, one after the other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,20 @@ from taskmem_hookspecs import TaskStore
 from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel.store import SqlStore
 from tests.engine.stateful import NewStore
+from tests.support.sessions import Session
+from tests.support.world import World
+
+
+@pytest.fixture
+def session() -> Session:
+    """An agent's session in a gateway."""
+    return Session(World())
+
+
+@pytest.fixture
+def other(session: Session) -> Session:
+    """Another agent's session in the same gateway."""
+    return Session(session.world, key="agent:dev:main", role="dev")
 
 
 @pytest.fixture

@@ -29,18 +29,6 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 
-@pytest.fixture
-def session() -> Session:
-    """An agent's session in a gateway."""
-    return Session(World())
-
-
-@pytest.fixture
-def other(session: Session) -> Session:
-    """Another agent's session in the same gateway."""
-    return Session(session.world, key="agent:dev:main", role="dev")
-
-
 def at_work(session: Session) -> str:
     """Return a task that a session works on."""
     session.begins()

@@ -8,22 +8,10 @@ from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import RunState, WakeState
 from taskmem_hookspecs.errors import RunNotReady
 from tests.support.sessions import Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON
 
 HOUR = 3600
 DAY = 24 * HOUR
-
-
-@pytest.fixture
-def session() -> Session:
-    """An agent's session in a gateway."""
-    return Session(World())
-
-
-@pytest.fixture
-def other(session: Session) -> Session:
-    """Another agent's session in the same gateway."""
-    return Session(session.world, key="agent:dev:main", role="dev")
 
 
 def at_work(session: Session, *attached: str) -> str:

@@ -34,12 +34,6 @@ def worker(name: str) -> Caller:
 
 
 @pytest.fixture
-def session() -> Session:
-    """A session of a gateway."""
-    return Session(World())
-
-
-@pytest.fixture
 def dev(session: Session) -> Session:
     """A session of another agent in the same gateway."""
     return Session(session.world, key=DEV, role="dev")

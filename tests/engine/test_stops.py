@@ -14,11 +14,6 @@ from tests.support.world import PERSON, World
 WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 
-@pytest.fixture
-def session() -> Session:
-    return Session(World())
-
-
 def at_work(session: Session, origin: Origin = Origin.USER) -> str:
     session.begins(origin)
     return session.register()
