@@ -4,8 +4,9 @@ Import from here: everything in `__all__` is the public surface, and nothing
 else is. `taskmem_hookspecs.testing` holds what a plug-in's tests need.
 """
 
-from taskmem_hookspecs import errors
+from taskmem_hookspecs import conditions, errors, matching
 from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.conditions import Condition, Side
 from taskmem_hookspecs.errors import (
     ConditionUnclear,
     Conflict,
@@ -108,6 +109,7 @@ __all__ = [
     "Checkup",
     "Claim",
     "Clock",
+    "Condition",
     "ConditionUnclear",
     "Conflict",
     "Counts",
@@ -148,6 +150,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "Sensor",
+    "Side",
     "Step",
     "StoreBusy",
     "StoreFull",
@@ -177,7 +180,9 @@ __all__ = [
     "WakeTransport",
     "WakeUndelivered",
     "Watch",
+    "conditions",
     "errors",
     "hookimpl",
     "hookspec",
+    "matching",
 ]

@@ -37,7 +37,10 @@ what to do next. Its `name` is what a program matches on.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar
+
+from pydantic import JsonValue
 
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -47,10 +50,16 @@ class TaskmemError(Exception):
 
     name: ClassVar[str] = "taskmem_error"
     """Stable, lower-case, what programs match on: `task_not_found`."""
+    details: Mapping[str, JsonValue] = {}
+    """What a program may want to know besides, as further fields of the answer."""
 
     def __init_subclass__(cls) -> None:
         """Name each error after its class."""
         cls.name = _HUMP.sub("_", cls.__name__).lower()
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Build the answer that a caller gets: `error`, `message`, and the details."""
+        return {**self.details, "error": self.name, "message": str(self)}
 
 
 class TaskNotFound(TaskmemError):
@@ -115,6 +124,12 @@ class TargetGone(TaskmemError):
 
 class ConditionUnclear(TaskmemError):
     """Whether a condition holds cannot be told; says what would help."""
+
+    def __init__(self, sentence: str, sides: tuple[int, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.sides = sides
+        """The indexes of the sides that the target can never have, such as `fails`
+        of a file; empty: another judge may still tell."""
 
 
 class JudgeUnavailable(TaskmemError):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taskmem_hookspecs.conditions import Condition
 from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.health import HealthCheck
 from taskmem_hookspecs.markers import hookspec
@@ -107,12 +108,14 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 
 @hookspec
-def wait_judge(target: Target, wake_when: str) -> Judge | None:
+def wait_judge(target: Target, wake_when: str, condition: Condition) -> Judge | None:
     """Called for each wait that is watched; all judges are kept.
 
-    They are asked in order until one is sure. A judge that could never settle such
-    a condition is not given: return None, or raise `ConditionUnclear` with a
-    sentence that says what would help. A wait that no judge takes is refused.
+    `condition` is `wake_when` as it was parsed. The judges are asked in order until
+    one is sure. Return None for what this plug-in cannot judge, or raise
+    `ConditionUnclear` with a sentence that says what would help; with `sides`, where
+    the target can never have such a form. A wait with a side that no judge decides is
+    refused.
     """
 
 

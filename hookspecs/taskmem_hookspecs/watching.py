@@ -191,11 +191,13 @@ class Judge(Protocol):
     """Decides whether one wait's condition holds; `wait_judge` makes it for that wait.
 
     It is asked with frames in order, each from the place where the last one that it
-    answered ended, and never twice at once.
+    answered ended, and never twice at once. It may have an attribute `sides`: the
+    indexes of the sides of the condition that it decides, all of them without it. A
+    judge that does not decide all sides answers `UNSURE` where none of its own holds.
     """
 
     name: str
-    """What an observation calls it when it is in trouble."""
+    """What answers and observations call it: `rules`, or the reader that it asks."""
 
     async def rule(self, frame: Frame) -> Ruling:
         """Return whether the condition holds; whatever it raises is tried again."""

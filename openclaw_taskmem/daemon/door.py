@@ -213,12 +213,10 @@ class Door:
         except ConnectionError:
             log.debug("a client hung up before it had its answer")
         except TaskmemError as error:
-            refusal = {"error": error.name, "message": str(error)}
-            _send(writer, {"id": number, "error": refusal})
+            _send(writer, {"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged
             unforeseen = _unforeseen("the call")
-            refusal = {"error": unforeseen.name, "message": str(unforeseen)}
-            _send(writer, {"id": number, "error": refusal})
+            _send(writer, {"id": number, "error": unforeseen.to_json()})
 
 
 _MALFORMED: Final = {

@@ -83,7 +83,7 @@ def _server(call_tool: CallTool, profile: str) -> Server[dict[str, Any]]:
             answer: object = await call_tool(params.name, dict(params.arguments or {}))
             failed = False
         except TaskmemError as error:
-            answer = {"error": error.name, "message": str(error)}
+            answer = error.to_json()
             failed = True
         text = json.dumps(answer, ensure_ascii=False)
         content = [types.TextContent(type="text", text=text)]

@@ -23,7 +23,8 @@ from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.vigil import Ending, Vigil
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.daemon.watchers import Watchers
-from openclaw_taskmem.domain import targets
+from openclaw_taskmem.domain import judging, targets
+from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.judging import rest_after
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
@@ -31,6 +32,7 @@ from openclaw_taskmem.engine.watching import Sighting
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Clock,
+    Condition,
     Frame,
     Output,
     Target,
@@ -87,9 +89,9 @@ class Watchroom:
 
     # --- for calls, from their threads ---------------------------------------
 
-    def sight(self, target: Target, wake_when: str) -> Sighting:
+    def sight(self, target: Target, condition: Condition) -> Sighting:
         """Look whether a target is there, and whether anyone can judge a condition."""
-        return self._answer(self._sight(target, wake_when), "Nothing was written.")
+        return self._answer(self._sight(target, condition), "Nothing was written.")
 
     def end(self, target: Target) -> str:
         """Return the place behind all that is on a target now."""
@@ -142,8 +144,9 @@ class Watchroom:
         finally:
             self._answers.discard(task)
 
-    async def _sight(self, target: Target, wake_when: str) -> Sighting:
-        judges = await self._apart(self._seams.judges, target, wake_when)
+    async def _sight(self, target: Target, condition: Condition) -> Sighting:
+        judges = await self._apart(self._seams.judges, target, condition)
+        understood = judging.assign_judges(condition, judges.found, judges.advice)
         try:
             here = await self._here(target)
         except TargetGone:
@@ -152,8 +155,9 @@ class Watchroom:
                 here = await self._here(target)
             except TargetGone as gone:
                 raise TargetNotFound(str(gone)) from gone
-        names = tuple(judge.name for judge in judges)
-        return Sighting(start=here.place, tail=here.tail, note=here.note, judges=names)
+        return Sighting(
+            start=here.place, tail=here.tail, note=here.note, understood=understood
+        )
 
     async def _end(self, target: Target) -> str:
         watcher = await self._watchers.of(target)
@@ -253,8 +257,11 @@ class Watchroom:
 
         async def panel(start: str) -> Panel:
             target = targets.parse(wait.target)
+            condition = parse_condition(wait.wake_when)
+            judges = await self._apart(self._seams.judges, target, condition)
+            judging.assign_judges(condition, judges.found, judges.advice)
             return Panel(
-                await self._apart(self._seams.judges, target, wait.wake_when),
+                judges.found,
                 self._lanes,
                 self._clock,
                 start=start,

@@ -5,14 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.texts import clip, plain
-from taskmem_hookspecs import Met, Ruling, Value
+from openclaw_taskmem.domain.condition_phrases import ARTICLES, FORMS, TABLES
+from openclaw_taskmem.domain.condition_tokens import scan_words
+from openclaw_taskmem.domain.texts import clip, plain, quoted
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    Judge,
+    Met,
+    Ruling,
+    Value,
+)
+from taskmem_hookspecs.conditions import EMPTY_WORDS, TextForm
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
 SEEN_BYTES: Final = 3000
 """What is kept of an observation: with its frame, a wake stays within 4 KB."""
 LONGEST_REST: Final = 30.0
 """Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
+
+
+HINT_WORDS: Final = 3
+"""Words of a side that is not understood which a suggestion takes up."""
+
+
+class Understood(Value):
+    """How one side of a condition was read."""
+
+    side: str
+    """As it was written."""
+    form: str | None
+    """The forms that it was read as; None: free English, judged by a reader."""
+    judged_by: str
+    """Who decides it: `rules`, or the name of a reader or a plug-in's judge."""
 
 
 class Heard(Value):
@@ -48,6 +73,76 @@ class Finding(Value):
     """Seconds after which to look again anyway; None: when something changes."""
     rests_on: object = None
     """The picture that the ruling which counts rests on; None: there is none."""
+
+
+def assign_judges(
+    condition: Condition, judges: Sequence[Judge], advice: Sequence[str]
+) -> tuple[Understood, ...]:
+    """Find who decides each side of a condition.
+
+    Raises:
+        ConditionUnclear: Nobody decides one of them; it names that side and the forms.
+    """
+    every = range(len(condition.sides))
+    deciders = [
+        next((j for j in judges if i in getattr(j, "sides", every)), None)
+        for i in every
+    ]
+    unread = [i for i, judge in enumerate(deciders) if judge is None]
+    if unread:
+        raise refuse_sides(condition, unread, " ".join(advice))
+    return tuple(
+        Understood(
+            side=side.words,
+            form=str(side) if side.forms else None,
+            judged_by=judge.name,
+        )
+        for side, judge in zip(condition.sides, deciders, strict=True)
+        if judge is not None
+    )
+
+
+def refuse_sides(
+    condition: Condition, unread: Sequence[int], advice: str = ""
+) -> ConditionUnclear:
+    """Build the refusal of sides that nobody here can judge, with a way out."""
+    sides = [condition.sides[i].words for i in unread]
+    suggestion = " or ".join(
+        suggest_form(side.words) if i in unread else str(side)
+        for i, side in enumerate(condition.sides)
+    )
+    named = ", ".join(quoted(side, 160) for side in sides[:3])
+    refusal = ConditionUnclear(
+        f"Nobody here can judge {named}. Write each side as one of these forms: "
+        f"{', '.join(FORMS)}; join them by or / and. For example: {suggestion}. "
+        f"{advice} Nothing was written.".replace("  ", " ")
+    )
+    refusal.details = {
+        "sides": [*sides],
+        "forms": [*FORMS],
+        "suggestion": suggestion,
+    }
+    return refusal
+
+
+def suggest_form(words: str) -> str:
+    """Write a form from the words of a side that is not understood."""
+    tokens = scan_words(words)
+    for token in tokens:
+        if token.kind == "quote":
+            return f"{TextForm(text=token.text)}"
+    known = {word for table in TABLES for phrase in table for word in phrase}
+    plain = [
+        token.text
+        for token in tokens
+        if token.kind == "word"
+        and token.lower not in known | EMPTY_WORDS | ARTICLES
+        and len(token.text) > HINT_WORDS
+        and token.text.isalnum()
+    ]
+    if not plain:
+        return '"TEXT THAT WILL BE SHOWN" appears'
+    return f"/{'.*'.join(plain[:HINT_WORDS])}/i appears"
 
 
 def rest_after(failures: int) -> float:

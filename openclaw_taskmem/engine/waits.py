@@ -9,11 +9,13 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain import targets, waits
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
 from taskmem_hookspecs import (
     Change,
+    Condition,
     Value,
     Wait,
     WaitNotFound,
@@ -44,7 +46,7 @@ def open_wait(
     shell: Shell,
     *,
     target: str,
-    wake_when: str,
+    condition: Condition,
     timeout_seconds: float,
     poll_seconds: float,
     task_id: str | None,
@@ -59,7 +61,7 @@ def open_wait(
     """
     if task_id:
         _refuse_early(shell, task_id)
-    sighting = shell.watching.sight(targets.parse(target), wake_when)
+    sighting = shell.watching.sight(targets.parse(target), condition)
 
     def once() -> Wait:
         facts = shell.store.read_task(task_id) if task_id else None
@@ -69,7 +71,7 @@ def open_wait(
             task_id=task_id,
             session_key=caller.session_key,
             target=target.strip(),
-            wake_when=wake_when,
+            wake_when=condition.sentence,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,
             created_at=now,
@@ -97,7 +99,8 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
     if before.task_id:
         _refuse_early(shell, before.task_id)
     target = targets.parse(before.target)
-    sighting = shell.watching.sight(target, wish.wake_when or before.wake_when)
+    condition = parse_condition(wish.wake_when or before.wake_when)
+    sighting = shell.watching.sight(target, condition)
     behind = shell.watching.end(target) if waits.reads_on(before, wish) else None
 
     def decided(facts: WaitFacts) -> Armed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from taskmem_hookspecs import Target, Value
+from openclaw_taskmem.domain.judging import Understood
+from taskmem_hookspecs import Condition, Target, Value
 from taskmem_hookspecs.errors import NoProvider
 
 
@@ -18,14 +19,14 @@ class Sighting(Value):
     """What a person would see there now; None: it has no text."""
     note: str | None = None
     """What whoever waits should know of the target, in a sentence; None: nothing."""
-    judges: tuple[str, ...] = ()
-    """Who will judge, in the order in which they are asked."""
+    understood: tuple[Understood, ...] = ()
+    """How each side of the condition was read, and who judges it."""
 
 
 class Watching(Protocol):
     """Those who watch; called from the threads of calls."""
 
-    def sight(self, target: Target, wake_when: str) -> Sighting:
+    def sight(self, target: Target, condition: Condition) -> Sighting:
         """Look whether a target is there, and whether anyone can judge a condition.
 
         Raises:
@@ -56,9 +57,9 @@ class Watching(Protocol):
 class Nobody:
     """Plays `Watching` where no daemon runs."""
 
-    def sight(self, target: Target, wake_when: str) -> Sighting:
+    def sight(self, target: Target, condition: Condition) -> Sighting:
         """Refuse: what nobody watches would be waited for in vain."""
-        del wake_when
+        del condition
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
     def end(self, target: Target) -> str:

@@ -174,7 +174,10 @@ def status(*, as_json: bool) -> None:
 @click.argument("tool")
 @click.argument("arguments", default="{}")
 def call(tool: str, arguments: str) -> None:
-    """Call TOOL with ARGUMENTS, a JSON object, and print its JSON answer."""
+    """Call TOOL with ARGUMENTS, a JSON object, and print its JSON answer.
+
+    A refusal is printed as JSON, too; its sentence goes to the error output.
+    """
     given: object = None
     try:
         given = json.loads(arguments)
@@ -182,7 +185,11 @@ def call(tool: str, arguments: str) -> None:
         _fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
     if not isinstance(given, dict):
         _fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
-    _print(_ask("call", tool=tool, arguments=cast("dict[str, object]", given)))
+    try:
+        _print(_ask("call", tool=tool, arguments=cast("dict[str, object]", given)))
+    except LinkError as error:
+        _print(error.answer)
+        raise
 
 
 @cli.command()

@@ -34,9 +34,13 @@ class LinkError(Exception):
     programs match on: `daemon_unavailable`, or the name the daemon gave.
     """
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(
+        self, name: str, message: str, answer: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.name = name
+        self.answer = answer or {"error": name, "message": message}
+        """The refusal as JSON, with whatever details the daemon gave."""
 
 
 class _NobodyThere(LinkError):
@@ -281,7 +285,7 @@ def _check_peer(sock: socket.socket) -> None:
 
 def _refused(refusal: Mapping[str, Any]) -> LinkError:
     name = refusal.get("error", "taskmem_error")
-    return LinkError(str(name), str(refusal.get("message", name)))
+    return LinkError(str(name), str(refusal.get("message", name)), refusal)
 
 
 def _line(document: Mapping[str, Any]) -> bytes:

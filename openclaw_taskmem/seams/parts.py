@@ -12,7 +12,7 @@ from collections.abc import (
     Generator,
     Sequence,
 )
-from typing import Final, TypeGuard, TypeVar, cast
+from typing import Final, NamedTuple, TypeGuard, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -101,6 +101,14 @@ def _is_name(text: object) -> bool:
 def is_sensor(answer: object) -> TypeGuard[Sensor]:
     """Whether it plays `Sensor`."""
     return isinstance(answer, Sensor)
+
+
+class Judges(NamedTuple):
+    """Who judges a wait."""
+
+    found: tuple[Judge, ...]
+    advice: tuple[str, ...]
+    """What would let others judge it, a sentence each."""
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:

@@ -23,6 +23,7 @@ from openclaw_taskmem.seams.core import Core
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
     AgentHost,
+    Condition,
     ConditionUnclear,
     EvidenceVerifier,
     HealthCheck,
@@ -219,14 +220,15 @@ class Seams:
         """Return what can look at a target; None: nothing can."""
         return next(self._all("wait_sensor", parts.is_sensor, target=target), None)
 
-    def judges(self, target: Target, wake_when: str) -> Sequence[Judge]:
-        """Return all that can judge a condition, in the order they are asked.
+    def judges(self, target: Target, condition: Condition) -> parts.Judges:
+        """Find all that can judge a condition, in the order they are asked.
 
         Raises:
-            ConditionUnclear: None can; the sentence says what would help.
+            ConditionUnclear: The target can never have one of its forms.
         """
         hook = "wait_judge"
-        asked = {"target": target, "wake_when": wake_when}
+        sentence = condition.sentence
+        asked = {"target": target, "wake_when": sentence, "condition": condition}
         found: list[Judge] = []
         advice: list[str] = []
         for plugin in self._in_order(hook):
@@ -235,20 +237,18 @@ class Seams:
                     plugin, hook, parts.is_judge, asked, passed_on=ConditionUnclear
                 )
             except ConditionUnclear as unclear:
+                if unclear.sides:
+                    raise
                 advice.append(str(unclear))
-        if not found:
-            advice += [
-                f"The plug-in {plugin.name} failed: {plugin.last_error}."
-                for plugin in self._in_order(hook)
-                if plugin.last_error
-            ]
-            said = " ".join(advice) or (
-                f"No plug-in judges what a {target.scheme} shows: install one and "
-                "restart the daemon with taskmem daemon stop, or wait on a terminal, "
-                "pty:NAME."
-            )
-            raise ConditionUnclear(f"Nothing here can tell when that holds. {said}")
-        return found
+        advice += [
+            f"The plug-in {plugin.name} failed: {plugin.last_error}."
+            for plugin in self._in_order(hook)
+            if plugin.last_error
+        ]
+        if not found and not advice:
+            nobody = f"No plug-in judges what a {target.scheme} shows; install one."
+            advice.append(nobody)
+        return parts.Judges(found=tuple(found), advice=tuple(advice))
 
     def blame(self, part: object, doing: str, error: BaseException) -> None:
         """Note what went wrong with a part at the plug-in that it came from."""

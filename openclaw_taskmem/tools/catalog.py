@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import recall, tasks
 from openclaw_taskmem.engine.runs import renew
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.tools import arguments, forms, runs, waits
+from openclaw_taskmem.tools import arguments, forms, runs, wait_forms, waits
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Task, TaskStatus
@@ -341,7 +341,7 @@ TOOLS: Final = (
         "holds, time is up, or what is watched is gone. For a command that takes "
         "long, start it as `taskmem run --name NAME -- CMD` in the background and wait "
         "on pty:NAME. Never sleep or poll yourself.",
-        forms.SmartWait,
+        wait_forms.SmartWait,
         waits.smart_wait,
         looks=lambda _: True,
     ),
@@ -349,14 +349,14 @@ TOOLS: Final = (
         "wait_update",
         "Send a wait back to waiting: with a finer condition, more time, or as it "
         "was. Also after it woke you, timed out or was cancelled.",
-        forms.WaitUpdate,
+        wait_forms.WaitUpdate,
         waits.wait_update,
         looks=lambda _: True,
     ),
     Tool(
         "wait_cancel",
         "Stop a wait that is no longer needed.",
-        forms.WaitCancel,
+        wait_forms.WaitCancel,
         waits.wait_cancel,
     ),
     Tool(

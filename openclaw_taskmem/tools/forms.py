@@ -29,16 +29,14 @@ from taskmem_hookspecs.errors import ReservedKey
 NAME_CHARS: Final = 200
 STEPS: Final = 200
 STEP_CHARS: Final = 500
-CONDITION_CHARS: Final = 2000
 LISTED: Final = 100
-LONGEST_WAIT: Final = 30 * 86_400
-"""Seconds that a wait may last, and that may lie between two looks."""
 SAID: Final = 3
 """Faults that one refusal names."""
 NOTHING: Final = "Nothing was written."
 
 
-def _not_blank(text: str) -> str:
+def require_content(text: str) -> str:
+    """Refuse a text that is blank."""
     if not text.strip():
         raise ValueError("must not be blank")
     return text
@@ -51,36 +49,29 @@ def _small(text: str) -> str:
     return text
 
 
-def _trimmed(text: str) -> str:
+def strip_text(text: str) -> str:
+    """Return a text without white space around it."""
     return text.strip()
 
 
-Text = Annotated[str, AfterValidator(_not_blank), AfterValidator(_small)]
+Text = Annotated[str, AfterValidator(require_content), AfterValidator(_small)]
 Name = Annotated[
     str,
-    AfterValidator(_not_blank),
-    AfterValidator(_trimmed),
+    AfterValidator(require_content),
+    AfterValidator(strip_text),
     Field(max_length=NAME_CHARS),
 ]
 StepText = Annotated[
     str,
-    AfterValidator(_not_blank),
-    AfterValidator(_trimmed),
+    AfterValidator(require_content),
+    AfterValidator(strip_text),
     Field(max_length=STEP_CHARS),
 ]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
-TargetText = Annotated[str, AfterValidator(_not_blank), Field(max_length=5000)]
-Id = Annotated[str, AfterValidator(_not_blank), Field(max_length=200)]
-Condition = Annotated[
-    str,
-    AfterValidator(_not_blank),
-    AfterValidator(_trimmed),
-    Field(max_length=CONDITION_CHARS),
-]
-Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+Id = Annotated[str, AfterValidator(require_content), Field(max_length=200)]
 Numbers = Annotated[list[int], Field(max_length=STEPS)]
 Subjects = Annotated[
-    list[Annotated[str, AfterValidator(_not_blank), Field(max_length=4096)]],
+    list[Annotated[str, AfterValidator(require_content), Field(max_length=4096)]],
     Field(max_length=50),
 ]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
@@ -220,47 +211,6 @@ class TaskList(Form):
 
     status: Annotated[str, Field(description="A status, or all.")] = "active"
     limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
-
-
-class SmartWait(Form):
-    """Arguments of `smart_wait`."""
-
-    target: Annotated[
-        TargetText,
-        Field(
-            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen"
-        ),
-    ]
-    wake_when: Annotated[
-        Condition,
-        Field(
-            description="The condition in plain words; quote text to wait for: "
-            '"Build finished" appears, or the command fails.'
-        ),
-    ]
-    timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
-    task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
-    poll_interval: Annotated[
-        Seconds, Field(description="Longest seconds between looks.")
-    ] = 2.0
-
-
-class WaitUpdate(Form):
-    """Arguments of `wait_update`."""
-
-    wait_id: Id
-    wake_when: Annotated[Condition | None, Field(description="New condition.")] = None
-    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = (
-        None
-    )
-    message: Annotated[Text | None, Field(description="Why, for its history.")] = None
-
-
-class WaitCancel(Form):
-    """Arguments of `wait_cancel`."""
-
-    wait_id: Id
-    reason: Annotated[Text | None, Field(description="Why.")] = None
 
 
 class MemoryRecall(Form):

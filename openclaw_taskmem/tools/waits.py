@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from pydantic import JsonValue
+
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.scrub import MASK, scrub
 from openclaw_taskmem.domain.texts import clip, one_line, plain
 from openclaw_taskmem.domain.waits import Refinement
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.waits import Armed
-from openclaw_taskmem.tools import forms
+from openclaw_taskmem.tools import wait_forms
 from openclaw_taskmem.tools.answer import Answer
-from taskmem_hookspecs import InvalidArguments, Wait, WaitStatus
+from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows."""
@@ -21,13 +24,12 @@ _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
 
-def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
+def smart_wait(shell: Shell, form: wait_forms.SmartWait, caller: Caller) -> Answer:
     """Start a wait and say what is watched."""
-    _refuse_secrets(form.wake_when)
     armed = waits.open_wait(
         shell,
         target=form.target,
-        wake_when=form.wake_when,
+        condition=_read_condition(form),
         timeout_seconds=form.timeout,
         poll_seconds=form.poll_interval,
         task_id=form.task_id,
@@ -38,6 +40,7 @@ def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
         "wait_id": wait.wait_id,
         "status": wait.status,
         "target": wait.target,
+        "understood": _list_understood(armed),
         "message": (
             f"Monitoring. I'll wake you when: {_condition(wait)} "
             f"Timeout: {wait.timeout_seconds:.10g}s. End your turn now. {_seen(armed)}"
@@ -45,11 +48,13 @@ def smart_wait(shell: Shell, form: forms.SmartWait, caller: Caller) -> Answer:
     }
 
 
-def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
+def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
     """Arm a wait again and say how it stood."""
-    _refuse_secrets(form.wake_when)
+    asked = form.wake_when is not None or form.signals is not None
     wish = Refinement(
-        wake_when=form.wake_when, timeout_seconds=form.timeout, note=form.message
+        wake_when=_read_condition(form).sentence if asked else None,
+        timeout_seconds=form.timeout,
+        note=form.message,
     )
     armed = waits.rearm(shell, form.wait_id, wish, caller)
     wait = armed.wait
@@ -57,6 +62,7 @@ def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
         "wait_id": wait.wait_id,
         "status": wait.status,
         "target": wait.target,
+        "understood": _list_understood(armed),
         "message": (
             f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
             f"New timeout: {wait.timeout_seconds:.10g}s. End your turn now. "
@@ -65,7 +71,7 @@ def wait_update(shell: Shell, form: forms.WaitUpdate, caller: Caller) -> Answer:
     }
 
 
-def wait_cancel(shell: Shell, form: forms.WaitCancel, caller: Caller) -> Answer:
+def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
     """Cancel a wait; one that has ended stays as it is."""
     before = waits.cancel(shell, form.wait_id, form.reason, caller)
     if before.status is not WaitStatus.WATCHING:
@@ -85,13 +91,23 @@ def wait_cancel(shell: Shell, form: forms.WaitCancel, caller: Caller) -> Answer:
     }
 
 
-def _refuse_secrets(wake_when: str | None) -> None:
-    """Refuse what would be met by any secret, since all of them are removed."""
-    if wake_when and MASK in wake_when:
+def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condition:
+    """Read what a call waits for, from its sentence or its signals."""
+    if form.signals is not None:
+        condition = read_signals(form.signals)
+    else:
+        condition = parse_condition(form.wake_when or "")
+    if MASK in condition.sentence:
+        # Secrets are removed from all that is looked at, so any of them would match.
         raise InvalidArguments(
             "wake_when holds a secret, and secrets are removed before anything is "
             "stored or looked at; wait for the words around it. Nothing was written."
         )
+    return condition
+
+
+def _list_understood(armed: Armed) -> JsonValue:
+    return [each.model_dump(mode="json") for each in armed.sighting.understood]
 
 
 def _condition(wait: Wait) -> str:
@@ -116,7 +132,7 @@ def _seen(armed: Armed) -> str:
     sighting = armed.sighting
     said = [clip(plain(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
     if sighting.tail is None:
-        return " ".join([*said, f"Judged by {', '.join(sighting.judges)}."])
+        return " ".join(said)
     lines = [
         clip(plain(line), _LINE_BYTES)
         for line in scrub(sighting.tail).splitlines()

@@ -353,7 +353,7 @@ def anonymous(refusal, tasks):
 def refusal_of(link, tool, arguments):
     with pytest.raises(LinkError) as refused:
         link.call("call", {"tool": tool, "arguments": arguments}, PATIENCE)
-    return {"error": refused.value.name, "message": str(refused.value)}
+    return refused.value.answer
 
 
 @pytest.mark.parametrize("case", REFUSED)

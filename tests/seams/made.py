@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from openclaw_taskmem.domain import packet as core_packet
+from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Finding,
@@ -40,6 +41,7 @@ FACTS = ResumeFacts(
     now=DAWN,
 )
 TARGET = Target(scheme="pty", name="build")
+CONDITION = parse_condition("it finishes")
 
 
 class Everything:
@@ -84,7 +86,7 @@ class Everything:
 def judges(seams: Seams) -> Any:
     """Ask for judges, where it is no matter whether there are any."""
     try:
-        return seams.judges(TARGET, "it finishes")
+        return seams.judges(TARGET, CONDITION).found
     except ConditionUnclear:
         return ()
 

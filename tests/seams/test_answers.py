@@ -18,6 +18,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid, StoreBusy
 from tests.seams.made import (
     COMPUTE,
+    CONDITION,
     CORE,
     FACTS,
     LIMIT,
@@ -261,7 +262,7 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
     with pytest.raises(TargetNotFound, match="there is build"):
         asyncio.run(seams.sensor(TARGET).watch(TARGET))
     with pytest.raises(TargetGone, match="it is gone"):
-        asyncio.run(seams.judges(TARGET, "it ends")[0].rule(None))
+        asyncio.run(seams.judges(TARGET, CONDITION).found[0].rule(None))
     with pytest.raises(WakeRefused, match="never"):
         asyncio.run(seams.transport("made").deliver(None))
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
@@ -17,6 +18,7 @@ from openclaw_taskmem.engine.watching import Sighting, Watching
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
+    Condition,
     Target,
     Task,
     TaskStore,
@@ -41,8 +43,8 @@ class Sights:
         self.seconds: dict[str, float] = {}
         """What each wait has left."""
 
-    def sight(self, target: Target, wake_when: str) -> Sighting:
-        return Sighting(start=self.start, judges=("stand-in",))
+    def sight(self, target: Target, condition: Condition) -> Sighting:
+        return Sighting(start=self.start)
 
     def end(self, target: Target) -> str:
         return "end"
@@ -105,7 +107,7 @@ class World:
         return waits.open_wait(
             self.shell,
             target="pty:build",
-            wake_when="the build finishes",
+            condition=parse_condition("the build finishes"),
             timeout_seconds=timeout,
             poll_seconds=2.0,
             task_id=task_id,

@@ -15,9 +15,10 @@ const CALLS = ["tool_started", "tool_called"];
 const ABSENT = ["ENOENT", "ECONNREFUSED"];
 
 export class DaemonError extends Error {
-  constructor(name, message) {
+  constructor(name, message, said) {
     super(message);
     this.name = name;
+    this.said = said; // the daemon's own answer, with details such as forms and sides
   }
 }
 
@@ -213,7 +214,7 @@ export class Daemon {
 
   #heard({ id, result, error }) {
     const call = this.#calls.get(id);
-    if (error) call?.reject(new DaemonError(error.error, error.message));
+    if (error) call?.reject(new DaemonError(error.error, error.message, error));
     else call?.resolve(result);
   }
 

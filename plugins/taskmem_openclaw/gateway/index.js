@@ -241,7 +241,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {
-        said = { error: error.name, message: error.message };
+        said = error.said ?? { error: error.name, message: error.message };
       }
       return { content: [{ type: "text", text: JSON.stringify(said) }], details: { ok: !said.error } };
     },

@@ -1,0 +1,208 @@
+"""Cut a condition into words, quoted texts, regular expressions and signs.
+
+A `Cursor` reads the words of one part from the left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from openclaw_taskmem.domain.condition_phrases import ARTICLES, COMPARED, Phrases
+from taskmem_hookspecs.conditions import EMPTY_WORDS, QUOTES, unescape_slashes
+
+
+class Token(NamedTuple):
+    """A word, a quoted text, a regular expression, an operator or a comma."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def lower(self) -> str:
+        """Return the text in lower case."""
+        return self.text.lower()
+
+    @property
+    def is_article(self) -> bool:
+        """Return whether it is a word such as `the`."""
+        return self.kind == "word" and self.lower in ARTICLES
+
+
+def scan_words(sentence: str) -> list[Token]:
+    """Cut a sentence into tokens; a quotation mark without its partner is a word."""
+    tokens: list[Token] = []
+    at = 0
+    while at < len(sentence):
+        char = sentence[at]
+        if char.isspace():
+            at += 1
+            continue
+        token = (
+            _scan_quote(sentence, at)
+            or _scan_regex(sentence, at)
+            or _scan_sign(sentence, at)
+            or _scan_word(sentence, at)
+        )
+        if token.kind != "stop":
+            tokens.append(token)
+        at = token.end
+    return _join_choices(tokens)
+
+
+def _scan_quote(sentence: str, at: int) -> Token | None:
+    closing = QUOTES.get(sentence[at])
+    if closing is None:
+        return None
+    end = sentence.find(closing, at + 1)
+    while (
+        closing in "'’" and 0 <= end < len(sentence) - 1 and sentence[end + 1].isalnum()
+    ):
+        end = sentence.find(closing, end + 1)
+    text = sentence[at + 1 : end]
+    if end < 0 or not text.strip() or "\n" in text:
+        return None
+    return Token("quote", text, at, end + 1)
+
+
+def _scan_regex(sentence: str, at: int) -> Token | None:
+    """Read `/…/` or `/…/i`; it ends at a slash before a blank, a comma or the end."""
+    if sentence[at] != "/":
+        return None
+    place = at + 1
+    while place < len(sentence):
+        if sentence[place] == "\\":
+            place += 2
+            continue
+        if sentence[place] == "/":
+            flagged = sentence[place + 1 : place + 2] == "i"
+            end = place + 1 + flagged
+            rest = sentence[end : end + 2]
+            if not rest or rest[0].isspace() or rest[0] in ",;" or rest.strip() == ".":
+                pattern = unescape_slashes(sentence[at + 1 : place])
+                text = f"(?i){pattern}" if flagged else pattern
+                found = pattern.strip() and "\n" not in pattern
+                return Token("regex", text, at, end) if found else None
+        place += 1
+    return None
+
+
+def _scan_sign(sentence: str, at: int) -> Token | None:
+    for sign in ("<=", ">=", "==", "<", ">", "=", "≤", "≥"):
+        if sentence.startswith(sign, at):
+            return Token("word", sign, at, at + len(sign))
+    if sentence[at] == "%":
+        return Token("word", "%", at, at + 1)
+    if sentence[at] in ",;":
+        return Token("comma", ",", at, at + 1)
+    if sentence[at] in ".!?:" and not sentence[at + 1 : at + 2].strip():
+        return Token("stop", sentence[at], at, at + 1)
+    return None
+
+
+def _scan_word(sentence: str, at: int) -> Token:
+    end = at + 1
+    while end < len(sentence) and not sentence[end].isspace():
+        inside = sentence[end - 1].isdigit() and sentence[end + 1 : end + 2].isdigit()
+        if (sentence[end] in ",;%<>=≤≥" and not (sentence[end] == "," and inside)) or (
+            sentence[end] in ".!?:" and not sentence[end + 1 : end + 2].strip()
+        ):
+            break
+        end += 1
+    return Token("word", sentence[at:end], at, end)
+
+
+def _join_choices(tokens: list[Token]) -> list[Token]:
+    """Make one word of "yes or no" and "y or n", which hold an "or"."""
+    joined: list[Token] = []
+    for token in tokens:
+        said = [each.lower for each in joined[-2:]] + [token.lower]
+        if said in (["yes", "or", "no"], ["y", "or", "n"]):
+            first = joined[-2]
+            choice = f"{said[0]}/{said[2]}"
+            joined[-2:] = [Token("word", choice, first.start, token.end)]
+        else:
+            joined.append(token)
+    return joined
+
+
+class Cursor:
+    """Reads the tokens of one part from the left."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def at_end(self) -> bool:
+        """Return whether every token was read."""
+        return self._at == len(self._tokens)
+
+    def take(self, table: Phrases) -> bool:
+        """Take the longest phrase of a table that comes next, articles between."""
+        best = max((self._length(phrase) for phrase in table), default=0)
+        self._at += best
+        return best > 0
+
+    def take_kind(self, kind: str) -> str | None:
+        """Take a token of a kind and return its text."""
+        if self.at_end or self._tokens[self._at].kind != kind:
+            return None
+        self._at += 1
+        return self._tokens[self._at - 1].text
+
+    def take_number(self) -> float | None:
+        """Take a number, such as `0.1` or `1,000`."""
+        if self.at_end or self._tokens[self._at].kind != "word":
+            return None
+        number = read_number(self._tokens[self._at].text)
+        self._at += number is not None
+        return number
+
+    def skip_empty(self) -> None:
+        """Pass over words that mean nothing before a form."""
+        self._skip(EMPTY_WORDS)
+
+    def skip_articles(self) -> None:
+        """Pass over articles."""
+        self._skip(ARTICLES)
+
+    def take_words(self) -> tuple[str, ...]:
+        """Take the words before a comparison, as the name of a number."""
+        start = self._at
+        while not self.at_end and self._tokens[self._at].kind == "word":
+            if any(self._length(p) for table in COMPARED.values() for p in table):
+                break
+            self._at += 1
+        return tuple(token.text for token in self._tokens[start : self._at])
+
+    def _skip(self, words: frozenset[str]) -> None:
+        while not self.at_end and self._tokens[self._at].kind == "word":
+            if self._tokens[self._at].lower not in words:
+                break
+            self._at += 1
+
+    def _length(self, phrase: tuple[str, ...]) -> int:
+        """Return how many tokens a phrase takes here; 0: it does not stand here."""
+        at = self._at
+        for word in phrase:
+            while at < len(self._tokens) and self._tokens[at].is_article:
+                at += 1
+            if at == len(self._tokens) or self._tokens[at].kind != "word":
+                return 0
+            if self._tokens[at].lower != word:
+                return 0
+            at += 1
+        return at - self._at
+
+
+def read_number(text: str) -> float | None:
+    """Read a number such as `0.1`, `-3` or `1,000`; None: it is none."""
+    if not text or not set(text) <= set("0123456789.,+-eE") or not text[-1].isdigit():
+        return None
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

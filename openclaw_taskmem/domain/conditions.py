@@ -1,0 +1,360 @@
+"""Parse what a wait waits for: a sentence or a list of signals into a `Condition`.
+
+The grammar is a table of phrases, not a guess: a form is understood only when every
+word of it stands in the table. Everything else is a side of free English, which only a
+reader can judge. `docs/conditions.md` documents the grammar; a test compares the two.
+Source: issue "Ask the agent, look at the world", rulings "reading a condition".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from openclaw_taskmem.domain.condition_phrases import (
+    APPEARS,
+    ASKS,
+    COMMAND,
+    COMPARED,
+    ENDS,
+    EXITS_WITH,
+    FAILS,
+    GONE,
+    HIDES,
+    OBJECT,
+    PERCENT,
+    PLACE,
+    PLACED,
+    PROGRESS,
+    PROMPT,
+    QUIET,
+    REACHED,
+    REACHES,
+    RETURNS,
+    SHOWS,
+    SUCCEEDS,
+    UNITS,
+    read_phrases,
+)
+from openclaw_taskmem.domain.condition_tokens import (
+    Cursor,
+    Token,
+    read_number,
+    scan_words,
+)
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    InvalidArguments,
+    Side,
+    matching,
+)
+from taskmem_hookspecs.conditions import (
+    FORM,
+    MAX_SIDES,
+    AsksForm,
+    ExitForm,
+    ExitKind,
+    Form,
+    NumberForm,
+    PercentForm,
+    PromptForm,
+    QuietForm,
+    RegexForm,
+    TextForm,
+    unescape_slashes,
+)
+
+_NAME_WORDS: Final = 4
+
+
+def parse_condition(sentence: str) -> Condition:
+    """Parse a sentence into its sides, and each side into forms as far as it has any.
+
+    Raises:
+        ConditionUnclear: It has too many sides, or a regular expression that RE2 does
+            not take.
+    """
+    groups = _split(scan_words(sentence))
+    forms = iter(_share_verbs([part for parts in groups for part in parts]))
+    sides = [
+        _build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups
+    ]
+    merged = _merge_free(sentence, groups, sides)
+    if len(merged) > MAX_SIDES or any(len(s.forms) > MAX_SIDES for s in merged):
+        raise ConditionUnclear(
+            f"A condition has at most {MAX_SIDES} sides joined by or, and each at most "
+            f"{MAX_SIDES} joined by and; use one /regex/ for several texts. "
+            "Nothing was written."
+        )
+    return Condition(sentence=sentence, sides=tuple(merged))
+
+
+def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
+    """Build a condition from objects, any of which ends the wait.
+
+    Raises:
+        InvalidArguments: One of them is none of the forms.
+        ConditionUnclear: A regular expression is none that RE2 takes.
+    """
+    forms: list[Form] = []
+    for number, signal in enumerate(signals, 1):
+        try:
+            form = FORM.validate_python(signal)
+        except ValidationError:
+            raise InvalidArguments(
+                f"Signal {number} is none of the forms: "
+                '{"text": "…", "gone": false}, {"regex": "…"}, {"exit": "any", '
+                '"success", "failure" or a status}, {"prompt": true}, {"asks": '
+                '"password", "yes_no" or "any"}, {"quiet": SECONDS}, {"percent": N}, '
+                '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
+            ) from None
+        if isinstance(form, RegexForm):
+            form = _check_regex(RegexForm(regex=unescape_slashes(form.regex)))
+        forms.append(form)
+    sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
+    condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)
+    read = parse_condition(condition.sentence)
+    if [side.forms for side in read.sides] != [side.forms for side in sides]:
+        raise InvalidArguments(
+            "A text or name in signals holds every kind of quotation mark; use a regex "
+            "for it. Nothing was written."
+        )
+    return condition
+
+
+# --- sides ------------------------------------------------------------------
+
+Part = list[Token]
+
+
+def _split(tokens: Sequence[Token]) -> list[list[Part]]:
+    """Split tokens at every "or" into sides, and each side at every "and".
+
+    A comma means what the next "or" or "and" does; a comma that none follows joins
+    nothing, and what holds it is free English.
+    """
+    sides: list[list[Part]] = [[[]]]
+    for index, token in enumerate(tokens):
+        joint = token.lower if token.kind == "word" else ""
+        if token.kind == "comma":
+            following = tokens[index + 1].lower if index + 1 < len(tokens) else ""
+            if following in ("or", "and") or not sides[-1][-1]:
+                continue
+            joint = next((t.lower for t in tokens[index:] if _joins(t)), "")
+        if joint == "or" and sides[-1] != [[]]:
+            sides.append([[]])
+        elif joint == "and" and sides[-1][-1]:
+            sides[-1].append([])
+        else:
+            sides[-1][-1].append(token)
+    return sides
+
+
+def _joins(token: Token) -> bool:
+    return token.kind == "word" and token.lower in ("or", "and")
+
+
+def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
+    """Read parts as forms, and give a bare text the verb of the next text.
+
+    `"A" and "B" are gone` says it of both. What a bare text after `no longer shows
+    "A" or` means is unclear: it is free English.
+    """
+    forms = [_read_part(part) for part in parts]
+    for index in reversed(range(len(parts) - 1)):
+        form, following = forms[index], forms[index + 1]
+        if not _is_bare(parts[index]) or not _is_gone(following):
+            continue
+        if parts[index + 1][0].kind == "quote":
+            text = form.text if isinstance(form, TextForm) else None
+            forms[index] = TextForm(text=text, gone=True) if text else None
+    for index in range(1, len(parts)):
+        before = parts[index - 1]
+        if (
+            _is_bare(parts[index])
+            and _is_gone(forms[index - 1])
+            and not _is_bare(before)
+        ):
+            forms[index] = None
+    return forms
+
+
+def _is_bare(part: Part) -> bool:
+    return len(part) == 1 and part[0].kind in ("quote", "regex")
+
+
+def _is_gone(form: Form | None) -> bool:
+    return isinstance(form, TextForm) and form.gone
+
+
+def _build_side(
+    sentence: str, parts: Sequence[Part], forms: Sequence[Form | None]
+) -> Side:
+    read = tuple(form for form in forms if form is not None)
+    return Side(
+        words=_words(sentence, parts), forms=read if len(read) == len(parts) else ()
+    )
+
+
+def _merge_free(
+    sentence: str, groups: Sequence[Sequence[Part]], sides: Sequence[Side]
+) -> list[Side]:
+    """Make one side of neighbours that are free English: an "or" may join words."""
+    if not any(side.forms for side in sides):
+        return [Side(words=sentence.strip())]
+    merged: list[tuple[list[Part], Side]] = []
+    for parts, side in zip(groups, sides, strict=True):
+        if merged and not side.forms and not merged[-1][1].forms:
+            both = [*merged[-1][0], *parts]
+            merged[-1] = both, Side(words=_words(sentence, both))
+        else:
+            merged.append(([*parts], side))
+    return [side for _, side in merged]
+
+
+def _words(sentence: str, parts: Sequence[Part]) -> str:
+    tokens = [token for part in parts for token in part]
+    return sentence[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
+# --- forms ------------------------------------------------------------------
+
+
+def _read_part(tokens: Part) -> Form | None:
+    """Read a part as one form, every word of it; None: it is free English."""
+    for read in (
+        _read_text,
+        _read_exit,
+        _read_prompt,
+        _read_asks,
+        _read_quiet,
+        _read_percent,
+        _read_named_number,
+    ):
+        cursor = Cursor(tokens)
+        cursor.skip_empty()
+        form = read(cursor)
+        cursor.skip_empty()
+        if form is not None and cursor.at_end:
+            return form
+    return None
+
+
+def _read_text(cursor: Cursor) -> Form | None:
+    start = cursor.take(PLACE)
+    hides = start and cursor.take(HIDES)
+    if start and not hides and not cursor.take(SHOWS):
+        return None
+    cursor.take(OBJECT)
+    cursor.skip_articles()
+    text, regex = cursor.take_kind("quote"), None
+    if text is None and (regex := cursor.take_kind("regex")) is None:
+        return None
+    cursor.take(PLACED)
+    gone = bool(hides) or (not start and cursor.take(GONE))
+    if not gone and not start:
+        cursor.take(APPEARS)
+    cursor.take(PLACED)
+    if text is not None:
+        return TextForm(text=text, gone=gone)
+    return None if gone or regex is None else _check_regex(RegexForm(regex=regex))
+
+
+def _read_exit(cursor: Cursor) -> Form | None:
+    cursor.skip_articles()
+    cursor.take(COMMAND)
+    for kind, table in (
+        (ExitKind.FAILURE, FAILS),
+        (ExitKind.SUCCESS, SUCCEEDS),
+    ):
+        if cursor.take(table):
+            return ExitForm(exit=kind)
+    if cursor.take(EXITS_WITH):
+        status = cursor.take_number()
+        whole = status is not None and status.is_integer() and 0 <= status <= 255  # noqa: PLR2004
+        return ExitForm(exit=int(status)) if whole and status is not None else None
+    return ExitForm(exit=ExitKind.ANY) if cursor.take(ENDS) else None
+
+
+def _read_prompt(cursor: Cursor) -> Form | None:
+    if not cursor.take(PROMPT):
+        return None
+    return PromptForm(prompt=True) if cursor.take(RETURNS) or cursor.at_end else None
+
+
+def _read_asks(cursor: Cursor) -> Form | None:
+    cursor.skip_articles()
+    if cursor.take(COMMAND) or cursor.take(PLACE):
+        cursor.skip_articles()
+    lengths = {answer: cursor.take(table) for answer, table in ASKS.items()}
+    taken = [answer for answer, took in lengths.items() if took]
+    return AsksForm(asks=taken[0]) if len(taken) == 1 else None
+
+
+def _read_quiet(cursor: Cursor) -> Form | None:
+    if not cursor.take(QUIET):
+        cursor.skip_articles()
+        cursor.take(PLACE)
+        if not cursor.take(QUIET):
+            return None
+    seconds = _read_duration(cursor)
+    return QuietForm(quiet=seconds) if seconds else None
+
+
+def _read_duration(cursor: Cursor) -> float | None:
+    cursor.take(read_phrases("at least"))
+    number = cursor.take_number()
+    unit = cursor.take_kind("word")
+    if number is None:
+        digits = (unit or "").rstrip("abcdefghijklmnopqrstuvwxyz")
+        number, unit = read_number(digits), (unit or "")[len(digits) :]
+    return None if number is None else (number * UNITS.get((unit or "").lower(), 0.0))
+
+
+def _read_percent(cursor: Cursor) -> Form | None:
+    if cursor.take(PROGRESS) or cursor.take(PLACE):
+        if not cursor.take(REACHES) and not cursor.take(read_phrases(">=|≥")):
+            return None
+    elif not cursor.take(REACHES):
+        cursor.take(read_phrases(">=|≥"))
+    number = cursor.take_number()
+    sign = cursor.take_kind("word")
+    if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
+        return None
+    cursor.take(REACHED)
+    return PercentForm(percent=number)
+
+
+def _read_named_number(cursor: Cursor) -> Form | None:
+    quoted = cursor.take_kind("quote")
+    words = (quoted,) if quoted else cursor.take_words()
+    if (
+        not words
+        or len(words) > _NAME_WORDS
+        or not any(map(str.isalpha, "".join(words)))
+    ):
+        return None
+    for op, table in COMPARED.items():
+        spelled = frozenset(p for p in table if p[0].isalpha())
+        if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):
+            value = cursor.take_number()
+            return (
+                None
+                if value is None
+                else NumberForm(number=" ".join(words), op=op, value=value)
+            )
+    return None
+
+
+def _check_regex(form: RegexForm) -> RegexForm:
+    try:
+        matching.compile_regex(form.regex)
+    except matching.BadPattern as bad:
+        raise ConditionUnclear(
+            f"{form} cannot be used: {bad}. Regular expressions are in RE2's syntax, "
+            "without look-around and back-references. Nothing was written."
+        ) from None
+    return form

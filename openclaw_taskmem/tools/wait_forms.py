@@ -1,0 +1,93 @@
+"""What the tools on waits take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema, model_validator
+
+from openclaw_taskmem.tools.forms import Form, Id, Text, require_content, strip_text
+from taskmem_hookspecs.conditions import MAX_SIDES
+
+CONDITION_CHARS: Final = 2000
+LONGEST_WAIT: Final = 30 * 86_400
+"""Seconds that a wait may last, and that may lie between two looks."""
+
+TargetText = Annotated[str, AfterValidator(require_content), Field(max_length=5000)]
+Condition = Annotated[
+    str,
+    AfterValidator(require_content),
+    AfterValidator(strip_text),
+    Field(max_length=CONDITION_CHARS),
+]
+Signals = Annotated[
+    list[dict[str, JsonValue]],
+    Field(min_length=1, max_length=MAX_SIDES),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+]
+FORMS_HELP: Final = (
+    '"text" appears (put it in double quotes) or "text" is gone | /regex/ appears (on '
+    "one line, RE2; /regex/i ignores case) | exits | succeeds | fails | exits with N | "
+    "prompt returns | asks for a password | asks yes or no | asks for input | quiet "
+    "for 30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): a number "
+    "printed with that name, loss < 0.1. Join by or / and. Plain English is read by a "
+    "model, slower and not everywhere: only where no form fits."
+)
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+
+
+class SmartWait(Form):
+    """Arguments of `smart_wait`."""
+
+    target: Annotated[
+        TargetText,
+        Field(
+            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen"
+        ),
+    ]
+    wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
+    signals: Annotated[
+        Signals | None,
+        Field(
+            description="Instead of wake_when, any of: "
+            '{"text","gone"?} {"regex"} {"exit":"any|success|failure" or N} '
+            '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N} '
+            '{"number","op","value"}'
+        ),
+    ] = None
+    timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
+    task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
+    poll_interval: Annotated[
+        Seconds, Field(description="Longest seconds between looks.")
+    ] = 2.0
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> SmartWait:
+        if (self.wake_when is None) == (self.signals is None):
+            raise ValueError("give wake_when or signals, and not both")
+        return self
+
+
+class WaitUpdate(Form):
+    """Arguments of `wait_update`."""
+
+    wait_id: Id
+    wake_when: Annotated[Condition | None, Field(description="New condition.")] = None
+    signals: Annotated[Signals | None, Field(description="Instead of it.")] = None
+    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = (
+        None
+    )
+    message: Annotated[Text | None, Field(description="Why, for its history.")] = None
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> WaitUpdate:
+        if self.wake_when is not None and self.signals is not None:
+            raise ValueError("give wake_when or signals, and not both")
+        return self
+
+
+class WaitCancel(Form):
+    """Arguments of `wait_cancel`."""
+
+    wait_id: Id
+    reason: Annotated[Text | None, Field(description="Why.")] = None
