@@ -81,6 +81,9 @@ class Frame(Value):
     """Until the wait that this is shown for times out; the core fills it in."""
     prompt: bool | None = None
     """Whether a shell stands there and waits for a command; None: unknown."""
+    hides_input: bool | None = None
+    """Whether the terminal takes a line and does not show what is typed, as for a
+    password; None: unknown."""
     exit_status: int | None = None
     """Of a command that ended; minus the signal's number when one ended it. None:
     it runs, nobody knows its status, or it is no command."""

@@ -116,6 +116,10 @@ class _Shadow:
         """Write down the terminal's new size."""
         self._tell(columns=columns, rows=rows)
 
+    def hides_input(self, hides: bool) -> None:  # noqa: FBT001
+        """Write down whether the terminal shows what is typed from now on."""
+        self._tell(hides_input=hides)
+
     def _tell(self, **news: Any) -> None:  # noqa: ANN401
         if self._recorder is not None:
             try:
