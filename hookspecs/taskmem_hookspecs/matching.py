@@ -27,7 +27,8 @@ behind it (`3 failed`, `9.5 MB downloaded`):
   `epoch 10 loss 0.3`, which does neither, they lead. In other rows none is read.
 * Of `3/10 tests` and `3 of 10 tests`, the first number counts.
 * `1,234` is a thousand. A unit may follow (`12.5MB`, `45 ms`, `80%`); it is not looked
-  at. Parts of versions, dates, times and addresses are no numbers.
+  at. Parts of versions, dates, times and addresses are no numbers, nor is a percentage
+  in brackets (`PASSED [ 14%]`).
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ _BEHIND: Final = re.compile(
     r"[\"'`)\]}]?[ \t]{0,40}"
     r"(?:(?P<bound>[:=](?!>))|(?P<joined>[#~≈→]|=>|->|\.{2,40}|(?:is|at|was)\b)"
     r"|(?P<parted>\||of\b))?"
-    rf"[ \t]{{0,40}}[\"'(\[#$€£]?[ \t]{{0,8}}"
+    r"[ \t]{0,40}(?:[\"'#$€£]|[(\[](?![ \d.]{1,20}%))?[ \t]{0,8}"
     rf"(?:{_NUMBER}|(?P<nothing>(?:nan|inf|null|none)\b))?",
     re.IGNORECASE,
 )

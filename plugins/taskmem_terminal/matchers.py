@@ -3,8 +3,10 @@
 Texts, patterns, percentages and numbers count once they were seen since the wait
 began. Prompts, questions, silence and a text that is gone are as they are now.
 
-* A text is a substring of a line, and a pattern matches within one line. Of a line that
-  is not finished, that counts which holds whatever follows; the rest counts when it is.
+* A text is a substring of a line, and a pattern matches within one line.
+* On a line that is not finished, what holds whatever may follow counts: texts and
+  patterns at once, numbers at the second look. The rest counts when it is finished, or
+  nothing came for a moment.
 * A text is gone once it was seen, and has not been there for a moment: not on the
   screen of a program that paints, nor on the last 80 lines.
 * A command's end is told by its status and the sensor alone. One whose status nobody
@@ -46,7 +48,7 @@ from taskmem_terminal.prompts import PromptNotice, asks
 from taskmem_terminal.recording import UNSEEN
 from taskmem_terminal.view import STILL_SECONDS, View, clip
 
-_FOLLOWING: Final = ("", "x", " x", "999999999", ".9")
+_FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
 """What may come behind an unfinished line, for all that a form can tell."""
 _SIGNALS: Final = 128
 """A shell adds this to the number of the signal that ended a command."""
@@ -91,12 +93,14 @@ def make_matcher(form: Form, kind: str) -> Matcher:
 class SeenMatcher:
     """Matches what was seen on any line since the wait began."""
 
-    __slots__ = ("_find", "_form", "_found")
+    __slots__ = ("_find", "_form", "_found", "_held")
 
     def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
         self._form = form
         self._find = _make_finder(form)
         self._found: str | None = None
+        self._held = False
+        """Whether it held on the unfinished line of the last look."""
 
     def match(self, view: View) -> str | None:
         """Return in a sentence why the form holds; None: it does not."""
@@ -108,9 +112,16 @@ class SeenMatcher:
     def _search(self, view: View) -> str | None:
         if view.lines and (line := self._find(view.lines)) is not None:
             return line
-        if view.open and all(self._find(view.open + more) for more in _FOLLOWING):
-            return view.open
-        return None
+        before, self._held = self._held, bool(view.open) and self._holds_on(view.open)
+        # A line that is half written over shows a number that nobody wrote.
+        sure = before or isinstance(self._form, TextForm | RegexForm)
+        return view.open if self._held and sure else None
+
+    def _holds_on(self, line: str) -> bool:
+        """Return whether it holds on an unfinished line, whatever follows."""
+        ends = not (line[-1].isalnum() or line[-1] in ".,/")
+        following = _FOLLOWING[:2] if ends else _FOLLOWING
+        return all(self._find(line + more) is not None for more in following)
 
 
 class GoneMatcher:

@@ -90,10 +90,11 @@ class PromptNotice:
         )
         if not cursor or not view.settled:
             return False
-        if cursor in {line.rstrip() for line in frame.echoes}:
-            # Somebody types there, unless the shell marks its bare prompt as typed.
-            return self._ran and is_shell_prompt(cursor)
-        if frame.prompt or (frame.prompt is None and is_shell_prompt(cursor)):
+        bare = is_shell_prompt(cursor)
+        if frame.prompt:
+            typed = cursor in {line.rstrip() for line in frame.echoes}
+            return self._ran and (bare or not typed)
+        if bare:
             return self._ran
         return _is_prompt_again(cursor, others)
 

@@ -64,11 +64,16 @@ class View:
 class Viewer:
     """Makes views of the frames of one wait, in order."""
 
-    __slots__ = ("_changed_at", "_cursor", "_tail")
+    __slots__ = ("_changed_at", "_cursor", "_known", "_printed", "_rows")
 
     def __init__(self) -> None:
         self._cursor = ""
-        self._tail: frozenset[str] = frozenset()
+        self._rows: frozenset[str] = frozenset()
+        """What could be seen at the last look."""
+        self._known: frozenset[str] = frozenset()
+        """Of that, what was looked at."""
+        self._printed = ("", "")
+        """The last two texts."""
         self._changed_at: datetime | None = None
 
     def view(self, frame: Frame) -> View:
@@ -89,14 +94,29 @@ class Viewer:
                 view.open = self._cursor
                 view.look_again(STILL_SECONDS)
         view.tail = _without(tail, typed)
+        self._printed = (self._printed[1], text) if text else self._printed
         if tail and tail not in text:
-            # A program that paints shows lines that it never printed as such.
-            seen = frozenset(view.tail.split("\n"))
-            fresh = seen - self._tail - {self._cursor.rstrip(), ""}
-            if fresh:
-                view.lines += "\n" + "\n".join(sorted(fresh, key=view.tail.find))
-            self._tail = seen
+            self._add_rows(view)
         return view
+
+    def _add_rows(self, view: View) -> None:
+        """Add the rows of a painted screen that were never printed as lines.
+
+        While a program paints, a row is half there: one counts at its second look.
+        """
+        rows = frozenset(view.tail.split("\n")) - {self._cursor.rstrip(), ""}
+        whole = rows if view.settled else rows & self._rows
+        fresh = [
+            row
+            for row in sorted(whole - self._known, key=view.tail.find)
+            if not any(row in printed for printed in self._printed)
+        ]
+        if fresh:
+            view.lines += "\n" + "\n".join(fresh)
+        if rows - whole:
+            view.look_again(STILL_SECONDS)
+        self._known = (self._known | whole) & rows
+        self._rows = rows
 
 
 def clip(line: str) -> str:
