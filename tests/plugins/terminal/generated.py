@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from tests.plugins.terminal.replay import Step, entries, steps
+from openclaw_taskmem.domain.conditions import parse_condition
+from taskmem_hookspecs import ConditionUnclear
+from tests.plugins.terminal.replay import Score, Step, entries, judge_steps, steps
 
 Truth = Callable[[int], bool]
 """Whether something holds at a look, by number."""
@@ -24,7 +26,7 @@ PROMPTS = {
     *("practice_outputs/psql_session", "practice_outputs/shell_quote"),
     "practice_outputs/sqlite_session",
 }
-"""Outputs at whose end a prompt is back; the commands of the others run on, or ended."""
+"""Outputs at whose end a prompt is back; other commands run on, or ended."""
 PASSWORDS = {"passphrase", "ssh_password_prompt", "practice_outputs/vault_password"}
 YES_NO = {
     *("bash_read", "dialog_box", "ssh_host_key", "terraform_waits_for_yes"),
@@ -83,7 +85,11 @@ NUMBERS = [
     ("practice_outputs/train_nan", "acc", r"acc=([\d.]+)"),
     ("practice_outputs/unittest_ok", "tests", r"Ran (\d+) tests"),
     ("practice_outputs/unittest_fail", "failures", r"[^d] ?failures=(\d+)"),
-    ("practice_outputs/import_goes_on", "customers", r"customers: (\d+)|(\d+) customers"),
+    (
+        "practice_outputs/import_goes_on",
+        "customers",
+        r"customers: (\d+)|(\d+) customers",
+    ),
     ("practice_outputs/import_goes_on", "orders", r"orders: (\d+)|(\d+) orders"),
     ("practice_outputs/backup_failed_volume", "files", r"(\d+) files"),
     ("practice_outputs/pytest_x", "passed", r"(\d+) passed"),
@@ -188,7 +194,9 @@ class Recorded:
         if self._dice.random() < 0.4:
             text = _spoil(text, self._dice)
         text = re.sub(r'["“”\\]', "", text).strip()[:80] or "nothing"
-        return Part(self._say("text", text), self._ever(lambda line: _holds(line, text)))
+        return Part(
+            self._say("text", text), self._ever(lambda line: _holds(line, text))
+        )
 
     def _gone(self) -> Iterator[Part]:
         if any("\x1b[2J" in step.printed for step in self.steps) or not self._all:
@@ -301,37 +309,65 @@ class Recorded:
         return lambda at: first is not None and at >= first
 
 
-def generate(seed: int) -> Iterator[Generated]:
-    """Conditions of one form, and of two that are joined, over every output."""
+def generate(seed: int, share: float = 1.0) -> Iterator[Generated]:
+    """Conditions of one form, and of two that are joined, over every output.
+
+    `share`: how many of them are kept, at random.
+    """
     dice = Random(seed)  # noqa: S311 - the same ones each time
-    lists = ("tuning", "held_out", "practice", "situations")
-    outputs = {
-        one["output"]: one["exit_status"] for name in lists for one in entries(name)
-    }
-    for output, exit_status in sorted(outputs.items()):
+    for output, exit_status in sorted(outputs().items()):
         recorded = Recorded(output, exit_status, dice)
         parts = [*recorded.parts()]
-        looks = range(len(recorded.steps))
+        joined = [_join(*dice.sample(parts, 2), dice) for _ in range(4)]
+        for part in (*parts, *joined):
+            if dice.random() < share:
+                looks = range(len(recorded.steps))
+                at = next(filter(part.truth, looks), None)
+                yield Generated(output, exit_status, part.words, at)
 
-        def put(words: str, truth: Truth) -> Generated:
-            at = next(filter(truth, looks), None)  # noqa: B023
-            return Generated(output, exit_status, words, at)  # noqa: B023
 
-        for part in parts:
-            yield put(part.words, part.truth)
-        for _ in range(4):
-            one, two = dice.sample(parts, 2)
-            if dice.random() < 0.7:
-                joint = dice.choice((" or ", ", or "))
-                yield put(
-                    one.words + joint + two.words,
-                    lambda at, a=one, b=two: a.truth(at) or b.truth(at),
-                )
-            else:
-                yield put(
-                    f"{one.words} and {two.words}",
-                    lambda at, a=one, b=two: a.truth(at) and b.truth(at),
-                )
+def outputs() -> dict[str, int | None]:
+    """Every recorded output, and the status that its command ended with."""
+    lists = ("tuning", "held_out", "practice", "situations")
+    return {one["output"]: one["exit_status"] for n in lists for one in entries(n)}
+
+
+def judged(one: Generated) -> tuple[str, str]:
+    """The verdict on a condition, and what the judge said."""
+    try:
+        condition = parse_condition(one.wake_when)
+    except ConditionUnclear as unclear:
+        return "refused", str(unclear)
+    if condition.free:
+        return "refused", "not understood"
+    at, said = judge_steps(condition, steps(one.output, one.exit_status))
+    if at is None:
+        return "right" if one.holds_at is None else "missed", said
+    there = one.holds_at is not None and at >= one.holds_at
+    return "right" if there else "falsely", said
+
+
+def score_generated(seed: int, share: float = 1.0) -> Score:
+    """Judge generated conditions."""
+    total = Score()
+    for one in generate(seed, share):
+        verdict, said = judged(one)
+        entry = {
+            "output": one.output,
+            "holds": one.holds_at is not None,
+            "wake_when": one.wake_when,
+        }
+        total.add(verdict, entry, said)
+    return total
+
+
+def _join(one: Part, two: Part, dice: Random) -> Part:
+    if dice.random() < 0.7:
+        joint = dice.choice((" or ", ", or "))
+        words = one.words + joint + two.words
+        return Part(words, lambda at: one.truth(at) or two.truth(at))
+    words = f"{one.words} and {two.words}"
+    return Part(words, lambda at: one.truth(at) and two.truth(at))
 
 
 def _lines(step: Step) -> list[str]:

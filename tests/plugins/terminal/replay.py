@@ -26,7 +26,7 @@ from taskmem_terminal.judge import TextJudge
 from taskmem_terminal.sensor import Terminals
 
 CONDITIONS = Path(__file__).parent / "conditions"
-PIECES = 120
+PIECES = 60
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
@@ -128,9 +128,7 @@ def _shown(data: bytes) -> str:
     return _ESCAPES.sub("", data.decode(errors="replace")).replace("\r", "\n")
 
 
-def judge_steps(
-    condition: Condition, steps: list[Step]
-) -> tuple[int | None, str]:
+def judge_steps(condition: Condition, steps: list[Step]) -> tuple[int | None, str]:
     """Return at which step a condition was found to hold, and what the judge said.
 
     None: it was never found to hold.
@@ -138,14 +136,14 @@ def judge_steps(
     judge = TextJudge(condition, "replay")
     said = ""
     for number, step in enumerate(steps):
-        ruling = _run(judge.rule(step.frame))
+        ruling = run_at_once(judge.rule(step.frame))
         said = ruling.observation
         if ruling.met is Met.YES:
             return number, said
     return None, said
 
 
-def _run(coroutine):
+def run_at_once(coroutine):
     """The result of a coroutine that waits for nothing."""
     try:
         coroutine.send(None)

@@ -1,0 +1,55 @@
+"""Shows a judge of text what a terminal would show it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from openclaw_taskmem.domain.conditions import parse_condition
+from taskmem_hookspecs import Frame, Met, Ruling
+from taskmem_terminal.judge import TextJudge
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+class Shown:
+    """A judge, and everything it has been shown."""
+
+    def __init__(self, wake_when: str, name: str = "build") -> None:
+        self.judge = TextJudge(parse_condition(wake_when), name)
+        self.text = ""
+        self._now = NOON
+
+    def shows(self, more: str = "", *, still: float = 2.0, **known: object) -> Ruling:
+        """Show some more, after which nothing came for `still` seconds."""
+        unfinished = self.text[self.text.rfind("\n") + 1 :]
+        self.text += more
+        self._now += timedelta(seconds=still)
+        frame = Frame(
+            seen_at=self._now,
+            changed_at=self._now - timedelta(seconds=still),
+            place="",
+            text=unfinished + more if more else "",
+            tail="\n".join(self.text.rstrip("\n").split("\n")[-80:]),
+            **known,
+        )
+        return asyncio.run(self.judge.rule(frame))
+
+    def paints(self, screen: str, *, still: float = 2.0) -> Ruling:
+        """Show a screen that was painted anew."""
+        self._now += timedelta(seconds=still)
+        frame = Frame(
+            seen_at=self._now,
+            changed_at=self._now - timedelta(seconds=still),
+            place="",
+            text="painted",
+            tail=screen,
+        )
+        return asyncio.run(self.judge.rule(frame))
+
+
+def ruling(wake_when: str, text: str, **known: object) -> Ruling:
+    """What a judge says that is shown a text at once."""
+    return Shown(wake_when).shows(text, **known)
+
+
+def met(wake_when: str, text: str, **known: object) -> Met:
+    return ruling(wake_when, text, **known).met

@@ -1,0 +1,444 @@
+"""The judge of text decides on each form of a condition."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.conditions import parse_condition
+from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
+from taskmem_terminal.hooks import wait_judge
+from taskmem_terminal.judge import TextJudge
+from taskmem_terminal.recording import UNSEEN
+from tests.plugins.terminal.judged import NOON, Shown, met, ruling
+from tests.plugins.terminal.replay import run_at_once
+
+YES, NO, UNSURE = Met.YES, Met.NO, Met.UNSURE
+ENDED = {"gone": "The command ended."}
+
+
+# --- what was seen ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "text", "expected"),
+    [
+        ('"Build finished" appears', "12:00 Build finished in 3 s\n", YES),
+        ('"build finished" appears', "12:00 Build finished in 3 s\n", YES),
+        ('"Build finished" appears', "build finished\n", NO),
+        ('"Build finished" appears', "Build\nfinished\n", NO),
+        ("/^\\d+ passed$/ appears", "12 passed\n", YES),
+        ("/^\\d+ passed$/ appears", "12 passed, 1 failed\n", NO),
+        ("/FAIL/i appears", "2 failed\n", YES),
+        ("80 %", "1,301,110,784  88%   43.90MB/s    0:00:03\n", YES),
+        ("80 %", "1,301,110,784  78%   43.90MB/s    0:00:03\n", NO),
+        ("30 %", "42/120\n", YES),
+        ("loss < 0.1", "epoch 3: loss=0.0931\n", YES),
+        ("loss < 0.1", "epoch 3: val_loss=0.0931\n", NO),
+        ("epoch >= 10", "Epoch 10/50\n", YES),
+        ("failed == 0", "212 passed, 0 failed\n", YES),
+    ],
+)
+def test_what_is_shown_is_compared_with_the_form(condition, text, expected):
+    assert met(condition, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        ('"alpha" appears', "alpha\n"),
+        ("/^al+pha$/ appears", "alpha\n"),
+        ("50 %", "51%\n"),
+        ("loss < 1", "loss 0.5\n"),
+    ],
+)
+def test_what_was_seen_once_counts_from_then_on(condition, line):
+    shown = Shown(f'{condition} and "omega" appears')
+    assert shown.shows(line).met is NO
+    assert shown.shows("beta\n" * 100).met is NO
+    assert shown.shows("omega\n").met is YES
+
+
+def test_a_text_is_found_that_came_in_pieces():
+    shown = Shown('"Build finished" appears')
+    assert shown.shows("12:00 Build fi", still=0).met is NO
+    assert shown.shows("nished", still=0).met is YES
+
+
+@pytest.mark.parametrize(
+    ("condition", "pieces", "expected"),
+    [
+        ("/fail$/ appears", ["it will fail", "ed\n"], NO),
+        ("/fail$/ appears", ["it will fail", "\n"], YES),
+        ("left < 20", ["left 1", "00\n"], NO),
+        ("left < 20", ["left 1", "0 of 500\n"], YES),
+        ("10 %", ["3/12", "0\n"], NO),
+        ("18 %", ["18%", "\rindexing 12%\n"], YES),
+    ],
+)
+def test_an_unfinished_line_is_not_read_before_its_end(condition, pieces, expected):
+    shown = Shown(condition)
+    found = [shown.shows(piece, still=0).met for piece in pieces]
+    assert found[0] is NO
+    assert (shown.shows("", still=0).met if expected is NO else found[-1]) is expected
+
+
+def test_an_unfinished_line_is_read_when_nothing_follows():
+    shown = Shown("left < 20")
+    found = shown.shows("left 12", still=0)
+    assert found.met is NO
+    assert found.look_again_seconds == pytest.approx(0.3)
+    assert shown.shows("", still=0.3).met is YES
+
+
+def test_a_row_that_is_being_painted_is_read_at_its_second_look():
+    shown = Shown("speed < 4000")
+    assert shown.paints("md0\nspeed=3344", still=0).met is NO
+    assert shown.paints("md0\nspeed=33440K/s", still=0).met is NO
+    assert shown.paints("md0\nspeed=3100K/s", still=0).met is NO
+    assert shown.paints("md0\nspeed=3100K/s", still=0).met is YES
+
+
+def test_a_typed_line_never_counts():
+    typed = '$ make && echo "Build finished"'
+    shown = Shown('"Build finished" appears')
+    assert shown.shows(f"{typed}\n", echoes=(typed,)).met is NO
+    assert shown.shows("Build finished\n").met is YES
+
+
+# --- what is gone ----------------------------------------------------------------
+
+
+def test_a_text_is_gone_once_it_was_seen_and_is_away_for_a_moment():
+    shown = Shown('"Loading" is gone')
+    assert shown.paints("nothing yet").met is NO
+    assert shown.paints("Loading data").met is NO
+    away = shown.paints("", still=0)
+    assert away.met is NO
+    assert away.look_again_seconds == pytest.approx(0.3)
+    assert shown.paints("Loading more", still=0).met is NO
+    assert shown.paints("Ready", still=0).met is NO
+    assert shown.paints("Ready", still=0.5).met is YES
+
+
+def test_a_text_that_was_never_seen_is_not_gone():
+    assert met('"Loading" is gone', "ready\n", exit_status=0, **ENDED) is NO
+
+
+def test_a_text_is_there_as_long_as_the_last_lines_show_it():
+    shown = Shown('"Loading" is gone')
+    shown.shows("Loading\n")
+    assert shown.shows("line\n" * 79).met is NO
+    shown.shows("line\n")
+    assert shown.shows("line\n").met is YES
+
+
+# --- the end of a command --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("condition", "status", "expected"),
+    [
+        ("exits", 0, YES),
+        ("exits", 2, YES),
+        ("exits", -9, YES),
+        ("succeeds", 0, YES),
+        ("succeeds", 1, NO),
+        ("fails", 0, NO),
+        ("fails", 1, YES),
+        ("fails", -11, YES),
+        ("exits with 3", 3, YES),
+        ("exits with 3", 0, NO),
+        ("exits with 137", -9, YES),
+        ("exits with 119", -9, NO),
+    ],
+)
+def test_the_exit_status_says_how_a_command_ended(condition, status, expected):
+    assert met(condition, "working\n") is NO
+    assert met(condition, "working\n", exit_status=status, **ENDED) is expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ['"done" appears', "/done/ appears", "100 %", "loss < 1", "asks for input"],
+)
+def test_the_exit_status_answers_for_nothing_else(condition):
+    assert met(condition, "working\n", exit_status=0, **ENDED) is NO
+
+
+def test_an_end_of_unknown_status_is_an_end_and_no_more():
+    assert met("exits", "x\n", **ENDED) is YES
+    for condition in ("succeeds", "fails", "exits with 1"):
+        assert met(condition, "x\n", **ENDED) is NO
+
+
+def test_a_command_that_is_lost_from_sight_has_not_ended():
+    gone = f"Nothing records pty:x any more, though {UNSEEN}; its recorder was killed."
+    for condition in ("exits", "prompt returns"):
+        assert met(condition, "working\n", gone=gone) is NO
+
+
+def test_in_a_pane_the_prompt_tells_that_a_command_ended():
+    shown = Shown("exits", "tmux:work")
+    assert shown.shows("$ make\n", prompt=False).met is NO
+    assert shown.shows("cc main.c\nme@host:~$ ", prompt=True).met is YES
+    fails = Shown("fails", "tmux:work")
+    fails.shows("$ make\n", prompt=False)
+    assert fails.shows("me@host:~$ ", prompt=True).met is NO
+
+
+# --- prompts ---------------------------------------------------------------------
+
+
+def test_a_prompt_is_back_after_something_ran():
+    shown = Shown("prompt returns", "tmux:work")
+    assert shown.shows("me@host:~$ ", prompt=True).met is NO
+    assert shown.shows("make\n", prompt=False).met is NO
+    assert shown.shows("cc main.c\nme@host:~$ ", prompt=True).met is YES
+
+
+def test_a_command_that_was_just_typed_is_no_prompt():
+    typed = "me@host:~$ make"
+    shown = Shown("prompt returns", "tmux:work")
+    assert shown.shows(typed, prompt=True, echoes=(typed,)).met is NO
+    assert shown.shows("\n", prompt=True, echoes=(typed,)).met is NO
+    assert shown.shows("me@host:~$ ", prompt=True, echoes=(typed,)).met is YES
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Welcome\nme@host:~$ ", NO),
+        ("mysql> ", NO),
+        ("mysql> source dump.sql\nQuery OK\nmysql> ", YES),
+        ("In [1]: run()\nok\nIn [2]: ", YES),
+        ("(gdb) run\nBreakpoint 1\n(gdb) ", YES),
+        ("Password: \nSorry.\nPassword: ", NO),
+        ("name: bob\nname: ", NO),
+        ("costs 5$\n", NO),
+        ("working > \n", NO),
+    ],
+)
+def test_a_recording_knows_a_prompt_by_an_earlier_command(text, expected):
+    assert met("prompt returns", text) is expected
+
+
+def test_a_shell_that_is_recorded_is_back_after_a_typed_command():
+    text, typed = "me@host:~$ make\ncc main.c\nme@host:~$ ", "me@host:~$ make"
+    assert met("prompt returns", text, echoes=(typed,)) is YES
+    assert met("prompt returns", text, echoes=(typed,), still=0) is NO
+
+
+def test_the_end_of_a_recorded_command_is_the_prompt():
+    assert met("prompt returns", "ok\n", exit_status=1, **ENDED) is YES
+    pane = Shown("prompt returns", "tmux:work")
+    assert pane.shows("ok\n", gone="The tmux pane was closed.").met is NO
+
+
+# --- questions -------------------------------------------------------------------
+
+PASSWORDS = [
+    "[sudo] password for me: ",
+    "Enter passphrase for key '/x': ",
+    "(alex@127.0.0.1) Password:",
+]
+YES_NO = [
+    "Do you want to continue? [Y/n] ",
+    "Proceed ([y]/n)? ",
+    "Are you sure (yes/no/[fingerprint])? ",
+    "replace x? [y]es, [n]o, [A]ll, [N]one, [r]ename: ",
+    "Ok to proceed? (y) ",
+    "  Only 'yes' will be accepted to approve.\n\n  Enter a value: ",
+    "Overwrite?\n\n      <Yes>      <No>\n",
+]
+INPUTS = [
+    "package name: (project) ",
+    "Region [eu-west-1]: ",
+    "? Project name: › shop",
+    "? Select a framework: › - Use arrow-keys.\n❯   Vanilla\n    Vue\n    React\n",
+    "--More--",
+    "Press ENTER to continue",
+    ">>> 1\n1\n>>> ",
+]
+NOTHING = [
+    "Downloading 45%",
+    "Password: set\n",
+    "Continue? [Y/n] y",
+    "Is the server up?\nyes\n",
+    "? Project name: shop\nScaffolding project\n",
+    "me@host:~$ ",
+    "working\n",
+]
+
+
+@pytest.mark.parametrize("text", PASSWORDS)
+def test_a_question_for_a_password_is_known(text):
+    assert met("asks for a password", text) is YES
+    assert met("asks for input", text) is YES
+    assert met("asks yes or no", text) is NO
+
+
+@pytest.mark.parametrize("text", YES_NO)
+def test_a_question_for_a_yes_is_known(text):
+    assert met("asks yes or no", text) is YES
+    assert met("asks for input", text) is YES
+    assert met("asks for a password", text) is NO
+
+
+@pytest.mark.parametrize("text", INPUTS)
+def test_a_question_for_anything_is_known(text):
+    assert met("asks for input", text) is YES
+    assert met("asks yes or no", text) is NO
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_what_asks_nothing_is_known(text):
+    for form in ("asks for input", "asks yes or no", "asks for a password"):
+        assert met(form, text) is NO
+
+
+def test_a_terminal_that_hides_what_is_typed_asks_for_a_password():
+    assert met("asks for a password", "Mot secret ", still=0, hides_input=True) is YES
+    assert met("asks for a password", "Mot secret ", hides_input=False) is NO
+
+
+def test_a_line_that_ends_like_a_question_has_to_stand():
+    shown = Shown("asks for input")
+    found = shown.shows("Building wheel:", still=0.4)
+    assert found.met is NO
+    assert found.look_again_seconds == pytest.approx(0.6)
+    assert shown.shows("", still=1).met is YES
+    assert shown.shows("", exit_status=0, **ENDED).met is NO
+
+
+# --- silence ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", ["compiling", "Waiting for the database", "50%", ""])
+def test_silence_is_silence_whatever_the_last_line_says(last):
+    found = ruling("quiet for 30 s", last, still=10)
+    assert found.met is NO
+    assert found.look_again_seconds == pytest.approx(20)
+    assert met("quiet for 30 s", last, still=31) is YES
+
+
+def test_silence_counts_from_the_first_look_where_nobody_knows_more():
+    judge = TextJudge(parse_condition("quiet for 30 s"), "build")
+
+    def look(seconds):
+        at = NOON.replace(second=seconds)
+        return run_at_once(judge.rule(Frame(seen_at=at, place="", text="", tail="")))
+
+    assert look(0).look_again_seconds == pytest.approx(30)
+    assert look(29).met is NO
+    assert look(30).met is YES
+
+
+# --- sides, and what is said -----------------------------------------------------
+
+
+def test_one_side_is_enough_and_the_line_that_decided_is_quoted():
+    found = ruling('"Build finished" appears or fails', "Build finished in 3s\n")
+    assert found.observation == '"Build finished" appeared: "Build finished in 3s"'
+    ended = {"exit_status": 2, **ENDED}
+    found = ruling('"Build finished" appears or fails', "no\n", **ended)
+    assert found.observation == "The command ended with status 2"
+
+
+def test_an_and_says_why_each_of_its_forms_holds():
+    found = ruling('"a" appears and loss < 1', "a loss 0.5\n")
+    assert found.observation == (
+        '"a" appeared: "a loss 0.5", and loss < 1 appeared: "a loss 0.5"'
+    )
+
+
+def test_a_no_says_what_was_seen_last():
+    found = ruling('"Build finished" appears', "Downloading 85%\n\n")
+    assert found.observation == 'Last line: "Downloading 85%"'
+    assert ruling('"x" appears', "").observation == "Nothing was shown yet."
+
+
+def test_what_can_no_longer_hold_is_said_to_be_so():
+    found = ruling('"x" appears or fails', "fine\n", exit_status=0, **ENDED)
+    assert found.met is NO
+    assert found.observation == (
+        'Nothing more will come, so "x" appears or fails can no longer hold. '
+        'Last line: "fine"'
+    )
+
+
+def test_a_long_line_is_shortened_where_it_is_quoted():
+    found = ruling('"needle" appears', "needle " + "hay " * 500)
+    assert len(found.observation) < 300
+
+
+def test_sides_in_free_english_are_left_to_others():
+    shown = Shown('the chart looks right or "OK" appears')
+    assert shown.judge.sides == (1,)
+    assert shown.shows("no\n").met is UNSURE
+    assert shown.shows("OK\n").met is YES
+    free = parse_condition("the chart looks right")
+    target = Target(scheme="pty", name="build")
+    assert wait_judge(target=target, condition=free) is None
+
+
+def test_forms_that_a_file_cannot_have_are_refused_by_name():
+    condition = parse_condition('fails or "x" appears or asks for input')
+    with pytest.raises(ConditionUnclear) as refused:
+        TextJudge(condition, "file:/var/log/app.log")
+    assert refused.value.sides == (0, 2)
+    assert "“fails” and “asks for input”" in str(refused.value)
+    assert "/error|failed|traceback/i appears" in str(refused.value)
+
+
+def test_a_target_without_text_is_left_to_others():
+    judge = TextJudge(parse_condition('"x" appears'), "build")
+    assert run_at_once(judge.rule(Frame(seen_at=NOON, place=""))).met is UNSURE
+
+
+# --- whatever is shown -----------------------------------------------------------
+
+QUOTES = "'\"`“”„«»‟‘’‚‹›"
+WORD = st.text(
+    st.characters(
+        codec="utf-8", exclude_categories=("C", "Z"), exclude_characters=QUOTES
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(st.lists(WORD, min_size=1, max_size=4), st.data())
+def test_a_text_is_found_however_it_arrives(words, data):
+    phrase = " ".join(words)
+    text = f"before {phrase} after\n"
+    shown = Shown(f'"{phrase}" appears')
+    place, found = 0, []
+    while place < len(text):
+        size = data.draw(st.integers(1, 8))
+        found.append(shown.shows(text[place : place + size], still=0).met)
+        place += size
+    assert YES in found
+
+
+LINES = st.sampled_from(
+    ["error: no", "1 failed", "Continue? [Y/n] ", "45%", "3/5", "me@host:~$ ", ""]
+)
+FORMS = st.sampled_from(
+    [
+        *('"x" appears', '"e" is gone', "/e$/ appears", "exits", "prompt returns"),
+        *("asks for input", "asks yes or no", "quiet for 3 s", "9 %", "failed >= 1"),
+    ]
+)
+
+
+@given(
+    st.lists(FORMS, min_size=1, max_size=4, unique=True),
+    st.lists(st.tuples(st.one_of(LINES, st.text(max_size=40)), st.booleans())),
+)
+def test_an_or_holds_exactly_when_one_of_its_sides_does(forms, lines):
+    together = Shown(" or ".join(forms))
+    alone = [Shown(form) for form in forms]
+    for line, ends in [*lines, ("", False)]:
+        more = f"{line}\n" if ends else line
+        found = [one.shows(more).met for one in alone]
+        assert together.shows(more).met is (YES if YES in found else NO)
