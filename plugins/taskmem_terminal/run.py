@@ -111,6 +111,7 @@ class _Shadow:
     def started(self, pid: int) -> None:
         """Write down which process it is."""
         self._tell(pid=pid, process_started=process_started(pid))
+        self.ring()
 
     def resized(self, columns: int, rows: int) -> None:
         """Write down the terminal's new size."""
