@@ -69,6 +69,9 @@ class Frame(Value):
     tail: str | None = None
     """The last 80 lines since the wait's start, shown before or not; of a program that
     paints the screen, the screen. None: there is no text."""
+    screen: str | None = None
+    """What can be seen now, what came before the wait included and typed lines left
+    out; None: no more than `tail` is known."""
     echoes: tuple[str, ...] = ()
     """Lines of `text` and `tail` that are typed commands rather than output."""
     picture: InstanceOf[Picture] | None = None

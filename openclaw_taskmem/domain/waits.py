@@ -30,7 +30,6 @@ from taskmem_hookspecs import (
     WakeCause,
 )
 
-
 _THEN: Final = "\x1e"
 """In a wait's `start`, between the place where it began and the one it reads from."""
 

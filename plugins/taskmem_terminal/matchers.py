@@ -8,7 +8,8 @@ began. Prompts, questions, silence and a text that is gone are as they are now.
   patterns at once, numbers at the second look. The rest counts when it is finished, or
   nothing came for a moment.
 * A text is gone once it was seen, and has not been there for a moment: not on the
-  screen of a program that paints, nor on the last 80 lines.
+  screen of a tmux pane or of a program that paints, nor on the last 80 lines of others.
+  In a pane, what its screen shows when the wait begins was seen.
 * A command's end is told by its status and the sensor alone. One whose status nobody
   knows has ended, neither well nor badly. In a tmux pane, a command has also ended, in
   that way, when the shell's prompt is back.
@@ -136,7 +137,9 @@ class GoneMatcher:
 
     def match(self, view: View) -> str | None:
         """Return in a sentence why the form holds; None: it does not."""
-        if find_text(f"{view.tail}\n{view.open}", self._text) is not None:
+        screen = view.frame.screen
+        visible = view.tail if screen is None else screen
+        if find_text(f"{visible}\n{view.open}", self._text) is not None:
             self._seen, self._gone_since = True, None
             return None
         self._seen = self._seen or find_text(view.lines, self._text) is not None

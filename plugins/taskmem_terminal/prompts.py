@@ -23,6 +23,8 @@ from taskmem_terminal.view import View
 QUESTION_SECONDS: Final = 1.0
 """How long a line must stand that merely ends like a question."""
 _NEAR_LINES: Final = 3
+_LINE_END: Final = 400
+"""Characters at a line's end in which a question is looked for."""
 _SHELL: Final = re.compile(
     r"(?:\([\w .-]{1,40}\) )?(?:"
     r"[\w.-]{1,64}@[\w.-]{1,64}[: ][^\n]{0,200}?[$#%❯]"
@@ -106,6 +108,7 @@ def is_shell_prompt(line: str) -> bool:
 
 def asks(view: View, what: Answer) -> bool:
     """Return whether the terminal waits for an answer of a kind."""
+    line = view.cursor[-_LINE_END:]
     if view.over or view.frame.prompt or is_shell_prompt(view.cursor):
         return False
     if view.frame.hides_input and what is not Answer.YES_NO:
@@ -113,32 +116,30 @@ def asks(view: View, what: Answer) -> bool:
     if not view.settled:
         return False
     if what is Answer.PASSWORD:
-        return _PASSWORD.search(view.cursor) is not None
+        return _PASSWORD.search(line) is not None
     if what is Answer.YES_NO:
-        return _asks_yes_or_no(view)
+        return _asks_yes_or_no(view, line)
     return (
-        _PASSWORD.search(view.cursor) is not None
-        or _asks_yes_or_no(view)
-        or _asks_anything(view)
+        _PASSWORD.search(line) is not None
+        or _asks_yes_or_no(view, line)
+        or _asks_anything(view, line)
     )
 
 
-def _asks_yes_or_no(view: View) -> bool:
-    if _YES_NO.search(view.cursor) or _YES_BUTTON.search(view.tail):
+def _asks_yes_or_no(view: View, line: str) -> bool:
+    if _YES_NO.search(line) or _YES_BUTTON.search(view.tail):
         return True
     near = [line for line in view.tail.split("\n") if line.strip()][-_NEAR_LINES:]
     said = _YES_QUOTED.search("\n".join(near))
-    return said is not None and _asks_anything(view)
+    return said is not None and _asks_anything(view, line)
 
 
-def _asks_anything(view: View) -> bool:
+def _asks_anything(view: View, line: str) -> bool:
     lines = view.tail.rstrip().split("\n")
     menus = [n for n, line in enumerate(lines) if _MENU.match(line)]
     options = lines[menus[-1] + 1 :] if menus else []
     chosen_from = bool(options) and all(map(_OPTION.match, options))
-    typed_at = bool(view.cursor) and (
-        _QUESTION.search(view.cursor) or _MENU.match(view.cursor)
-    )
+    typed_at = bool(line) and (_QUESTION.search(line) or _MENU.match(view.cursor))
     if not (chosen_from or typed_at or _BUTTON.search(view.tail)):
         return False
     if view.still_seconds < QUESTION_SECONDS:

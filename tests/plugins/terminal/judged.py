@@ -33,7 +33,7 @@ class Shown:
         )
         return asyncio.run(self.judge.rule(frame))
 
-    def paints(self, screen: str, *, still: float = 2.0) -> Ruling:
+    def paints(self, screen: str, *, still: float = 2.0, **known: object) -> Ruling:
         """Show a screen that was painted anew."""
         self._now += timedelta(seconds=still)
         frame = Frame(
@@ -42,6 +42,7 @@ class Shown:
             place="",
             text="painted",
             tail=screen,
+            **known,
         )
         return asyncio.run(self.judge.rule(frame))
 

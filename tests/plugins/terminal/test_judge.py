@@ -1,5 +1,7 @@
 """The judge of text decides on each form of a condition."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +120,14 @@ def test_a_text_is_gone_once_it_was_seen_and_is_away_for_a_moment():
     assert shown.paints("Loading more", still=0).met is NO
     assert shown.paints("Ready", still=0).met is NO
     assert shown.paints("Ready", still=0.5).met is YES
+
+
+def test_a_text_that_a_screen_showed_from_the_beginning_was_seen():
+    shown = Shown('"Loading" is gone', "tmux:work")
+    assert shown.shows("", screen="Loading\nme@host:~$").met is NO
+    assert shown.shows("ready\n", screen="Loading\nready").met is NO
+    shown.shows("", screen="ready")
+    assert shown.shows("", screen="ready").met is YES
 
 
 def test_a_text_that_was_never_seen_is_not_gone():
@@ -418,6 +428,31 @@ def test_a_text_is_found_however_it_arrives(words, data):
         found.append(shown.shows(text[place : place + size], still=0).met)
         place += size
     assert YES in found
+
+
+HOSTILE = [
+    *("a" * 300_000, "\n" * 300_000, "1/" * 150_000, "[[[[(" * 60_000, "- - " * 75_000),
+    *(
+        "y/n " * 75_000,
+        "?(" * 150_000,
+        "::" * 150_000,
+        "a@b: " * 60_000,
+        "❯\n" * 99_000,
+    ),
+    *("? x\n" * 75_000, "failed 1 x " * 30_000, " " * 300_000, "\x00\x1b" * 100_000),
+]
+
+
+def test_hostile_text_takes_no_longer_than_other_text():
+    condition = (
+        '"Build finished" appears or "a" is gone or /(x+x+)+y/ appears or '
+        "100 % and fails or failed < 0 or prompt returns or asks for input or "
+        "asks yes or no"
+    )
+    started = time.process_time()
+    for text in HOSTILE:
+        met(condition, text)
+    assert time.process_time() - started < 10
 
 
 LINES = st.sampled_from(
