@@ -71,7 +71,7 @@ class TextJudge:
         """Say what is there, where no side holds."""
         last = view.last
         seen = f'Last line: "{clip(last)}"' if last else "Nothing was shown yet."
-        if not view.over or view.frame.more:
+        if not view.over:
             return seen
         sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
         return f"Nothing more will come, so {clip(sides)} can no longer hold. {seen}"

@@ -1,9 +1,8 @@
 """What one look at a terminal shows, prepared once for every form of a condition.
 
 Lines that were typed are left out. The line behind which the cursor stands may still
-grow, so it is *open* until nothing came for a moment, the command has ended, or a
-shell waits there; then it is a line like any other. A line has at most the length of
-one look.
+grow, so it is *open* until nothing came for a moment or the command has ended; then it
+is a line like any other. A line has at most the length of one look (256 KiB).
 """
 
 from __future__ import annotations
@@ -34,12 +33,7 @@ class View:
         self.cursor = cursor
         self.over = frame.exit_status is not None or frame.gone is not None
         self.still_seconds = (frame.seen_at - changed_at).total_seconds()
-        self.settled = (
-            self.over
-            or frame.prompt is True
-            or self.still_seconds >= STILL_SECONDS
-            or not cursor
-        )
+        self.settled = self.over or self.still_seconds >= STILL_SECONDS or not cursor
         """Whether the line on which the cursor stands will stay as it is."""
         self.lines = ""
         """Lines that are new, and will stay as they are."""

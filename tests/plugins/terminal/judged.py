@@ -33,14 +33,21 @@ class Shown:
         )
         return asyncio.run(self.judge.rule(frame))
 
-    def paints(self, screen: str, *, still: float = 2.0, **known: object) -> Ruling:
-        """Show a screen that was painted anew."""
+    def paints(
+        self,
+        screen: str,
+        *,
+        still: float = 2.0,
+        printed: str = "painted",
+        **known: object,
+    ) -> Ruling:
+        """Show a screen that was painted anew, by a text that was `printed`."""
         self._now += timedelta(seconds=still)
         frame = Frame(
             seen_at=self._now,
             changed_at=self._now - timedelta(seconds=still),
             place="",
-            text="painted",
+            text=printed,
             tail=screen,
             **known,
         )

@@ -100,6 +100,20 @@ def test_a_row_that_is_being_painted_is_read_at_its_second_look():
     assert shown.paints("md0\nspeed=3100K/s", still=0).met is YES
 
 
+def test_a_row_that_the_screen_broke_in_two_is_read_as_it_was_printed():
+    shown = Shown("finish < 87.1")
+    rows = "recovery = 41.9% finish=87.\n2min"
+    shown.paints(rows, still=0, printed="recovery = 41.9% finish=87.2min\n")
+    for _ in range(4):
+        assert shown.paints(rows, still=0, printed=".").met is NO
+    assert shown.paints("recovery = 43% finish=86.9min").met is YES
+
+
+def test_a_line_that_is_being_typed_never_counts():
+    typed = '$ echo "Build finished"'
+    assert met('"Build finished" appears', typed, echoes=(typed,)) is NO
+
+
 def test_a_typed_line_never_counts():
     typed = '$ make && echo "Build finished"'
     shown = Shown('"Build finished" appears')
@@ -204,6 +218,12 @@ def test_a_prompt_is_back_after_something_ran():
     assert shown.shows("me@host:~$ ", prompt=True).met is NO
     assert shown.shows("make\n", prompt=False).met is NO
     assert shown.shows("cc main.c\nme@host:~$ ", prompt=True).met is YES
+
+
+def test_what_ran_between_two_looks_ran():
+    shown = Shown("prompt returns", "tmux:work")
+    assert shown.shows("me@host:~$ ", prompt=True).met is NO
+    assert shown.shows("make\ncc main.c\nme@host:~$ ", prompt=True).met is YES
 
 
 def test_a_command_that_was_just_typed_is_no_prompt():
