@@ -1,6 +1,34 @@
-"""Find in one line what a condition names; text and screen judges share it.
+"""Finds quotes, patterns, percentages and numbers in lines that are shown.
 
-Regular expressions run in RE2, so that no pattern and no line can hang a daemon.
+Judges of text and of screens share these functions, so that a form means the same on
+every target. Each takes a text of one or many lines, and reads each line alone.
+
+A quote is a substring of a line. Case counts when the quote has a capital.
+
+A pattern has the syntax of RE2, whose time grows only with the length of the text.
+`^` and `$` are the ends of a line, and nothing matches across two lines.
+
+A percentage is a number in front of `%`, wherever it stands. On a line without one, so
+is a count such as `42/120` or `9.5/16.9 MB`, unless the first number is the larger one,
+the second is 0, a third one follows (`2024/01/02`), a time of day follows
+(`10/12 14:03`), or either number is part of a word, path or address (`v1/2`,
+`10.0.0.0/24`).
+
+A number belongs to a name (whole words, in any case) that stands directly before it
+(`loss: 0.05`, `loss=0.05`, `"val_loss": 0.3`, `epoch 10`, `Epoch [3/100]`) or directly
+behind it (`3 failed`, `9.5 MB downloaded`):
+
+* Between a name and the number behind it are blanks, quotes, brackets, and at most one
+  of `: = | # ~ ≈ → => ->`, dots, "is", "at", "was" or "of". A comma parts them.
+* The number behind the name counts, before the one in front of it, except behind `|`
+  and "of" (`2 failed | 13 passed`). Behind `:` and `=`, only that one counts.
+* With blanks alone on both sides, the row decides: in `3 failed 212 passed`, which
+  begins with a number and ends with a name, names follow their numbers; in
+  `epoch 10 loss 0.3`, which does neither, they lead. In other rows none is read.
+* Of `3/10 tests` and `3 of 10 tests`, the first number counts.
+* `1,234` is a thousand. A unit may follow (`12.5MB`, `45 ms`, `80%`); it is not looked
+  at. Parts of versions, dates, times and addresses are no numbers, nor is a percentage
+  in brackets (`PASSED [ 14%]`).
 """
 
 from __future__ import annotations
@@ -9,27 +37,43 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
+
+from taskmem_hookspecs.conditions import Comparison
 
 MAX_PATTERN_CHARS: Final = 1000
-MAX_PATTERN_BYTES: Final = 1 << 20
+MAX_PATTERN_BYTES: Final = 512 << 10
 """Memory that RE2 may use for one pattern."""
-
-_PERCENT: Final = re.compile(r"(?<![\d.,])(\d{1,3}(?:[.,]\d+)?)\s?%")
-_COUNT: Final = re.compile(r"(?<![\w/.,:-])(\d[\d,]*)/(\d[\d,]*)(?![\w/:-]|[.,]\d)")
-_NUMBER: Final = r"[-+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_NEAR: Final = 120
+"""Characters on either side of a name in which its number is looked for."""
+_TEXT_ENDS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[Az]")
 
 
 class BadPattern(ValueError):
-    """RE2 does not take a pattern; the sentence says why."""
+    """RE2 does not take a pattern; says why."""
 
 
-class Pattern(Protocol):
-    """A compiled regular expression."""
+class Pattern:
+    """A compiled regular expression, which matches within one line."""
 
-    def search(self, line: str) -> Any:  # noqa: ANN401 - RE2 has no types
-        """Return the first match in a line; None: there is none."""
-        ...
+    __slots__ = ("_regex",)
+
+    def __init__(self, regex: Any) -> None:  # noqa: ANN401 - RE2 has no types
+        self._regex = regex
+
+    def search(self, line: str) -> bool:
+        """Return whether a line matches."""
+        return self._regex.search(line.encode(errors="replace")) is not None
+
+    def find(self, text: str) -> str | None:
+        """Return the first line that matches; None: none does."""
+        data = text.encode(errors="replace")
+        found = self._regex.search(data)
+        if found is None:
+            return None
+        start = data.rfind(b"\n", 0, found.start()) + 1
+        end = data.find(b"\n", found.start())
+        return data[start : end if end >= 0 else len(data)].decode(errors="replace")
 
 
 @lru_cache(512)
@@ -41,52 +85,180 @@ def compile_regex(pattern: str) -> Pattern:
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise BadPattern(f"it has more than {MAX_PATTERN_CHARS} characters")
+    if _TEXT_ENDS.search(pattern):
+        raise BadPattern(r"write ^ and $ for the ends of a line, not \A and \z")
     engine: Any = import_module("re2")  # it has no types
     options = engine.Options()
     options.log_errors = False
     options.max_mem = MAX_PATTERN_BYTES
     options.never_nl = True
     try:
-        return cast("Pattern", engine.compile(pattern, options))
+        # Alone first: `a)(b` must not be closed by the group around it.
+        engine.compile(pattern, options)
+        return Pattern(engine.compile(f"(?m:{pattern})", options))
     except engine.error as error:
         (why,) = error.args
         said = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise BadPattern(said) from None
 
 
-def find_text(line: str, text: str) -> bool:
-    """Find a text in a line; case counts when the text has a capital letter."""
-    if text != text.lower():
-        return text in line
-    return text in line.lower()
+def find_text(text: str, quote: str) -> str | None:
+    """Return the first line that holds a quote; None: none does.
 
-
-def read_percentages(line: str) -> Iterator[float]:
-    """Yield the percentages of a line; a count such as `42/120` is one, too.
-
-    A count has a total above 0 that it does not exceed, and no third number.
+    Case counts when the quote has a capital letter.
     """
-    for found in _PERCENT.finditer(line):
-        yield float(found[1].replace(",", "."))
-    for found in _COUNT.finditer(line):
-        done, total = (int(part.replace(",", "") or 0) for part in found.groups())
-        if 0 < total >= done:
-            yield 100 * done / total
+    searched = text if quote != quote.lower() else text.replace("İ", "I").lower()
+    at = searched.find(quote)
+    return _line_at(text, at) if at >= 0 else None
 
 
-def read_numbers(line: str, name: str) -> Iterator[float]:
-    """Yield the numbers that stand with a name: `loss: 0.05`, `epoch 10`, `3 failed`.
+def find_percentage(text: str, at_least: float) -> str | None:
+    """Return the first line with a percentage of at least so many; None: none has."""
+    found = (at for value, at in _percentages(text) if value >= at_least)
+    return _first_line(text, found)
 
-    The number directly behind the name counts, and where there is none, the one
-    directly before it.
-    """
-    words = r"\s+".join(map(re.escape, name.split()))
-    sought = re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
-    for found in sought.finditer(line):
-        behind = re.match(
-            rf"[\"'\])]?\s*(?:[:=|~≈>]+|is|of)?\s*({_NUMBER})", line[found.end() :]
-        )
-        before = re.search(rf"(?<![\w.])({_NUMBER})\s+$", line[: found.start()])
-        number = behind or before
-        if number:
-            yield float(number[1].replace(",", ""))
+
+def find_number(text: str, name: str, op: Comparison, bound: float) -> str | None:
+    """Return the first line on which a named number compares with a bound."""
+    found = (at for value, at in _numbers(text, name) if op.holds(value, bound))
+    return _first_line(text, found)
+
+
+def read_percentages(text: str) -> Iterator[float]:
+    """Yield the percentages that are shown, counts such as `42/120` among them."""
+    return (value for value, _ in _percentages(text))
+
+
+def read_numbers(text: str, name: str) -> Iterator[float]:
+    """Yield the numbers that are shown with a name."""
+    return (value for value, _ in _numbers(text, name))
+
+
+def _first_line(text: str, places: Iterator[int]) -> str | None:
+    at = next(places, None)
+    return None if at is None else _line_at(text, at)
+
+
+def _line_at(text: str, at: int) -> str:
+    """Return the line of a text in which an offset lies."""
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    return text[start : end if end >= 0 else len(text)]
+
+
+# --- percentages ----------------------------------------------------------------
+
+_PERCENT: Final = re.compile(
+    r"(?<![\w.,])(?<![\s(=:]-)(?<!^-)(\d{1,9}(?:[.,]\d{1,9})?) ?%(?![\w%])",
+    re.MULTILINE,
+)
+_UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
+_COUNT: Final = re.compile(
+    rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} ?/ ?"
+    rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
+    r"(?![\w/]|[.:,-]\d|[ T]\d{1,2}:\d\d)",
+    re.IGNORECASE,
+)
+
+
+def _percentages(text: str) -> Iterator[tuple[float, int]]:
+    """Yield the percentages of a text, and where each begins."""
+    if "%" in text:
+        for found in _PERCENT.finditer(text):
+            yield float(found[1].replace(",", ".")), found.start()
+    if "/" not in text:
+        return
+    end, has_percentage = 0, False
+    for found in _COUNT.finditer(text):
+        if found.start() >= end:
+            line = _line_at(text, found.start())
+            end = text.rfind("\n", 0, found.start()) + 1 + len(line)
+            has_percentage = "%" in line and _PERCENT.search(line) is not None
+        done, total = _read_count(found)
+        if not has_percentage and 0 <= done <= total and total > 0:
+            yield 100 * done / total, found.start()
+
+
+def _read_count(found: re.Match[str]) -> tuple[float, float]:
+    done = float(found[1].replace(",", ""))
+    total = float(found[3].replace(",", ""))
+    if found[2] and found[4]:
+        done *= 1024 ** "KMGTP".index(found[2].upper())
+        total *= 1024 ** "KMGTP".index(found[4].upper())
+    return done, total
+
+
+# --- named numbers --------------------------------------------------------------
+
+_DIGITS: Final = (
+    r"[-+−]?(?:(?:\d{1,3}(?:,\d{3})+|\d{1,30})(?:\.\d{1,30})?|\.\d{1,30})"
+    r"(?:[eE][-+]?\d{1,3})?"
+)
+_UNITS: Final = r"(?: ?%|[A-Za-zµ°]{1,5}(?:/[A-Za-z]{1,3})?)?"
+_NUMBER: Final = rf"({_DIGITS}){_UNITS}(?![\w%]|[.,:-]\d|/\d+/)"
+_BEHIND: Final = re.compile(
+    r"[\"'`)\]}]?[ \t]{0,40}"
+    r"(?:(?P<bound>[:=](?!>))|(?P<joined>[#~≈→]|=>|->|\.{2,40}|(?:is|at|was)\b)"
+    r"|(?P<parted>\||of\b))?"
+    r"[ \t]{0,40}(?:[\"'#$€£]|[(\[](?![ \d.]{1,20}%))?[ \t]{0,8}"
+    rf"(?:{_NUMBER}|(?P<nothing>(?:nan|inf|null|none)\b))?",
+    re.IGNORECASE,
+)
+_BEFORE: Final = re.compile(
+    rf"(?<![\w.,:/$-])({_DIGITS})(?:(?: (?:out )?of | ?/ ?){_DIGITS})?"
+    r"(?:%| ?[KMGTP]?i?B)?[ \t]{1,40}[\"'`(\[]?$",
+    re.IGNORECASE,
+)
+_NUMERIC: Final = re.compile(rf"{_NUMBER}(?:/{_DIGITS})?")
+_NO_ROW: Final = re.compile(r"[,;|:=()\[\]{}]")
+
+
+@lru_cache(maxsize=1024)
+def _compile_name(name: str) -> re.Pattern[str]:
+    words = r"[ \t]+".join(map(re.escape, name.split()))
+    return re.compile(rf"(?<![\w./-]){words}(?!\w)", re.IGNORECASE)
+
+
+def _numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
+    """Yield the numbers of a text that belong to a name, and where that begins."""
+    for found in _compile_name(name).finditer(text):
+        before = text[max(0, found.start() - _NEAR) : found.start()]
+        behind = text[found.end() : found.end() + _NEAR]
+        before = before[before.rfind("\n") + 1 :]
+        value = _number_of(before, behind.partition("\n")[0])
+        if value is not None:
+            yield value, found.start()
+
+
+def _number_of(before: str, behind: str) -> float | None:
+    """Return the number of a name that stands between two texts; None: it has none."""
+    follows = _BEHIND.match(behind)
+    assert follows is not None  # noqa: S101 - all of its parts may be missing
+    number: str | None = follows[4]
+    if follows["bound"]:
+        return _read_number(number)
+    last = before.rstrip(" \t\"'`([")[-1:]
+    leads = _BEFORE.search(before) if last.isdigit() or last in "%Bb" else None
+    if leads is None or follows["joined"]:
+        return _read_number(number)
+    if number is None or follows["parted"]:
+        return None if follows["nothing"] else _read_number(leads[1])
+    leads_first = _is_number_last(_NO_ROW.split(before)[-1].split()[::-1])
+    leads_last = _is_number_last(_NO_ROW.split(behind)[0].split())
+    if leads_first == leads_last:
+        return None
+    return _read_number(leads[1] if leads_first else number)
+
+
+def _is_number_last(words: list[str]) -> bool:
+    """Return whether a row of numbers and names, from a name on, ends with a number."""
+    is_number = False
+    for word in words:
+        if (_NUMERIC.fullmatch(word) is not None) is is_number:
+            break
+        is_number = not is_number
+    return is_number
+
+
+def _read_number(digits: str | None) -> float | None:
+    return float(digits.replace(",", "").replace("−", "-")) if digits else None

@@ -235,8 +235,9 @@ class Wait(Value):
     round: int = 1
     """How often it was armed; numbers the wake's key."""
     start: str | None = None
-    """The place on the target from which it reads, in the sensor's own words; None:
-    it was made by no daemon that watches."""
+    """The place on the target at which it began, in the sensor's own words, and behind
+    U+001E the one from which it reads, if that is another; None: it was made by no
+    daemon that watches."""
     home: str | None = None
     """The home whose daemon watches it; None: any that has the target."""
     version: int = 0

@@ -69,6 +69,9 @@ class Frame(Value):
     tail: str | None = None
     """The last 80 lines since the wait's start, shown before or not; of a program that
     paints the screen, the screen. None: there is no text."""
+    screen: str | None = None
+    """What can be seen now, what came before the wait included and typed lines left
+    out; None: no more than `tail` is known."""
     echoes: tuple[str, ...] = ()
     """Lines of `text` and `tail` that are typed commands rather than output."""
     picture: InstanceOf[Picture] | None = None
@@ -81,6 +84,9 @@ class Frame(Value):
     """Until the wait that this is shown for times out; the core fills it in."""
     prompt: bool | None = None
     """Whether a shell stands there and waits for a command; None: unknown."""
+    hides_input: bool | None = None
+    """Whether the terminal takes a line and does not show what is typed, as for a
+    password; None: unknown."""
     exit_status: int | None = None
     """Of a command that ended; minus the signal's number when one ended it. None:
     it runs, nobody knows its status, or it is no command."""

@@ -182,5 +182,6 @@ def _shown(frame: Frame) -> object:
         frame.exit_status,
         frame.gone,
         frame.prompt,
+        frame.hides_input,
         frame.note,
     )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.daemon.panel import Panel
 from openclaw_taskmem.daemon.snapshots import Seen, Snapshots, seen
 from openclaw_taskmem.daemon.watcher import Watcher
+from openclaw_taskmem.domain import waits
 from openclaw_taskmem.domain.judging import NOTHING_SEEN, rest_after, said
 from taskmem_hookspecs import (
     Clock,
@@ -154,7 +155,7 @@ class Vigil:
 
     async def _join(self) -> None:
         watcher = await self._find_watcher()
-        self._start = self.wait.start or (await watcher.here()).place
+        self._start = waits.reading_place(self.wait) or (await watcher.here()).place
         watcher.join(self.wait.wait_id, self.wait.poll_seconds)
         self.watcher = watcher
 

@@ -236,6 +236,7 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
         update={
             "text": frame.text and scrub(frame.text),
             "tail": frame.tail and scrub(frame.tail),
+            "screen": frame.screen and scrub(frame.screen),
             "echoes": tuple(map(scrub, frame.echoes)),
             "note": frame.note and scrub(frame.note),
             "gone": frame.gone and scrub(frame.gone),
@@ -246,7 +247,7 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
 def _content(frame: Frame) -> object:
     return (
         *(frame.place, frame.text, frame.note),
-        *(frame.exit_status, frame.gone, frame.prompt),
+        *(frame.exit_status, frame.gone, frame.prompt, frame.hides_input),
     )
 
 

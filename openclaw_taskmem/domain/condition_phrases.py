@@ -102,9 +102,7 @@ QUIET: Final = read_phrases(
     "nothing new is shown for|nothing changes for|prints nothing for|"
     "no new lines for|no new line for|nothing new appears for|nothing appears for"
 )
-PROGRESS: Final = read_phrases(
-    "progress|percentage|download|upload|progress bar|transfer|copy|installation"
-)
+PROGRESS: Final = read_phrases("progress|percentage|progress bar")
 """What may be said to reach a percentage, besides the command."""
 REACHES: Final = read_phrases(
     "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"

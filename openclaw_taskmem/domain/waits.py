@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from openclaw_taskmem.domain import events, lifecycle, outbox
 from openclaw_taskmem.domain.callers import Caller
@@ -28,6 +29,9 @@ from taskmem_hookspecs import (
     Wake,
     WakeCause,
 )
+
+_THEN: Final = "\x1e"
+"""In a wait's `start`, between the place where it began and the one it reads from."""
 
 
 class WaitFacts(Value):
@@ -183,8 +187,31 @@ def reads_on(wait: Wait, wish: Refinement) -> bool:
     would resolve it again at once. Otherwise all counts that counted before, what
     came after its timeout included.
     """
-    same = wish.wake_when in (None, wait.wake_when)
-    return same and wait.status is WaitStatus.RESOLVED
+    return _waits_for_same(wait, wish) and wait.status is WaitStatus.RESOLVED
+
+
+def restart(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
+    """Return the places from which a wait that is armed again reads.
+
+    Another condition reads from where the wait began, whatever was read since.
+    `behind`: the place behind all that is there now, for a wait that reads on.
+    """
+    if wait.start is None:
+        return behind
+    begin, _, reads_from = wait.start.partition(_THEN)
+    reads_from = behind or reads_from
+    if not reads_from or not _waits_for_same(wait, wish):
+        return begin
+    return f"{begin}{_THEN}{reads_from}"
+
+
+def reading_place(wait: Wait) -> str | None:
+    """Return the place on its target from which a wait reads; None: where it is now."""
+    return wait.start.rpartition(_THEN)[2] if wait.start else None
+
+
+def _waits_for_same(wait: Wait, wish: Refinement) -> bool:
+    return wish.wake_when in (None, wait.wake_when)
 
 
 def end(

@@ -105,8 +105,9 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
 
     def decided(facts: WaitFacts) -> Armed:
         now = shell.clock.now()
-        kept = facts.wait.start if shell.minds(facts.wait.home) else None
-        start = behind or kept or sighting.start
+        ours = shell.minds(facts.wait.home)
+        kept = waits.restart(facts.wait, wish, behind) if ours else behind
+        start = kept or sighting.start
         change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
         shell.commit(change)
         return Armed(wait=change.waits[0], sighting=sighting, was=facts.wait)

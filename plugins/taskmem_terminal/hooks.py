@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs import EvidenceVerifier, Judge, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
+    from taskmem_hookspecs.conditions import Condition
     from taskmem_terminal.sensor import Terminals
 
 
@@ -18,13 +19,13 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 
 @hookimpl(trylast=True)
-def wait_judge(target: Target, wake_when: str) -> Judge | None:
-    """Read the text of a terminal by rules."""
-    if target.scheme != "pty":
+def wait_judge(target: Target, condition: Condition) -> Judge | None:
+    """Match the text of a terminal with the sides of a condition that have forms."""
+    if target.scheme != "pty" or not condition.understood:
         return None
     from taskmem_terminal.judge import TextJudge
 
-    return TextJudge(wake_when)
+    return TextJudge(condition, target.name)
 
 
 @hookimpl(trylast=True)

@@ -1,81 +1,108 @@
-"""Reads a terminal's text by rules, without any model."""
+"""Reads a terminal's text by rules, without any model.
+
+A condition holds when one of its sides does, a side when all of its forms do. Sides in
+free English are left to those who read.
+"""
 
 from __future__ import annotations
 
-import re
+from typing import Final
 
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Ruling
-from taskmem_terminal.judging import endings
-from taskmem_terminal.judging.reading import read
-from taskmem_terminal.judging.rules import Case
-from taskmem_terminal.judging.seen import Seen, clip
+from taskmem_hookspecs.conditions import (
+    AsksForm,
+    Condition,
+    ExitForm,
+    ExitKind,
+    Form,
+    PromptForm,
+    Side,
+)
+from taskmem_terminal.matchers import make_matcher
+from taskmem_terminal.view import View, Viewer, clip
 
-_STILL_SECONDS = 0.3
-_READ_CHARACTERS = 4096
-_VAGUE = re.compile(
-    r"(?:everything|all|it) (?:is|looks|seems|goes)(?: all)? "
-    r"(?:ok|okay|fine|well|good|right|alright|normal)\W*",
-    re.IGNORECASE,
-)
-_SHOWN = r"(?= (?:appears?|shows? up|is (?:shown|printed|logged|displayed|written))\b)"
-_LITERAL = re.compile(
-    r"\b(?:the )?(?:word|text|string|phrase|token) ([\w.:/-]{1,60})"
-    + _SHOWN
-    + r"|(?<![\"'`\w./-])([A-Za-z][\w.-]{0,60}[_\d][\w.-]{0,60})"
-    + _SHOWN
-)
-"""What can only be meant as it is written, though it stands in no quotes."""
-_HELP = (
-    "Whether this holds cannot be read from text by rules: quote the text to wait for,"
-    ' such as "Build finished", or wait for the command to end.'
-)
+_NO_TEXT: Final = "There is no text to read."
 
 
 class TextJudge:
-    """Decides on one wait from what a terminal shows.
+    """Decides on one wait from what a terminal shows."""
 
-    Raises:
-        ConditionUnclear: No text could ever settle any part of the condition.
-    """
+    name = "rules"
 
-    name = "text rules"
+    __slots__ = ("_all", "_condition", "_matchers", "_viewer", "sides")
 
-    __slots__ = ("_case", "_last", "_unended")
+    def __init__(self, condition: Condition, name: str) -> None:
+        """Take what is waited for, and the name of a `pty:` target.
 
-    def __init__(self, wake_when: str) -> None:
-        condition = read(_with_quotes(wake_when[:_READ_CHARACTERS]))
-        if condition.hopeless or _VAGUE.fullmatch(wake_when.strip()):
-            raise ConditionUnclear(_HELP)
-        self._case = Case(condition, wake_when[:_READ_CHARACTERS])
-        self._last = ""
-        self._unended = False
+        Raises:
+            ConditionUnclear: Such a target cannot have a form of the condition.
+        """
+        kind = name.partition(":")[0] if ":" in name else ""
+        if kind == "file":
+            _refuse_forms(condition, name)
+        self.sides = condition.understood
+        self._all = not condition.free
+        self._condition = condition
+        self._matchers = [
+            [make_matcher(form, kind) for form in condition.sides[side].forms]
+            for side in self.sides
+        ]
+        self._viewer = Viewer()
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Return whether the condition holds on what has been shown."""
+        """Return whether one of the sides that have forms holds."""
         if frame.text is None and frame.exit_status is None and frame.gone is None:
-            return Ruling(met=Met.UNSURE, observation="There is no text to read.")
-        seen = Seen(frame, self._last, unended=self._unended)
-        finding = self._case.rule(seen)
-        self._unended = seen.unended
-        self._last = clip(seen.cursor)
-        again = finding.again
-        if seen.open and finding.met is not Met.YES:
-            again = min(again or _STILL_SECONDS, _STILL_SECONDS)
+            return Ruling(met=Met.UNSURE, observation=_NO_TEXT)
+        view = self._viewer.view(frame)
+        # Each matcher sees each frame, whatever the others say.
+        found = [[one.match(view) for one in matchers] for matchers in self._matchers]
+        for why in found:
+            reasons = [reason for reason in why if reason is not None]
+            if len(reasons) == len(why):
+                said = ", and ".join(reason.rstrip(".") for reason in reasons)
+                return Ruling(met=Met.YES, observation=said)
         return Ruling(
-            met=finding.met,
-            observation=_sentence(finding.met, finding.because, seen),
-            look_again_seconds=None if finding.met is Met.YES else again,
+            met=Met.NO if self._all else Met.UNSURE,
+            observation=self._describe(view),
+            look_again_seconds=view.look_again_seconds,
+        )
+
+    def _describe(self, view: View) -> str:
+        """Say what is there, where no side holds."""
+        last = view.last
+        seen = f'Last line: "{clip(last)}"' if last else "Nothing was shown yet."
+        if not view.over:
+            return seen
+        sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
+        return f"Nothing more will come, so {clip(sides)} can no longer hold. {seen}"
+
+
+def _refuse_forms(condition: Condition, name: str) -> None:
+    """Refuse the sides with forms that a file cannot have."""
+    refused: dict[int, Form] = {}
+    for number, side in enumerate(condition.sides):
+        if form := _find_impossible(side):
+            refused[number] = form
+    if refused:
+        forms = " and ".join(dict.fromkeys(f"“{form}”" for form in refused.values()))
+        advice = dict.fromkeys(_advise(form) for form in refused.values())
+        raise ConditionUnclear(
+            f"pty:{name} is a file, which has no command, prompt or question, so "
+            f"{forms} cannot be judged there; wait for what is written into it, such "
+            f"as {' or '.join(advice)}.",
+            sides=tuple(refused),
         )
 
 
-def _with_quotes(wake_when: str) -> str:
-    return _LITERAL.sub(lambda found: f'"{found[1] or found[2]}"', wake_when)
+def _find_impossible(side: Side) -> Form | None:
+    impossible = (ExitForm, PromptForm, AsksForm)
+    return next((form for form in side.forms if isinstance(form, impossible)), None)
 
 
-def _sentence(met: Met, because: str, seen: Seen) -> str:
-    if met is not Met.NO:
-        return because if because.endswith((".", '"')) else f"{because}."
-    last = f'Last line: "{clip(seen.last)}"' if seen.last else "Nothing was shown yet."
-    if not seen.over:
-        return last
-    return f"{endings.how(seen)}, so it can no longer hold. {last}"
+def _advise(form: Form) -> str:
+    """Return a form that a file can have instead."""
+    if isinstance(form, ExitForm) and form.exit in (ExitKind.ANY, ExitKind.SUCCESS):
+        return "/done|finished|completed/i appears"
+    if isinstance(form, ExitForm):
+        return "/error|failed|traceback/i appears"
+    return "quiet for 30 s"

@@ -104,6 +104,7 @@ class Recorded:
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
             prompt=None if over else tail.prompt,
+            hides_input=None if over or about is None else about.hides_input,
             exit_status=over and over.exit_status,
             gone=over and over.sentence,
         )

@@ -70,6 +70,8 @@ class About:
     """The pid of the process that writes; None: nobody does all the time."""
     fed: bool = False
     """Pushed in pieces: it goes on, although nobody holds the lock."""
+    hides_input: bool = False
+    """Whether the terminal takes a line and does not show what is typed."""
     exit_status: int | None = None
     """Minus the signal's number when a signal ended it; None: it runs, or unknown."""
     ended_at: str | None = None

@@ -111,10 +111,15 @@ class _Shadow:
     def started(self, pid: int) -> None:
         """Write down which process it is."""
         self._tell(pid=pid, process_started=process_started(pid))
+        self.ring()
 
     def resized(self, columns: int, rows: int) -> None:
         """Write down the terminal's new size."""
         self._tell(columns=columns, rows=rows)
+
+    def hides_input(self, hides: bool) -> None:  # noqa: FBT001
+        """Write down whether the terminal shows what is typed from now on."""
+        self._tell(hides_input=hides)
 
     def _tell(self, **news: Any) -> None:  # noqa: ANN401
         if self._recorder is not None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2s
 from typing import Final, NamedTuple
 
+from taskmem_terminal.echoes import Mood, Typist
 from taskmem_terminal.panes import Pane
 from taskmem_terminal.render import mask, rendered
 
@@ -77,6 +78,16 @@ class Scrollback:
         return Mark(
             pane.history + pane.row, pane.column, self._above(len(self.lines) - 1)
         )
+
+    def screen(self) -> str:
+        """Return the screen up to the cursor, without the lines that were typed."""
+        lines = [
+            line.decode(errors="replace")
+            for row, line in zip(self._rows, self.lines, strict=True)
+            if row >= self._pane.history
+        ]
+        typist = Typist(Mood.NOTHING, interactive=True)
+        return "\n".join(x for x in lines if not typist.read(x.encode(), [x]))
 
     def cursor_line(self) -> str:
         """Return what stands before the cursor on its line."""

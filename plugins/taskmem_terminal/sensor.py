@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from taskmem_hookspecs import InvalidArguments, Output, Target, Watch
+from taskmem_hookspecs import (
+    InvalidArguments,
+    Output,
+    Target,
+    TargetNotFound,
+    Watch,
+)
 from taskmem_terminal.recording import (
     NameTaken,
     Recorder,
@@ -20,7 +26,11 @@ from taskmem_terminal.recording import (
 if TYPE_CHECKING:
     from taskmem_terminal.folders import Folders
     from taskmem_terminal.listening import Doorbell
+    from taskmem_terminal.recorded import Recorded
     from taskmem_terminal.tmux import Tmux
+
+BEGIN_SECONDS: Final = 3.0
+"""How long a recording may take to begin after it is waited on."""
 
 
 class Terminals:
@@ -52,9 +62,7 @@ class Terminals:
             self._folders = self._folders or Folders()
             return GrowingFile(rest, self._folders)
         _check(target.name)
-        from taskmem_terminal.recorded import Recorded
-
-        return Recorded(terminals(), target.name, self._doorbell())
+        return await self._watch_recording(target.name)
 
     async def feed(self, target: Target, output: Output) -> None:
         """Keep a piece of output, durably; it makes the target when it is new.
@@ -81,6 +89,31 @@ class Terminals:
                 recorder.close()
         if self._bell is not None:
             self._bell.tell(target.name)
+
+    async def _watch_recording(self, name: str) -> Recorded:
+        """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.
+
+        Raises:
+            TargetNotFound: It does not begin within `BEGIN_SECONDS`.
+        """
+        from taskmem_terminal.recorded import Recorded
+
+        bell, rang = self._doorbell(), asyncio.Event()
+        bell.listen(name, rang.set)
+        deadline = asyncio.get_running_loop().time() + BEGIN_SECONDS
+        try:
+            while True:
+                try:
+                    return Recorded(terminals(), name, bell)
+                except TargetNotFound as missing:
+                    try:
+                        async with asyncio.timeout_at(deadline):
+                            await rang.wait()
+                    except TimeoutError:
+                        raise missing from None
+                rang.clear()
+        finally:
+            bell.forget(name, rang.set)
 
     def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return who writes a target; None: it has ended, and this is its end again."""

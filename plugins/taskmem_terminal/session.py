@@ -31,6 +31,8 @@ from taskmem_terminal.recording import COLUMNS, ROWS
 _GULP_BYTES: Final = 65_536
 _RING_SECONDS: Final = 0.004
 """Rings that are closer together become one."""
+_ECHO_SECONDS: Final = 0.2
+"""Between two looks whether a terminal that hid what is typed shows it again."""
 _DRAIN_SECONDS: Final = 0.2
 """How long the last output of a command that ended may take to arrive."""
 _DRAINED_SECONDS: Final = 1.0
@@ -66,6 +68,10 @@ class Audience(Protocol):
         """Hear of the terminal's new size."""
         ...
 
+    def hides_input(self, hides: bool) -> None:  # noqa: FBT001
+        """Hear whether a line that is typed is shown from now on."""
+        ...
+
 
 class Session:
     """One command, from its start to its end."""
@@ -82,6 +88,7 @@ class Session:
         self._held_back = b""
         self._rang = 0.0
         self._unheard = False
+        self._hides_input = False
         self._cooked: list[Any] | None = None
 
     def start(self) -> None:
@@ -181,16 +188,24 @@ class Session:
         return going
 
     def _until_ring(self, audience: Audience) -> float | None:
-        """Ring when it is time; else return in how many seconds that is."""
+        """Ring when it is time; else return in how many seconds to look again."""
+        self._note_echo(audience)
         if not self._unheard:
-            return None
+            return _ECHO_SECONDS if self._hides_input else None
         left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
         if left > 0:
             return left
         audience.ring()
         self._rang = time.monotonic()  # noqa: TID251
         self._unheard = False
-        return None
+        return _ECHO_SECONDS if self._hides_input else None
+
+    def _note_echo(self, audience: Audience) -> None:
+        """Tell whether the terminal shows what is typed, when that has changed."""
+        if self._hides_input != (hides := _hides_input(self._inner)):
+            self._hides_input = hides
+            audience.hides_input(hides)
+            self._unheard = True
 
     def _show(self, data: bytes, *, last: bool = False) -> None:
         """Show output; where no terminal shows it, with the line ends it came with."""
@@ -318,6 +333,15 @@ class Session:
             os.write(tell, str(errno.ENOENT).encode())
         finally:
             os._exit(127)
+
+
+def _hides_input(terminal: int) -> bool:
+    """Return whether a terminal takes lines and does not show what is typed."""
+    try:
+        modes: int = termios.tcgetattr(terminal)[3]
+    except termios.error:  # its last user has closed it
+        return False
+    return modes & termios.ICANON != 0 and modes & termios.ECHO == 0
 
 
 def _spare_stdin() -> int:

@@ -183,6 +183,7 @@ class WatchedPane:
             changed_at=self._changed_at,
             text=page.text,
             tail=tail.text,
+            screen=seen[0].screen() if seen is not None and ours else None,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
             prompt=None if gone or seen is None else self._prompt(tail),
             exit_status=self.pane.status if gone and ours and self._over else None,

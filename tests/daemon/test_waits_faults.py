@@ -254,7 +254,7 @@ def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path
         "wait_id"
     ]
     until((site / "asked").exists, "the judge is asked")
-    given = {"wake_when": "the line says DONE"} if tool == "wait_update" else {}
+    given = {"wake_when": '"DONE" appears'} if tool == "wait_update" else {}
     rude.call(tool, wait_id=wait_id, **given)
     (site / "answer").touch()
     still_resolves(rude, log)

@@ -245,6 +245,21 @@ async def test_what_resolved_a_wait_does_not_resolve_it_again(
         assert (await room.ended(wait)).round == 2
 
 
+async def test_another_condition_sees_all_that_came_since_a_wait_began(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        stage.scene("build").show("ROWS\nREADY\n")
+        await room.ended(wait)
+        await room.call("wait_update", wait_id=wait)
+        await room.until(lambda: room.room.observation(wait) is not None)
+
+        await room.call("wait_update", wait_id=wait, wake_when="ROWS")
+
+        assert (await room.ended(wait)).round == 3
+
+
 async def test_what_came_after_a_timeout_counts_when_it_is_sent_back(
     stage: Stage,
 ) -> None:

@@ -62,7 +62,7 @@ READ = {
     "no output for 10 seconds": ["quiet for 10 s"],
     "quiet for 2 min": ["quiet for 120 s"],
     "quiet for 30s": ["quiet for 30 s"],
-    "the download reaches 80%": ["80 %"],
+    "the progress reaches 80%": ["80 %"],
     ">= 12.5 %": ["12.5 %"],
     "the loss drops below 0.1": ["loss < 0.1"],
     "val loss <= 1,000": ['"val loss" <= 1000'],

@@ -206,6 +206,22 @@ def test_what_resolved_a_wait_does_not_resolve_the_same_wait_again(
     assert waits.reads_on(wait, Refinement(wake_when=wake_when)) is anew
 
 
+def test_another_condition_reads_from_where_the_wait_began() -> None:
+    same, other = Refinement(), Refinement(wake_when="another")
+    began = a_wait(start="0")
+    assert waits.reading_place(began) == "0"
+
+    again = began.model_copy(update={"start": waits.restart(began, same, "9")})
+    assert waits.reading_place(again) == "9"
+    assert waits.restart(again, same, None) == again.start
+    assert waits.restart(again, other, None) == "0"
+
+    twice = again.model_copy(update={"start": waits.restart(again, same, "12")})
+    assert waits.reading_place(twice) == "12"
+    assert waits.restart(twice, other, None) == "0"
+    assert waits.restart(a_wait(start=None), same, "9") == "9"
+
+
 def test_a_clock_that_stood_still_leaves_the_time_that_is_left() -> None:
     wait = a_wait()
 

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from openclaw_taskmem.domain.conditions import parse_condition
 from taskmem_hookspecs import Frame, Met, Ruling
 from taskmem_terminal.judge import TextJudge
 
@@ -12,20 +13,42 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 class Shown:
     """A judge, and everything it has been shown."""
 
-    def __init__(self, wake_when: str) -> None:
-        self.judge = TextJudge(wake_when)
+    def __init__(self, wake_when: str, name: str = "build") -> None:
+        self.judge = TextJudge(parse_condition(wake_when), name)
         self.text = ""
+        self._now = NOON
 
-    def shows(self, more: str = "", *, still: float = 1.0, **known: object) -> Ruling:
+    def shows(self, more: str = "", *, still: float = 2.0, **known: object) -> Ruling:
         """Show some more, after which nothing came for `still` seconds."""
         unfinished = self.text[self.text.rfind("\n") + 1 :]
         self.text += more
+        self._now += timedelta(seconds=still)
         frame = Frame(
-            seen_at=NOON,
-            changed_at=NOON - timedelta(seconds=still),
+            seen_at=self._now,
+            changed_at=self._now - timedelta(seconds=still),
             place="",
-            text=unfinished + more,
-            tail="\n".join(self.text.split("\n")[-80:]),
+            text=unfinished + more if more else "",
+            tail="\n".join(self.text.rstrip("\n").split("\n")[-80:]),
+            **known,
+        )
+        return asyncio.run(self.judge.rule(frame))
+
+    def paints(
+        self,
+        screen: str,
+        *,
+        still: float = 2.0,
+        printed: str = "painted",
+        **known: object,
+    ) -> Ruling:
+        """Show a screen that was painted anew, by a text that was `printed`."""
+        self._now += timedelta(seconds=still)
+        frame = Frame(
+            seen_at=self._now,
+            changed_at=self._now - timedelta(seconds=still),
+            place="",
+            text=printed,
+            tail=screen,
             **known,
         )
         return asyncio.run(self.judge.rule(frame))

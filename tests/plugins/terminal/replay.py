@@ -2,9 +2,8 @@
 
 *right*: a condition that comes to hold was resolved, and not before the text stood
 there by which a careful reader would have known; one that never holds was not
-resolved, and the judge was sure of it. *falsely*: resolved although it does not hold,
-or too early. *unsure*: left to another judge, or refused. *missed*: held, and the
-judge said that it does not.
+resolved. *falsely*: resolved although it does not hold, or too early. *refused*: a side
+is in free English, which nobody judges here. *missed*: it held, and was not resolved.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from taskmem_hookspecs import ConditionUnclear, Frame, Met, Output, Target
+from openclaw_taskmem.domain.conditions import parse_condition
+from taskmem_hookspecs import Condition, ConditionUnclear, Frame, Met, Output, Target
 from taskmem_terminal.judge import TextJudge
 from taskmem_terminal.sensor import Terminals
 
 CONDITIONS = Path(__file__).parent / "conditions"
-PIECES = 120
+PIECES = 60
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
@@ -54,13 +54,19 @@ class Score:
         line = f"{entry['output']:26} {holds} {entry['wake_when']!r} → {said}"
         self.entries.setdefault(verdict, []).append(line)
 
-    def share(self, verdict: str) -> float:
-        return self.verdicts[verdict] / max(1, self.verdicts.total())
+    def share(self, *verdicts: str) -> float:
+        found = sum(self.verdicts[verdict] for verdict in verdicts)
+        return found / max(1, self.verdicts.total())
+
+    def list(self, *verdicts: str) -> str:
+        """The figures, and the conditions with these verdicts."""
+        lines = [line for one in verdicts for line in self.entries.get(one, [])]
+        return "\n".join([str(self), *lines])
 
     def __str__(self) -> str:
         return f"{self.verdicts.total()} conditions: " + ", ".join(
             f"{verdict} {self.verdicts[verdict]} ({self.share(verdict):.1%})"
-            for verdict in ("right", "falsely", "unsure", "missed")
+            for verdict in ("right", "falsely", "refused", "missed")
         )
 
 
@@ -68,8 +74,14 @@ def entries(name: str) -> list[dict]:
     return json.loads((CONDITIONS / f"{name}.json").read_text())
 
 
+def situations() -> list[dict]:
+    """What runs and what is wanted, with the sentences that were written for it."""
+    worded = json.loads((CONDITIONS / "worded.json").read_text())
+    return [one | {"wake_when": worded[one["id"]]} for one in entries("situations")]
+
+
 @cache
-def steps(output: str, exit_status: int | None, columns: int = 120) -> list[Step]:
+def steps(output: str, exit_status: int | None) -> list[Step]:
     """What the sensor shows of an output that comes in small pieces."""
     return asyncio.run(_steps(output, exit_status))
 
@@ -91,8 +103,7 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
             at += size
         await sensor.feed(target, Output(data=b""))
         watch = await sensor.watch(target)
-        here = await watch.here()
-        start = place = here if isinstance(here, str) else here.place
+        start = place = (await watch.here()).place
         whole, printed = _shown(data), b""
         for piece in pieces:
             await sensor.feed(target, Output(data=piece))
@@ -104,12 +115,11 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
             found.append(Step(frame, whole[: (whole + "\n").index("\n", shown - 1)]))
         if exit_status is not None:
             await sensor.feed(target, Output(data=b"", exit_status=exit_status))
-        frame = await watch.look(place, start)
-        # By now it is plain that an unfinished line stays as it is.
-        later = frame.model_copy(
-            update={"seen_at": frame.seen_at + timedelta(seconds=1)}
-        )
-        found += [Step(frame, whole), Step(later, whole)]
+        for seconds in (0, 2, 40):
+            # By now it is plain that an unfinished line stays as it is.
+            frame = await watch.look(place, start)
+            later = {"seen_at": frame.seen_at + timedelta(seconds=seconds)}
+            found.append(Step(frame.model_copy(update=later), whole))
         await watch.close()
     return found
 
@@ -118,23 +128,45 @@ def _shown(data: bytes) -> str:
     return _ESCAPES.sub("", data.decode(errors="replace")).replace("\r", "\n")
 
 
-async def judged(entry: dict) -> tuple[str, str]:
+def judge_steps(condition: Condition, steps: list[Step]) -> tuple[int | None, str]:
+    """Return at which step a condition was found to hold, and what the judge said.
+
+    None: it was never found to hold.
+    """
+    judge = TextJudge(condition, "replay")
+    said = ""
+    for number, step in enumerate(steps):
+        ruling = run_at_once(judge.rule(step.frame))
+        said = ruling.observation
+        if ruling.met is Met.YES:
+            return number, said
+    return None, said
+
+
+def run_at_once(coroutine):
+    """The result of a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError
+
+
+def judged(entry: dict) -> tuple[str, str]:
     """The verdict on one condition, and what the judge said."""
     try:
-        judge = TextJudge(entry["wake_when"])
+        condition = parse_condition(entry["wake_when"])
     except ConditionUnclear as unclear:
-        return "unsure", f"refused: {unclear}"
-    ruling = None
-    for step in steps(entry["output"], entry["exit_status"]):
-        ruling = await judge.rule(step.frame)
-        if ruling.met is Met.YES:
-            over = step.frame.exit_status is not None
-            there = over or _came(entry, step.printed)
-            right = entry["holds"] and there
-            return "right" if right else "falsely", ruling.observation
-    if ruling is None or ruling.met is Met.UNSURE:
-        return "unsure", ruling.observation if ruling else "nothing to judge"
-    return "missed" if entry["holds"] else "right", ruling.observation
+        return "refused", str(unclear)
+    if condition.free:
+        return "refused", "not understood"
+    every = steps(entry["output"], entry["exit_status"])
+    at, said = judge_steps(condition, every)
+    if at is None:
+        return "missed" if entry["holds"] else "right", said
+    over = every[at].frame.exit_status is not None
+    there = over or _came(entry, every[at].printed)
+    return "right" if entry["holds"] and there else "falsely", said
 
 
 def _came(entry: dict, printed: str) -> bool:
@@ -144,17 +176,10 @@ def _came(entry: dict, printed: str) -> bool:
     return printed.count(wanted) >= entry.get("from_occurrence", 1)
 
 
-def score(name: str) -> Score:
-    """Judge each condition of one set: `tuning`, `practice` …"""
+def score(rows: list[dict]) -> Score:
+    """Judge each condition of a list."""
     total = Score()
-    rows = entries(name)
     for entry in rows:
-        steps(entry["output"], entry["exit_status"])
-
-    async def judge_all() -> None:
-        for entry in rows:
-            verdict, said = await judged(entry)
-            total.add(verdict, entry, said)
-
-    asyncio.run(judge_all())
+        verdict, said = judged(entry)
+        total.add(verdict, entry, said)
     return total

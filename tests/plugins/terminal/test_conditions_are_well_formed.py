@@ -53,11 +53,13 @@ def entries(half):
 
 @cache
 def lines_of(output):
-    text = (OUTPUTS / output).read_bytes().decode("utf-8", "replace")
+    folder = CONDITIONS if "/" in output else OUTPUTS
+    text = (folder / output).read_bytes().decode("utf-8", "replace")
     return re.split(r"[\r\n]", ESCAPES.sub("", text))
 
 
 EVERY = [entry for half in HALVES for entry in entries(half)]
+SITUATIONS = entries("situations")
 
 
 def test_ids_are_unique():
@@ -71,7 +73,8 @@ def test_no_condition_is_asked_twice_of_one_output():
 
 def test_every_output_exists_and_is_used():
     recorded = {path.name for path in OUTPUTS.glob("*.out")}
-    assert recorded == {entry["output"] for entry in EVERY}
+    used = {entry["output"] for entry in (*EVERY, *SITUATIONS)}
+    assert recorded == {output for output in used if "/" not in output}
     assert len(recorded) >= 45
 
 
@@ -110,7 +113,7 @@ def test_every_entry_has_the_fields_it_should_have():
 
 
 def test_a_condition_that_holds_does_so_from_a_text_of_the_output_or_at_the_exit():
-    for entry in EVERY:
+    for entry in (*EVERY, *SITUATIONS):
         text = entry["from_text"]
         if not entry["holds"]:
             assert text is None, entry["id"]
@@ -119,3 +122,9 @@ def test_a_condition_that_holds_does_so_from_a_text_of_the_output_or_at_the_exit
         else:
             found = sum(line.count(text) for line in lines_of(entry["output"]))
             assert found >= entry.get("from_occurrence", 1), entry["id"]
+
+
+def test_every_situation_has_a_sentence_that_was_written_for_it():
+    worded = json.loads((CONDITIONS / "worded.json").read_text("utf-8"))
+    assert [entry["id"] for entry in SITUATIONS] == list(worded)
+    assert len({entry["wanted"] + entry["output"] for entry in SITUATIONS}) >= 100

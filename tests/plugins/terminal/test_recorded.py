@@ -4,6 +4,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -40,6 +41,12 @@ def record(name="job", data=b"", exit_status=0):
         recorder.end(exit_status)
         recorder.close()
     return recorder
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """No recording is waited for."""
+    monkeypatch.setattr("taskmem_terminal.sensor.BEGIN_SECONDS", 0.0)
 
 
 def test_the_sensor_plays_both_parts():
@@ -87,6 +94,27 @@ async def test_the_end_is_told_only_after_everything_was_shown():
     assert not frame.more
     assert "line 59999" in watcher.seen
     assert "line 0\n" in watcher.seen
+
+
+HIDES = """
+import sys, termios
+modes = termios.tcgetattr(1)
+for flags in (modes[3] & ~termios.ECHO, modes[3]):
+    termios.tcsetattr(1, termios.TCSANOW, [*modes[:3], flags, *modes[4:]])
+    print("Secret: ", end="", flush=True) if flags != modes[3] else None
+    sys.stdin.readline()
+"""
+
+
+async def test_a_terminal_that_hides_what_is_typed_says_so():
+    command = (sys.executable, "-c", HIDES)
+    with running(*command, stdin=subprocess.PIPE) as process:
+        async with watching("job") as watcher:
+            await watcher.until_seen("Secret:")
+            await watcher.until(lambda frame: frame.hides_input, "it hides")
+            process.stdin.write(b"word\n")
+            process.stdin.flush()
+            await watcher.until(lambda frame: frame.hides_input is False, "it shows")
 
 
 async def test_here_shows_what_is_there_and_begins_at_the_beginning():
@@ -195,7 +223,32 @@ async def test_who_is_behind_is_told_how_much_was_lost():
     recorder.close()
 
 
-async def test_an_unknown_name_names_those_that_are_there():
+async def test_a_recording_that_is_about_to_begin_is_waited_for():
+    sensor = Terminals()
+    watching_ = asyncio.create_task(sensor.watch(Target(scheme="pty", name="job")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not watching_.done()
+    recorder = record(data=b"one\r\n", exit_status=None)
+    ring(terminals(), "job")
+    async with asyncio.timeout(PATIENCE):
+        watch = await watching_
+    assert (await watch.here()).tail == "one"
+    await watch.close()
+    recorder.close()
+
+
+async def test_a_command_that_says_nothing_is_found_when_it_begins():
+    sensor = Terminals()
+    watching_ = asyncio.create_task(sensor.watch(Target(scheme="pty", name="job")))
+    await asyncio.sleep(0)
+    with running("sleep", "60"):
+        async with asyncio.timeout(PATIENCE):
+            watch = await watching_
+    await watch.close()
+
+
+async def test_an_unknown_name_names_those_that_are_there(at_once):
     record("old")
     runs = record("runs", exit_status=None)
     with pytest.raises(TargetNotFound) as refused:
@@ -206,7 +259,7 @@ async def test_an_unknown_name_names_those_that_are_there():
     runs.close()
 
 
-async def test_where_nothing_is_recorded_the_sentence_says_how_to():
+async def test_where_nothing_is_recorded_the_sentence_says_how_to(at_once):
     with pytest.raises(TargetNotFound) as refused:
         await Terminals().watch(Target(scheme="pty", name="job"))
     assert "taskmem run --name job -- CMD" in str(refused.value)

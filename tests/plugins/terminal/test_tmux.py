@@ -49,6 +49,17 @@ async def test_the_command_typed_while_the_wait_is_made_is_an_echo(tmux):
     assert frame.text.split("\n")[0] in frame.echoes
 
 
+async def test_the_screen_shows_what_came_before_but_nothing_typed(tmux):
+    tmux.session("work")
+    tmux.type("work", "echo Load''ing; true LOADING")
+    until(lambda: "Loading" in tmux("capture-pane", "-p", "-t", "work"), "shown")
+    async with watching("tmux:work") as watcher:
+        frame = await watcher.look()
+    assert "Loading" in frame.screen
+    assert "LOADING" not in frame.screen
+    assert "Loading" not in frame.tail
+
+
 async def test_the_prompt_is_known_by_what_runs_in_front(tmux):
     tmux("new-session", "-d", "-s", "work", "-x", "60", "-y", "10")
     until(lambda: tmux.ask("work", "pane_current_command") in ("sh", "bash"), "shell")

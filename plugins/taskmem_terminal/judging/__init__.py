@@ -1,1 +1,0 @@
-"""Reads conditions, and decides on them by rules for text."""

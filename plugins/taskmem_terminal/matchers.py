@@ -1,0 +1,257 @@
+"""One matcher for each form of a condition; each says why its form holds.
+
+Texts, patterns, percentages and numbers count once they were seen since the wait
+began. Prompts, questions, silence and a text that is gone are as they are now.
+
+* A text is a substring of a line, and a pattern matches within one line.
+* On a line that is not finished, what holds whatever may follow counts: texts and
+  patterns at once, numbers at the second look. The rest counts when it is finished, or
+  nothing came for a moment.
+* A text is gone once it was seen, and has not been there for a moment: not on the
+  screen of a tmux pane or of a program that paints, nor on the last 80 lines of others.
+  In a pane, what its screen shows when the wait begins was seen.
+* A command's end is told by its status and the sensor alone. One whose status nobody
+  knows has ended, neither well nor badly. In a tmux pane, a command has also ended, in
+  that way, when the shell's prompt is back.
+* The end of a command that `taskmem run` records is the return of the prompt, too.
+* Silence is the time since the target last changed, whatever it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Final, Protocol
+
+from taskmem_hookspecs.conditions import (
+    Answer,
+    AsksForm,
+    ExitForm,
+    ExitKind,
+    Form,
+    NumberForm,
+    PercentForm,
+    PromptForm,
+    QuietForm,
+    RegexForm,
+    TextForm,
+    write_number,
+)
+from taskmem_hookspecs.matching import (
+    compile_regex,
+    find_number,
+    find_percentage,
+    find_text,
+)
+from taskmem_terminal.endings import ended
+from taskmem_terminal.prompts import PromptNotice, asks
+from taskmem_terminal.recording import UNSEEN
+from taskmem_terminal.view import STILL_SECONDS, View, clip
+
+_FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
+"""What may come behind an unfinished line, for all that a form can tell."""
+_SIGNALS: Final = 128
+"""A shell adds this to the number of the signal that ended a command."""
+_QUESTIONS: Final = {
+    Answer.PASSWORD: "It asks for a password",
+    Answer.YES_NO: "It asks yes or no",
+    Answer.ANY: "It asks for input",
+}
+
+
+class Matcher(Protocol):
+    """Decides on one form of one wait."""
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        ...
+
+
+def make_matcher(form: Form, kind: str) -> Matcher:
+    """Return who decides on a form.
+
+    `kind` of a target: `tmux`, `file`, or empty for a recording.
+    """
+    matcher: Matcher
+    match form:
+        case TextForm(gone=True):
+            matcher = GoneMatcher(form.text)
+        case TextForm() | RegexForm() | PercentForm() | NumberForm():
+            matcher = SeenMatcher(form)
+        case ExitForm():
+            prompt = PromptNotice(from_start=False) if kind == "tmux" else None
+            matcher = ExitMatcher(form.exit, prompt)
+        case PromptForm():
+            matcher = PromptMatcher(is_recording=not kind)
+        case AsksForm():
+            matcher = AsksMatcher(form.asks)
+        case QuietForm():
+            matcher = QuietMatcher(form.quiet)
+    return matcher
+
+
+class SeenMatcher:
+    """Matches what was seen on any line since the wait began."""
+
+    __slots__ = ("_find", "_form", "_found", "_held")
+
+    def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
+        self._form = form
+        self._find = _make_finder(form)
+        self._found: str | None = None
+        self._held = False
+        """Whether it held on the unfinished line of the last look."""
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        if self._found is None and (line := self._search(view)) is not None:
+            form = str(self._form).removesuffix(" appears")
+            self._found = f'{form} appeared: "{clip(line)}"'
+        return self._found
+
+    def _search(self, view: View) -> str | None:
+        if view.lines and (line := self._find(view.lines)) is not None:
+            return line
+        before, self._held = self._held, bool(view.open) and self._holds_on(view.open)
+        # A line that is half written over shows a number that nobody wrote.
+        sure = before or isinstance(self._form, TextForm | RegexForm)
+        return view.open if self._held and sure else None
+
+    def _holds_on(self, line: str) -> bool:
+        """Return whether it holds on an unfinished line, whatever follows."""
+        ends = not (line[-1].isalnum() or line[-1] in ".,/")
+        following = _FOLLOWING[:2] if ends else _FOLLOWING
+        return all(self._find(line + more) is not None for more in following)
+
+
+class GoneMatcher:
+    """Matches a text that was seen and cannot be seen any more."""
+
+    __slots__ = ("_gone_since", "_seen", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._seen = False
+        self._gone_since: datetime | None = None
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        screen = view.frame.screen
+        visible = view.tail if screen is None else screen
+        if find_text(f"{visible}\n{view.open}", self._text) is not None:
+            self._seen, self._gone_since = True, None
+            return None
+        self._seen = self._seen or find_text(view.lines, self._text) is not None
+        if not self._seen:
+            return None
+        now = view.frame.seen_at
+        self._gone_since = self._gone_since or now
+        left = STILL_SECONDS - (now - self._gone_since).total_seconds()
+        # A screen that is painted anew is empty for a moment.
+        if left > 0 and not view.over:
+            view.look_again(left)
+            return None
+        return f'"{self._text}" is gone'
+
+
+class ExitMatcher:
+    """Matches the end of the command."""
+
+    __slots__ = ("_prompt", "_wanted")
+
+    def __init__(self, wanted: ExitKind | int, prompt: PromptNotice | None) -> None:
+        """Take which end is waited for, and who notices a prompt that tells of it."""
+        self._wanted = wanted
+        self._prompt = prompt
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        status, gone = view.frame.exit_status, view.frame.gone
+        if status is not None:
+            return ended("The command", status) if self._fits(status) else None
+        if self._wanted is not ExitKind.ANY:
+            return None
+        if gone is not None:
+            return None if UNSEEN in gone else gone
+        if self._prompt is not None and self._prompt.is_back(view):
+            return "The shell's prompt is back"
+        return None
+
+    def _fits(self, status: int) -> bool:
+        match self._wanted:
+            case ExitKind.ANY:
+                return True
+            case ExitKind.SUCCESS:
+                return status == 0
+            case ExitKind.FAILURE:
+                return status != 0
+            case number:
+                return number in (status, _SIGNALS - status if status < 0 else status)
+
+
+class PromptMatcher:
+    """Matches the return of a prompt."""
+
+    __slots__ = ("_is_recording", "_notice")
+
+    def __init__(self, *, is_recording: bool) -> None:
+        self._is_recording = is_recording
+        self._notice = PromptNotice(from_start=is_recording)
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        if self._notice.is_back(view):
+            return f'The prompt is back: "{clip(view.cursor)}"'
+        gone = view.frame.gone
+        if self._is_recording and gone is not None and UNSEEN not in gone:
+            return gone
+        return None
+
+
+class AsksMatcher:
+    """Matches a terminal that waits for an answer."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: Answer) -> None:
+        self._what = what
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        if not asks(view, self._what):
+            return None
+        return f'{_QUESTIONS[self._what]}: "{clip(view.cursor or view.last)}"'
+
+
+class QuietMatcher:
+    """Matches silence."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def match(self, view: View) -> str | None:
+        """Return in a sentence why the form holds; None: it does not."""
+        left = self._seconds - view.still_seconds
+        if left <= 0:
+            return f"Nothing was shown for {write_number(self._seconds)} s"
+        if not view.over:
+            view.look_again(left)
+        return None
+
+
+def _make_finder(
+    form: TextForm | RegexForm | PercentForm | NumberForm,
+) -> Callable[[str], str | None]:
+    """Return what finds the first line of a text on which a form holds."""
+    match form:
+        case TextForm():
+            return partial(find_text, quote=form.text)
+        case RegexForm():
+            return compile_regex(form.regex).find
+        case PercentForm():
+            return partial(find_percentage, at_least=form.percent)
+        case NumberForm():
+            return partial(find_number, name=form.number, op=form.op, bound=form.value)

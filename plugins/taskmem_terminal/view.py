@@ -1,0 +1,126 @@
+"""What one look at a terminal shows, prepared once for every form of a condition.
+
+Lines that were typed are left out. The line behind which the cursor stands may still
+grow, so it is *open* until nothing came for a moment or the command has ended; then it
+is a line like any other. A line has at most the length of one look (256 KiB).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from taskmem_hookspecs import Frame
+
+STILL_SECONDS: Final = 0.3
+"""After so long without output, an unfinished line is taken as it is."""
+_QUOTED: Final = 200
+"""Characters of a line that an observation quotes."""
+
+
+class View:
+    """One frame without its typed lines, and with what was kept of earlier ones."""
+
+    def __init__(self, frame: Frame, *, changed_at: datetime, cursor: str) -> None:
+        """Take a frame.
+
+        Args:
+            frame: As the sensor gave it.
+            changed_at: When the target last changed.
+            cursor: The text before the cursor on its line, typed or not.
+        """
+        self.frame = frame
+        self.cursor = cursor
+        self.over = frame.exit_status is not None or frame.gone is not None
+        self.still_seconds = (frame.seen_at - changed_at).total_seconds()
+        self.settled = self.over or self.still_seconds >= STILL_SECONDS or not cursor
+        """Whether the line on which the cursor stands will stay as it is."""
+        self.lines = ""
+        """Lines that are new, and will stay as they are."""
+        self.open = ""
+        """The line that may still grow; empty: none may."""
+        self.tail = ""
+        """What can be seen now."""
+        self.look_again_seconds: float | None = None
+
+    @property
+    def last(self) -> str:
+        """The last line that holds anything."""
+        text = (self.tail or self.lines).rstrip()
+        return text[text.rfind("\n") + 1 :].strip()
+
+    def look_again(self, seconds: float) -> None:
+        """Ask for a look after so many seconds, though nothing may change."""
+        known = self.look_again_seconds
+        self.look_again_seconds = seconds if known is None else min(known, seconds)
+
+
+class Viewer:
+    """Makes views of the frames of one wait, in order."""
+
+    __slots__ = ("_changed_at", "_cursor", "_known", "_printed", "_rows")
+
+    def __init__(self) -> None:
+        self._cursor = ""
+        self._rows: frozenset[str] = frozenset()
+        """What could be seen at the last look."""
+        self._known: frozenset[str] = frozenset()
+        """Of that, what was looked at."""
+        self._printed = ("", "")
+        """The last two texts."""
+        self._changed_at: datetime | None = None
+
+    def view(self, frame: Frame) -> View:
+        """Return what a frame shows."""
+        text, tail = frame.text or "", frame.tail or ""
+        if text:
+            self._cursor = text[text.rfind("\n") + 1 :]
+        if text or self._changed_at is None:
+            self._changed_at = frame.seen_at
+        changed_at = frame.changed_at or self._changed_at
+        view = View(frame, changed_at=changed_at, cursor=self._cursor)
+        typed = {line.strip() for line in frame.echoes}
+        view.lines = _without(text[: text.rfind("\n") + 1], typed)
+        if self._cursor.strip() not in typed:
+            if view.settled:
+                view.lines += self._cursor
+            else:
+                view.open = self._cursor
+                view.look_again(STILL_SECONDS)
+        view.tail = _without(tail, typed)
+        self._printed = (self._printed[1], text) if text else self._printed
+        if tail and tail not in text:
+            self._add_rows(view)
+        return view
+
+    def _add_rows(self, view: View) -> None:
+        """Add the rows of a painted screen that were never printed as lines.
+
+        While a program paints, a row is half there: one counts at its second look.
+        """
+        rows = frozenset(view.tail.split("\n")) - {self._cursor.rstrip(), ""}
+        whole = rows if view.settled else rows & self._rows
+        fresh = [
+            row
+            for row in sorted(whole - self._known, key=view.tail.find)
+            if not any(row in printed for printed in self._printed)
+        ]
+        if fresh:
+            view.lines += "\n" + "\n".join(fresh)
+        if rows - whole:
+            view.look_again(STILL_SECONDS)
+        self._known = (self._known | whole) & rows
+        self._rows = rows
+
+
+def clip(line: str) -> str:
+    """Shorten a line to what an observation quotes."""
+    line = " ".join(line[: 4 * _QUOTED].split())
+    return line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
+
+
+def _without(text: str, typed: set[str]) -> str:
+    if not typed:
+        return text
+    kept = ("" if line.strip() in typed else line for line in text.split("\n"))
+    return "\n".join(kept)

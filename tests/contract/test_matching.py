@@ -1,0 +1,208 @@
+"""How quotes, patterns, percentages and named numbers are found in lines."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmem_hookspecs.conditions import Comparison
+from taskmem_hookspecs.matching import (
+    BadPattern,
+    compile_regex,
+    find_number,
+    find_percentage,
+    find_text,
+    read_numbers,
+    read_percentages,
+)
+
+NUMBERS = [
+    ("loss: 0.05", "loss", [0.05]),
+    ("loss=0.05,", "loss", [0.05]),
+    ('"val_loss": 0.3,', "val_loss", [0.3]),
+    ('"val_loss": 0.3,', "loss", []),
+    ("train/loss: 0.3", "loss", []),
+    ("train/loss: 0.3", "train/loss", [0.3]),
+    ("Epoch [3/100]", "epoch", [3]),
+    ("Epoch 3/100: loss=1e-3", "epoch", [3]),
+    ("Epoch 3/100: loss=1e-3", "loss", [0.001]),
+    ("epoch 10 loss 0.3", "loss", [0.3]),
+    ("epoch 10 loss 0.3", "epoch", [10]),
+    ("epoch 4 step 100/300 loss 0.32 lr 3.0e-04", "step", [100]),
+    ("epoch 4 step 100/300 loss 0.32 lr 3.0e-04", "lr", [0.0003]),
+    ("epoch 10 loss is 0.3", "loss", [0.3]),
+    ("epoch 10 loss nan", "loss", []),
+    ("loss: nan", "loss", []),
+    ("3 failed, 212 passed", "failed", [3]),
+    ("3 failed, 212 passed", "passed", [212]),
+    ("3 failed 212 passed 4 skipped", "passed", [212]),
+    ("3 failed 212 passed 4 skipped", "failed", [3]),
+    ("Tests 3 failed 212 passed", "failed", []),
+    ("Tests  2 failed | 13 passed (15)", "failed", [2]),
+    ("Tests  2 failed | 13 passed (15)", "passed", [13]),
+    ("Tests  2 failed | 13 passed (15)", "tests", [2]),
+    ("Tests:       1 failed, 12 passed, 13 total", "total", [13]),
+    ("Tests:       1 failed, 12 passed, 13 total", "tests", [1]),
+    ("errors 0 warnings 2", "warnings", [2]),
+    ("0 errors 2 warnings", "errors", [0]),
+    ("(0 errors, 2 warnings)", "errors", [0]),
+    ("12 passed - 3 failed", "passed", [12]),
+    ("test_total PASSED [ 14%]", "passed", []),
+    ("progress 14%", "progress", [14]),
+    ("| loss | 0.3 |", "loss", [0.3]),
+    ("rows imported .... 1,234", "rows imported", [1234]),
+    ("price: $1,234", "price", [1234]),
+    ("9.5 MB downloaded", "downloaded", [9.5]),
+    ("fps=30 q=28.0 size=    256kB", "size", [256]),
+    ("temp: -3.5C", "temp", [-3.5]),
+    ("loss −0.3", "loss", [-0.3]),
+    ("loss .05", "loss", [0.05]),
+    ("3 of 10 tests passed", "tests", [3]),
+    ("processed 5 of 50 files", "files", [5]),
+    ("3/10 tests", "tests", [3]),
+    ("replicas 2/3", "replicas", [2]),
+    ("12 rows, then 13 rows", "rows", [12, 13]),
+    ("line 10 error: bad", "error", []),
+    ("make: *** [Makefile:3: all] Error 2", "error", [2]),
+    ("at 12:30:01 took 3s", "took", [3]),
+    ("version 1.2.3", "version", []),
+    ("date 2024-01-02", "date", []),
+    ("started 12:30:01", "started", []),
+    ("exit code 0x1F", "exit code", []),
+    ("loss 0,05", "loss", []),
+    ("UNDONE 5", "done", []),
+    ("acc@1 75.3", "acc@1", [75.3]),
+    ("a loss\n0.3", "loss", []),
+]
+PERCENTAGES = [
+    ("1,301,110,784  88%   43.90MB/s    0:00:03", [88]),
+    ("1,500,000   2%  699.63MB/s  0:00:00 (xfr#1, to-chk=39/41)", [2]),
+    (" 0.77GiB 0:00:01 [ 150MiB/s] [==>      ]  5% ETA 0:00:09", [5]),
+    ("[0:05] 12.34%  100 files 1.2 GiB, total 300 files", [12.34]),
+    ("<==========---> 80% EXECUTING [5s]", [80]),
+    (" recovery = 12.6% (37043392/292945152) finish=127.5min", [12.6]),
+    ("100%|####| 10/10 [00:01<00:00, 9it/s]", [100]),
+    ("42/120", [35]),
+    ("[1/4] lint", [25]),
+    ("Step 7/10 : RUN", [70]),
+    ("98,700/120,000", [82.25]),
+    ("8.2/16.4 MB", [50]),
+    ("512 KB/1 MB", [50]),
+    ("1.7 GB / 3.4 GB", [50]),
+    ("99,5 %", [99.5]),
+    ("cpu -5%", []),
+    ("100%20", []),
+    ("2024/01/02", []),
+    ("10/12 14:03:22 INFO", []),
+    ("10.0.0.0/24", []),
+    ("HTTP/1.1 200", []),
+    ("24/7", []),
+    ("0/0", []),
+    ("a/1/2", []),
+    ("eth0/1", []),
+    ("50%\n1/4", [50, 25]),
+]
+
+
+@pytest.mark.parametrize(("line", "name", "expected"), NUMBERS)
+def test_a_number_belongs_to_the_name_beside_it(line, name, expected):
+    assert [*read_numbers(line, name)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("line", "expected"), PERCENTAGES)
+def test_percentages_and_counts_are_read(line, expected):
+    assert [*read_percentages(line)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "line"),
+    [
+        ("a\n12 Build finished\n", "Build finished", "12 Build finished"),
+        ("a\n12 Build finished\n", "build finished", "12 Build finished"),
+        ("a\nbuild finished\n", "Build finished", None),
+        ("build\nfinished", "build finished", None),
+        ("İstanbul ok", "istanbul", "İstanbul ok"),
+        ("ok İstanbul", "ok", "ok İstanbul"),
+    ],
+)
+def test_case_of_a_quote_counts_when_it_has_a_capital(text, quote, line):
+    assert find_text(text, quote) == line
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "line"),
+    [
+        ("^two", "one\ntwo three", "two three"),
+        ("one$", "one\ntwo", "one"),
+        ("(?i)ERR|fail$", "no error", "no error"),
+        ("one.two", "one\ntwo", None),
+        ("e[^x]t", "one\ntwo", None),
+        (r"one\s+two", "one\ntwo", None),
+        (r"\\A", r"C:\A", r"C:\A"),
+        ("é+", "\ud800 éé", "? éé"),
+    ],
+)
+def test_a_pattern_matches_within_one_line(pattern, text, line):
+    assert compile_regex(pattern).find(text) == line
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "a)(b", "(?<=x)y", r"(a)\1", r"\Ax", r"x\z", "x" * 1001, r"(\pL{1,99}x){9}"],
+)
+def test_a_pattern_that_cannot_be_used_is_refused(pattern):
+    with pytest.raises(BadPattern, match=r"\w"):
+        compile_regex(pattern)
+
+
+def test_the_first_line_that_holds_is_found():
+    text = "loss 0.4\nloss 0.2\n10 %\n60 %\n"
+    assert find_number(text, "loss", Comparison.LESS, 0.3) == "loss 0.2"
+    assert find_number(text, "loss", Comparison.LESS, 0.1) is None
+    assert find_percentage(text, 50) == "60 %"
+    assert find_percentage(text, 61) is None
+
+
+PIECES = st.sampled_from(["a", "b", "ab", " ", "1", "\n"])
+PATTERNS = st.lists(
+    st.sampled_from(
+        ["a", "b", ".", "[^a]", "1", " ", r"\d", r"\s", "^", "$", "|", "a+"]
+    ),
+    min_size=1,
+    max_size=5,
+).map("".join)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join), PATTERNS)
+def test_a_pattern_finds_what_each_line_alone_shows(text, pattern):
+    sought = re.compile(pattern)
+    lines = [line for line in text.split("\n") if sought.search(line)]
+    assert compile_regex(pattern).find(text) == (lines[0] if lines else None)
+
+
+HOSTILE = [
+    *("1" * 300_000, "1," * 150_000, "1/" * 150_000, "%" * 300_000, "1 " * 150_000),
+    *("loss" + " " * 300_000, "." * 300_000, "3 of " * 60_000, "loss:" * 50_000),
+    *("loss 1 x " * 30_000, "1/2 " * 70_000 + "3%", "(" * 300_000, "-" * 300_000),
+]
+
+
+def test_hostile_lines_take_no_longer_than_others():
+    started = time.process_time()
+    for text in HOSTILE:
+        find_percentage(text, 100.5)
+        find_number(text, "loss", Comparison.LESS, -1)
+        find_text(text, "build finished")
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(?:a|b)*a(?:a|b){100}c", ".*.*.*=.*"])
+def test_no_pattern_hangs(pattern):
+    text = "abxx" * 60_000
+    started = time.process_time()
+    assert compile_regex(pattern).find(text) is None
+    assert time.process_time() - started < 5
