@@ -1,4 +1,4 @@
-"""Readers: they turn a picture of a screen into text, on this machine.
+"""OCR engines turn a picture of a screen into text, on this machine.
 
 Tesseract reads letters of a screen badly as they are, and well when they are enlarged.
 Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
@@ -55,7 +55,7 @@ _FAREWELL_SECONDS: Final = 2.0
 
 
 @runtime_checkable
-class Reader(Protocol):
+class OcrEngine(Protocol):
     """Reads what stands on a picture."""
 
     name: str

@@ -1,4 +1,4 @@
-"""A reader that is a Python package, for machines without tesseract.
+"""An OCR engine that is a Python package, for machines without tesseract.
 
 It takes a gigabyte of memory and several seconds for a full screen; its models come
 with it.
@@ -22,7 +22,7 @@ Box = Sequence[Sequence[float]]
 """The four corners of a text: x and y, in pixels."""
 
 
-class RapidReader:
+class RapidOcr:
     """Runs rapidocr in a thread; one process has one object, and reads in turn."""
 
     name = "rapidocr"
@@ -33,7 +33,7 @@ class RapidReader:
         self._engine: Callable[[bytes], Any] | None = None
 
     @classmethod
-    def find(cls) -> RapidReader | None:
+    def find(cls) -> RapidOcr | None:
         """Return it where rapidocr and onnxruntime are; None: they are not."""
         return cls() if all(map(_installed, _PACKAGES)) else None
 

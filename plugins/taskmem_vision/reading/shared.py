@@ -8,22 +8,22 @@ from hashlib import blake2b
 from typing import Final
 
 from taskmem_vision.looking.attention import taken_note_of
-from taskmem_vision.reading.ocr import Reader
+from taskmem_vision.reading.ocr import OcrEngine
 
 KEPT: Final = 16
 """Readings that are remembered."""
 
 
-class SharedReader:
-    """Plays `Reader`: waits on one screen have each of its pictures read once.
+class SharedOcr:
+    """Plays `OcrEngine`: waits on one screen have each of its pictures read once.
 
     A full screen takes seconds, and one is read at a time.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, engine: OcrEngine) -> None:
         """Take who reads."""
-        self.name = reader.name
-        self._reader = reader
+        self.name = engine.name
+        self._engine = engine
         self._readings: OrderedDict[bytes, asyncio.Task[str]] = OrderedDict()
 
     async def read(self, picture: bytes) -> str:
@@ -35,7 +35,7 @@ class SharedReader:
         key = blake2b(picture, digest_size=16).digest()
         reading = self._readings.get(key)
         if reading is None or (reading.done() and _failed(reading)):
-            reading = asyncio.create_task(self._reader.read(picture))
+            reading = asyncio.create_task(self._engine.read(picture))
             reading.add_done_callback(taken_note_of)
             self._readings[key] = reading
         self._readings.move_to_end(key)

@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import ocr
-from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
-from taskmem_vision.reading.rapid import RapidReader
+from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, Tesseract, scale
+from taskmem_vision.reading.rapid import RapidOcr
 from tests.support.required import do_without
 from tests.support.waiting import PATIENCE, until
 
@@ -159,7 +159,7 @@ def test_it_is_found_only_where_it_is_installed(monkeypatch, tmp_path):
     path = tmp_path / "tesseract"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
-    assert isinstance(Tesseract.find(), Reader)
+    assert isinstance(Tesseract.find(), OcrEngine)
 
 
 async def test_one_that_has_gone_is_told_of(tmp_path, monkeypatch):
@@ -287,7 +287,7 @@ def package(monkeypatch):
         module = ModuleType("rapidocr")
         module.RapidOCR = engine
         monkeypatch.setitem(sys.modules, "rapidocr", module)
-        return RapidReader()
+        return RapidOcr()
 
     return made
 
@@ -301,11 +301,11 @@ def test_the_package_is_found_only_where_both_are_installed(monkeypatch, tmp_pat
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "rapidocr", raising=False)
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
-    assert RapidReader.find() is None
+    assert RapidOcr.find() is None
     (tmp_path / "rapidocr.py").touch()
-    assert RapidReader.find() is None
+    assert RapidOcr.find() is None
     (tmp_path / "onnxruntime.py").touch()
-    assert isinstance(RapidReader.find(), Reader)
+    assert isinstance(RapidOcr.find(), OcrEngine)
 
 
 async def test_what_stands_side_by_side_is_one_line(package):
@@ -342,6 +342,6 @@ async def test_a_package_that_breaks_is_told_of(package):
     assert "(AttributeError)" in await trouble(package(lambda: lambda _png: None))
 
 
-def test_both_are_readers():
-    assert isinstance(RapidReader(), Reader)
-    assert isinstance(ocr.Tesseract("tesseract"), Reader)
+def test_both_are_engines():
+    assert isinstance(RapidOcr(), OcrEngine)
+    assert isinstance(ocr.Tesseract("tesseract"), OcrEngine)

@@ -27,6 +27,7 @@ ALL = [TERMINAL, EDITOR, BROWSER, MAIL]
         ("0x30", BROWSER),
         ("0X30", None),
         ("0x00000030", BROWSER),
+        ("48", BROWSER),  # as xdotool prints ids
     ],
 )
 def test_a_name_is_a_part_of_a_title_or_an_id(name: str, window: Window | None) -> None:
