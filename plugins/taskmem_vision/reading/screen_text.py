@@ -14,7 +14,6 @@ from taskmem_hookspecs.conditions import (
     PercentForm,
     RegexForm,
     TextForm,
-    escape_slashes,
 )
 
 _STRAIGHT: Final = {
@@ -99,8 +98,7 @@ class Echoes:
 
     def __init__(self, condition: Condition) -> None:
         """Take the condition, of which nothing counts where it is shown itself."""
-        echoes = dict.fromkeys(filter(None, _echoes(condition)))
-        any_of = "|".join(echoes) or "(?!)"
+        any_of = "|".join(dict.fromkeys(_echoes(condition)))
         self._pattern = re.compile(rf"(?<!\w)(?:{any_of})(?!\w)", re.IGNORECASE)
 
     def without(self, text: str) -> str:
@@ -131,19 +129,13 @@ def _echoes(condition: Condition) -> Iterator[str]:
         yield _run(said)
     elif not sentence[:1].isalnum():
         # Without its quotes it would be the text itself.
-        yield _exact(sentence)
+        yield re.escape(_alike(sentence)).replace(r"\ ", r"\s+")
     for each in sought:
         yield from map(_run, _beside(said, each))
-    for form in forms:
-        if isinstance(form, TextForm):
-            yield _run(words(str(form)))
-        elif isinstance(form, RegexForm):
-            yield _exact(f"/{escape_slashes(_sought(form) or '')}/")
     written = [sentence, *(side.words for side in condition.sides)]
     written += [text for form in forms for text in (str(form), _sought(form)) if text]
-    values = [_run(said) for each in dict.fromkeys(written) if (said := words(each))]
-    if values:
-        yield f"{_KEY}(?:{'|'.join(values)})"
+    values = dict.fromkeys(_run(words(each)) for each in written)
+    yield f"{_KEY}(?:{'|'.join(values)})"
 
 
 def _sought(form: Form) -> str | None:
@@ -161,10 +153,6 @@ def _sought(form: Form) -> str | None:
 
 def _run(said: Sequence[str]) -> str:
     return _BETWEEN.join(map(re.escape, said))
-
-
-def _exact(text: str) -> str:
-    return re.escape(_alike(text)).replace(r"\ ", r"\s+")
 
 
 def _beside(said: list[str], phrase: list[str]) -> Iterator[list[str]]:

@@ -160,6 +160,7 @@ async def test_where_all_of_several_are_wanted_all_of_it_is_read():
     room.now += 10
     await room.paint(MARK, (9, 9, 50, 50))
     assert (await room.read("Step A done\nStep B done")).met is Met.YES
+    assert {rows(piece) for piece in room.engine.pieces} == {room.easel.size[1]}
 
 
 async def test_what_was_there_and_is_not_any_more_is_gone():
@@ -417,6 +418,19 @@ async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
     assert (await room.rule()).met is Met.NO
     room.now += 1
     assert (await room.rule()).met is Met.YES
+
+
+async def test_a_title_that_its_picture_does_not_know_breaks_the_silence():
+    room = Room(QUIET, engine=False)
+    picture = room.easel.look(room.now)
+    await room.rule(picture=picture)
+    room.now += 29
+    room.title = "Other"
+    await room.rule(picture=picture)
+    room.now += 29
+    assert (await room.rule(picture=picture)).met is Met.NO
+    room.now += 1
+    assert (await room.rule(picture=picture)).met is Met.YES
 
 
 async def test_silence_and_a_text_are_told_by_a_reading_since_the_last_change():
