@@ -31,6 +31,7 @@ from taskmem_vision.looking.look import Look, Track
 from taskmem_vision.looking.pictures import look_of
 from taskmem_vision.looking.shot import Shot, telling
 from taskmem_vision.reading.matching import (
+    NUMERIC,
     Finder,
     Known,
     describe,
@@ -38,6 +39,7 @@ from taskmem_vision.reading.matching import (
     is_read,
 )
 from taskmem_vision.reading.ocr import OcrEngine
+from taskmem_vision.reading.page import Page, join
 
 RETRY_SECONDS: Final = 5.0
 """After which a picture that could not be read is read again."""
@@ -54,7 +56,7 @@ _UNREAD: Final = "Nothing was read yet."
 class _Reading:
     """A reading under way."""
 
-    task: asyncio.Task[str]
+    task: asyncio.Task[Page]
     shots: list[Shot]
     at: float
     """When the newest of its pictures was taken, in seconds that only grow."""
@@ -146,7 +148,7 @@ class ScreenJudge:
         if title == self._title:
             return
         self._title = title
-        self._in_title = self._finder.find(title or "", "title")
+        self._in_title = self._finder.find(Page(title or "", title or ""), "title")
         if self._visible_since is not None:
             self._visible_since = now
         self._note_shown(self._in_title)
@@ -183,7 +185,8 @@ class ScreenJudge:
             [] if self._needs_all else [each.detail or each.png() for each in earlier]
         )
         pieces = [*read, look.png()] if whole else read
-        task = asyncio.create_task(_text_of(engine, pieces))
+        numbers = any(isinstance(form, NUMERIC) for form in self._forms)
+        task = asyncio.create_task(_read_all(engine, pieces, numbers=numbers))
         task.add_done_callback(taken_note_of)
         self._reading = _Reading(task, shots, look.at, whole)
 
@@ -191,7 +194,7 @@ class ScreenJudge:
         """Take in what came of a reading."""
         self._reading = None
         try:
-            text = reading.task.result()
+            page = reading.task.result()
         except JudgeUnavailable as trouble:
             self._trouble = str(trouble)
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
@@ -200,7 +203,7 @@ class ScreenJudge:
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
             raise
         self._trouble = None
-        self._in_text, self._read_at = self._finder.find(text), reading.at
+        self._in_text, self._read_at = self._finder.find(page), reading.at
         for form in self._missing:
             self._missing[form] += 1
         self._note_shown(self._in_title)
@@ -304,6 +307,6 @@ def decides(side: Side, *, reads: bool) -> bool:
     )
 
 
-async def _text_of(engine: OcrEngine, pieces: list[bytes]) -> str:
+async def _read_all(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> Page:
     """Return the text of pictures, one after the other."""
-    return "\n".join([await engine.read(piece) for piece in pieces])
+    return join([await engine.read(piece, numbers=numbers) for piece in pieces])

@@ -24,6 +24,7 @@ from taskmem_hookspecs.matching import (
     read_numbers,
     read_percentages,
 )
+from taskmem_vision.reading.page import Page
 from taskmem_vision.reading.screen_text import (
     Echoes,
     lines,
@@ -34,6 +35,8 @@ from taskmem_vision.reading.screen_text import (
 
 ReadForm = TextForm | RegexForm | PercentForm | NumberForm
 """A form that is judged by what is read."""
+NUMERIC: Final = (PercentForm, NumberForm)
+"""Those that only count on lines on which no number may have been misread."""
 LEAST: Final = 2
 """Letters or digits of a text: fewer are found in what was read by mistake."""
 MOST: Final = 100
@@ -68,6 +71,15 @@ class Known(NamedTuple):
     """The sentence that says that the window closed; None: it did not."""
 
 
+class _Shown(NamedTuple):
+    """A text, without what repeats the condition."""
+
+    flat: str
+    """In plain form, on one line."""
+    lines: list[str]
+    """As it was read."""
+
+
 class Finder:
     """Finds in titles and texts what a condition looks for."""
 
@@ -81,38 +93,40 @@ class Finder:
         self._echoes = Echoes(condition)
         self._finders = {form: _finder(form) for form in forms if is_read(form)}
 
-    def find(self, text: str, where: str = "text") -> dict[Form, str]:
-        """Return the forms that a text shows, each with words that say what decides.
+    def find(self, page: Page, where: str = "text") -> dict[Form, str]:
+        """Return the forms that a page shows, each with words that say what decides.
 
-        Args:
-            text: As it was read.
-            where: What the words call it: `text` or `title`.
+        `where` is what these words call it: `text` or `title`.
         """
-        shown = self._echoes.without(text)
-        flat, rows = plain(shown), lines(shown)
-        found = ((form, find(flat, rows)) for form, find in self._finders.items())
+        read = self._clean(page.text)
+        sure = read if page.sure == page.text else self._clean(page.sure)
+        found = (
+            (form, find(sure if isinstance(form, NUMERIC) else read))
+            for form, find in self._finders.items()
+        )
         return {form: f"The {where} shows {what}" for form, what in found if what}
 
+    def _clean(self, text: str) -> _Shown:
+        shown = self._echoes.without(text)
+        return _Shown(plain(shown), lines(shown))
 
-def _finder(form: ReadForm) -> Callable[[str, list[str]], str | None]:
-    """Return what quotes the text or the line that a form looks for; None: nothing.
 
-    It is given plain text, and the same in lines, as they were read.
-    """
+def _finder(form: ReadForm) -> Callable[[_Shown], str | None]:
+    """Return what quotes the text or the line that a form looks for; None: nothing."""
     match form:
         case RegexForm():
             search = _compile(form.regex)
-            return lambda _, rows: _first(rows, search)
+            return lambda shown: _first(shown.lines, search)
         case PercentForm():
-            return lambda _, rows: _first(
-                rows,
+            return lambda shown: _first(
+                shown.lines,
                 lambda row: any(
                     form.percent <= each <= MOST for each in read_percentages(row)
                 ),
             )
         case NumberForm():
-            return lambda _, rows: _first(
-                rows,
+            return lambda shown: _first(
+                shown.lines,
                 lambda row: any(
                     form.op.holds(each, form.value)
                     for each in read_numbers(row, form.number)
@@ -120,7 +134,7 @@ def _finder(form: ReadForm) -> Callable[[str, list[str]], str | None]:
             )
         case TextForm():
             search = whole(form.text).search
-            return lambda flat, _: _name(form.text) if search(flat) else None
+            return lambda shown: _name(form.text) if search(shown.flat) else None
 
 
 def _compile(regex: str) -> Callable[[str], object]:

@@ -21,6 +21,7 @@ from taskmem_vision.reading.matching import (
     refuse_form,
 )
 from taskmem_vision.reading.ocr import Tesseract
+from taskmem_vision.reading.page import Page
 from taskmem_vision.reading.screen_text import plain, straighten
 from tests.plugins.vision.conditions import make_condition, text
 from tests.support.required import do_without
@@ -30,7 +31,8 @@ def finds(form, shown, where="text", **fields):
     """Return what is said of a form that a text shows; None: it does not show it."""
     condition = make_condition(form, **fields)
     (sought,) = condition.sides[0].forms
-    return Finder(condition).find(shown, where).get(sought)
+    page = shown if isinstance(shown, Page) else Page(shown, shown)
+    return Finder(condition).find(page, where).get(sought)
 
 
 # --- which forms a target can have ----------------------------------------------
@@ -300,7 +302,7 @@ DRAWN = st.one_of(
 @settings(deadline=None, max_examples=300)
 def test_nothing_is_ever_raised(forms, sentence, shown):
     condition = make_condition(*forms, sentence=sentence)
-    found = Finder(condition).find(shown)
+    found = Finder(condition).find(Page(shown, shown))
     for told in (find_side(condition, Known(found)), describe(condition, Known(found))):
         assert told is None or told.endswith(".")
 
@@ -346,7 +348,7 @@ def test_a_full_screen_of_text_is_compared_at_once():
     texts = ["Part 1 Part 2 done " * 1_000, "done-" * 6_000, '"text": ' * 4_000]
     started = time.process_time()
     for shown in texts:
-        finder.find(shown)
+        finder.find(Page(shown, ""))
     assert time.process_time() - started < 5
 
 
@@ -379,15 +381,15 @@ def engine():
     return found
 
 
-def read(engine, rows):
+def read(engine, rows, px=13):
     """Return what the engine reads where these lines are painted."""
     made = Image.new("RGB", (420, 40 + 24 * len(rows)), "#f0f0f0")
-    font = ImageFont.truetype(FONT, 13)
+    font = ImageFont.truetype(FONT, px)
     for number, row in enumerate(rows):
         ImageDraw.Draw(made).text((14, 12 + 24 * number), row, "#202020", font)
     out = BytesIO()
     made.save(out, "PNG")
-    return asyncio.run(engine.read(out.getvalue()))
+    return asyncio.run(engine.read(out.getvalue(), numbers=True))
 
 
 @given(st.lists(LABEL, min_size=1, max_size=3, unique=True), LABEL)
@@ -403,3 +405,17 @@ def test_what_is_painted_is_found_and_what_is_not_is_not(engine, rows, other):
 def test_a_painted_percentage_is_compared_with_its_bound(engine, shown, bound):
     found = finds({"percent": bound}, read(engine, [f"Copied {shown} % of the files"]))
     assert bool(found) is (shown >= bound)
+
+
+LOSS = st.tuples(st.integers(1, 99), st.integers(0, 999)).map(
+    lambda drawn: f"epoch {drawn[0]} loss: {drawn[1] / 1000:.3f}"
+)
+
+
+@given(st.lists(LOSS, min_size=5, max_size=5, unique=True), st.integers(1, 999))
+@settings(deadline=None, max_examples=15, derandomize=True)
+def test_a_painted_number_is_compared_with_its_bound(engine, rows, bound):
+    form = {"number": "loss", "op": "<", "value": bound / 1000}
+    found = finds(form, read(engine, rows, px=11))
+    least = min(float(row.split()[-1]) for row in rows)
+    assert bool(found) is (least < bound / 1000)

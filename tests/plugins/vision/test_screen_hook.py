@@ -7,6 +7,7 @@ import pytest
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_vision.reading import hooks as screen_hooks
 from taskmem_vision.reading.hooks import wait_judge
+from taskmem_vision.reading.page import Page
 from tests.plugins.vision.conditions import make_condition, text
 
 SCREEN = Target(scheme="screen", name="")
@@ -17,8 +18,8 @@ DONE, CLOSES, QUIET = text("Done"), {"exit": "any"}, {"quiet": 30}
 class Engine:
     name = "played"
 
-    async def read(self, picture):
-        return ""
+    async def read(self, picture, *, numbers=False):
+        return Page("", "")
 
 
 @pytest.fixture(params=[True, False], ids=["with an engine", "without"])

@@ -18,6 +18,7 @@ from taskmem_vision.reading.judge import (
     SURE_SECONDS,
     ScreenJudge,
 )
+from taskmem_vision.reading.page import Page
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import Easel
 
@@ -44,13 +45,13 @@ class Played:
     def let_go(self):
         self._free.set()
 
-    async def read(self, png):
+    async def read(self, png, *, numbers=False):
         self.pieces.append(png)
         await self._free.wait()
         said = self.says.popleft() if self.says else ""
         if isinstance(said, Exception):
             raise said
-        return said
+        return said if isinstance(said, Page) else Page(said, said)
 
 
 class Room:
@@ -481,3 +482,9 @@ async def test_a_text_that_only_the_title_showed_can_be_gone():
     assert (await room.read("Page")).met is Met.NO
     room.now += SURE_SECONDS
     assert (await room.read("Page")).met is Met.YES
+
+
+async def test_only_a_number_that_was_surely_read_counts():
+    assert (await Room(PERCENT).read(Page("85 %", ""))).met is Met.NO
+    assert (await Room(PERCENT).read(Page("85 %", "85 %"))).met is Met.YES
+    assert (await Room(text("85 %")).read(Page("85 %", ""))).met is Met.YES

@@ -8,7 +8,10 @@ import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.reading.ocr import OcrEngine
+from taskmem_vision.reading.page import Page
 from taskmem_vision.reading.shared import KEPT, SharedOcr
+
+DONE = Page("Done", "")
 
 
 class Slow:
@@ -21,12 +24,12 @@ class Slow:
         self.free = asyncio.Event()
         self.fails = False
 
-    async def read(self, picture: bytes) -> str:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
         self.pictures.append(picture)
         await self.free.wait()
         if self.fails:
             raise JudgeUnavailable("It could not be read.")
-        return picture.decode()
+        return Page(picture.decode(), "")
 
 
 async def test_it_reads_as_the_other_does() -> None:
@@ -34,7 +37,7 @@ async def test_it_reads_as_the_other_does() -> None:
     slow.free.set()
     shared = SharedOcr(slow)
     assert isinstance(shared, OcrEngine)
-    assert (shared.name, await shared.read(b"Done")) == ("slow", "Done")
+    assert (shared.name, await shared.read(b"Done")) == ("slow", DONE)
 
 
 async def test_one_picture_is_read_once_for_all() -> None:
@@ -43,8 +46,8 @@ async def test_one_picture_is_read_once_for_all() -> None:
     waiting = [asyncio.create_task(shared.read(b"Done")) for _ in range(16)]
     await asyncio.sleep(0)
     slow.free.set()
-    assert await asyncio.gather(*waiting) == ["Done"] * 16
-    assert await shared.read(b"Done") == "Done"
+    assert await asyncio.gather(*waiting) == [DONE] * 16
+    assert await shared.read(b"Done") == DONE
     assert slow.pictures == [b"Done"]
 
 
@@ -55,7 +58,7 @@ async def test_who_gives_up_does_so_alone() -> None:
     await asyncio.sleep(0)
     one.cancel()
     slow.free.set()
-    assert await other == "Done"
+    assert await other == DONE
     assert slow.pictures == [b"Done"]
 
 
@@ -67,7 +70,7 @@ async def test_what_could_not_be_read_is_read_again() -> None:
     with pytest.raises(JudgeUnavailable):
         await shared.read(b"Done")
     slow.fails = False
-    assert await shared.read(b"Done") == "Done"
+    assert await shared.read(b"Done") == DONE
 
 
 async def test_only_the_last_readings_are_remembered() -> None:
