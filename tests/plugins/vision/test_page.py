@@ -16,7 +16,7 @@ def word(text, left, top, confidence=0.9):
     return Word(text, left, right, top, top + HEIGHT, confidence)
 
 
-def test_words_of_one_row_are_one_line_in_whatever_order_they_come():
+def test_words_of_one_row_are_one_line_in_any_order():
     words = [word("0.05", 80, 1), word("loss", 50, 0), word("epoch", 5, 30)]
     assert arrange(words).text == "loss 0.05\nepoch"
 

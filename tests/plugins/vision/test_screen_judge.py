@@ -421,7 +421,7 @@ async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
     assert (await room.rule()).met is Met.YES
 
 
-async def test_a_title_that_its_picture_does_not_know_breaks_the_silence():
+async def test_a_title_that_no_picture_knows_breaks_the_silence():
     room = Room(QUIET, engine=False)
     picture = room.easel.look(room.now)
     await room.rule(picture=picture)
@@ -434,7 +434,7 @@ async def test_a_title_that_its_picture_does_not_know_breaks_the_silence():
     assert (await room.rule(picture=picture)).met is Met.YES
 
 
-async def test_silence_and_a_text_are_told_by_a_reading_since_the_last_change():
+async def test_silence_and_text_need_a_reading_since_the_last_change():
     room = Room([DONE, QUIET])
     await room.read("Done")
     room.now += WARM_UP
