@@ -296,7 +296,7 @@ def test_of_two_that_match_one_is_chosen_and_the_other_named(daemon, screen):
         said = daemon.call("smart_wait", target="window:editor", wake_when="x")
         assert "also there" in said["message"]
         assert "Editor one" in said["message"]
-        assert "gemini" in said["message"]
+        assert "gemini" in said["understood"][0]["judged_by"]
 
 
 def test_without_a_display_it_is_refused(start, model):
@@ -305,40 +305,95 @@ def test_without_a_display_it_is_refused(start, model):
         daemon.call("smart_wait", target="screen", wake_when="x")
 
 
-# --- without a key ----------------------------------------------------------------
+# --- by rules, without a key ------------------------------------------------------
 
 
-def test_without_a_key_text_that_is_quoted_is_read(start, screen):
-    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+@pytest.fixture
+def ruled(start, screen):
+    """A daemon on that display, which can ask nobody."""
+    return start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+
+
+PLAYS = [
+    (
+        '"Upload finished" appears',
+        ("write Upload started", 'does not show "Upload finished"'),
+        ("write Upload finished", 'The text shows "Upload finished".'),
+    ),
+    (
+        "80 %",
+        ("write Unpacking 45 % of it", "does not show 80 %"),
+        ("write Unpacking 87 % of it", "87 % of it"),
+    ),
+    (
+        "loss < 0.1",
+        ("write epoch 7 loss: 0.8", "does not show loss < 0.1"),
+        ("write epoch 8 loss: 0.05", "loss: 0.05"),
+    ),
+    (
+        r"/\d+ passed/ appears",
+        ("write 3 running", r"does not show /\d+ passed/"),
+        ("write 12 passed", 'The text shows "12 passed".'),
+    ),
+    (
+        '"Loading" is gone',
+        ("write Loading data", '"Loading" is still shown'),
+        ("write Ready", '"Loading" is no longer shown.'),
+    ),
+    (
+        '"100%" appears',
+        ("write Copying", 'does not show "100%"'),
+        ("title 100% done", 'The title shows "100%".'),
+    ),
+    (
+        'a dialog says "Disk full"',
+        ("write Copying", 'does not show "Disk full"'),
+        ("dialog Disk full", 'The title shows "Disk full".'),
+    ),
+    (
+        "the window closes",
+        ("write Working", "The window is open."),
+        ("close", "was closed."),
+    ),
+    (
+        "quiet for 2 s",
+        ("write Working", "changed within the last 2 s"),
+        ("write Done", "Nothing has changed for 2 s."),
+    ),
+]
+"""A condition; what is done before, and what is told then; what makes it true."""
+
+
+@pytest.mark.parametrize(
+    ("wake_when", "before", "after"), PLAYS, ids=[play[0] for play in PLAYS]
+)
+def test_a_window_is_judged_by_rules(ruled, screen, wake_when, before, after):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        said = daemon.call(
-            "smart_wait",
-            target=scene.target,
-            wake_when='a dialog says "Upload finished"',
-        )
-        assert "screen-text" in said["message"]
-        scene.tell("dialog Upload finished")
-        found = ended(daemon, said["wait_id"])
+        scene.tell(before[0])
+        given = {"target": scene.target, "wake_when": wake_when, "timeout": 60}
+        answer = ruled.call("smart_wait", **given)
+        assert [each["judged_by"] for each in answer["understood"]] == ["rules"]
+        seen(ruled, answer["wait_id"], before[1])
+        scene.tell(after[0])
+        found = ended(ruled, answer["wait_id"])
         assert found["status"] == "resolved"
-        assert "Upload finished" in found["last_observation"]
+        assert after[1] in found["last_observation"]
 
 
-def test_without_a_key_a_title_is_read(start, screen):
-    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = waiting(daemon, scene, wake_when='the title contains "100%"')
-        scene.tell("title 100% done")
-        assert ended(daemon, wait)["status"] == "resolved"
-
-
-def test_without_a_key_what_no_text_tells_is_refused_with_what_would_help(
-    start, screen
+@pytest.mark.parametrize(
+    ("wake_when", "said"),
+    [
+        ("the chart looks good", "the chart looks good"),
+        ("the build fails", 'quote what it shows then: "Build failed" appears'),
+        ("asks for a password", "quote the words of its dialog"),
+    ],
+)
+def test_what_no_rule_can_tell_is_refused_with_what_would_do(
+    ruled, screen, wake_when, said
 ):
-    daemon = start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
     with Scene(screen, "plain") as scene:
         scene.ready()
-        with pytest.raises(LinkError, match=r"GEMINI_API_KEY|quote it") as refused:
-            waiting(daemon, scene, wake_when="the chart looks good")
+        with pytest.raises(LinkError, match=said) as refused:
+            waiting(ruled, scene, wake_when=wake_when)
         assert refused.value.name == "condition_unclear"

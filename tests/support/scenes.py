@@ -9,7 +9,7 @@ What makes a condition true is painted in INK; its instant is told on a side cha
 A scene also does what it is told, so that no test waits for a timer: "now" makes the
 condition true, "again" shows it once more; "minimise", "restore", "title TEXT" and
 "close" are about its window. `plain` is a still window for tests of sensors, which
-takes "move X Y", "resize W H", "dialog TEXT", "paint" and "wipe", too.
+takes "move X Y", "resize W H", "dialog TEXT", "write TEXT", "paint" and "wipe", too.
 
 As a program:  python -m tests.support.scenes NAME [--seed N] [--after SECONDS]
 It takes commands as lines and writes lines of JSON, each with "event" and "t": "ready";

@@ -308,7 +308,15 @@ def plain(stage: Stage, geometry: str | None) -> None:
         opened = stage.dialog(" ".join(words), "")
         stage.painted(opened)
 
-    stage.commands |= {"paint": paint, "wipe": wipe, "dialog": dialog}
+    def write(*words: str) -> None:
+        canvas.delete("text")
+        font = (FONT, 12)
+        canvas.create_text(
+            200, 60, text=" ".join(words), font=font, anchor="w", tags="text"
+        )
+        stage.painted()
+
+    stage.commands |= {"paint": paint, "wipe": wipe, "dialog": dialog, "write": write}
     stage.commands |= {"move": move, "resize": resize}
     stage.play(paint)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from taskmem_hookspecs import InvalidArguments, TargetNotFound
 
-_ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})\Z")
+_ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
 _NAMED: Final = 5
 _TITLE: Final = 80
 """Windows, and characters of a title, that a sentence names at most."""
@@ -43,7 +43,8 @@ def choose(name: str, windows: Sequence[Window]) -> Choice:
     """Return the window that a name means.
 
     Args:
-        name: A part of its title, in whatever case; or its id, as `0x4200003`.
+        name: A part of its title, in whatever case; or its id, as `0x4200003`, or as
+            `69206019`, unless only a title has such a number.
         windows: Those that there are, the top-most first.
 
     Raises:
@@ -55,15 +56,16 @@ def choose(name: str, windows: Sequence[Window]) -> Choice:
         raise InvalidArguments(
             "window: takes a part of a title, or an id such as 0x4200003."
         )
-    if found := _ID.match(wanted):
-        number = int(found[1], 16)
-        by_id = [window for window in windows if window.id == number]
-        if not by_id:
-            raise TargetNotFound(f"There is no window {wanted}; {_listed(windows)}")
-        return Choice(by_id[0])
+    found = _ID.fullmatch(wanted)
+    number = found and (int(found[1], 16) if found[1] else int(found[2]))
+    for window in windows:
+        if window.id == number:
+            return Choice(window)
     exact = [window for window in windows if window.title == wanted]
     part = wanted.casefold()
     similar = [window for window in windows if part in window.title.casefold()]
+    if found and (found[1] or not similar):
+        raise TargetNotFound(f"There is no window {wanted}; {_listed(windows)}")
     if not similar:
         raise TargetNotFound(
             f"No window's title holds {_quoted(wanted)}; {_listed(windows)}"

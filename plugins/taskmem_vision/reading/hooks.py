@@ -1,62 +1,55 @@
-"""A judge that reads screens and windows on this machine, where text can tell."""
+"""A judge by rules for screens and windows, which reads them on this machine."""
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import TYPE_CHECKING
 
 from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_vision.reading.ocr import Reader
+    from taskmem_hookspecs.conditions import Condition
+    from taskmem_vision.reading.ocr import OcrEngine
 
 
 @hookimpl(trylast=True)
-def wait_judge(target: Target, wake_when: str) -> Judge | None:
-    """Read the text of a screen or a window, for a condition that names it.
-
-    Where Gemini may be asked, it looks at pictures, and this one reads only the title.
+def wait_judge(target: Target, condition: Condition) -> Judge | None:
+    """Judge the forms of a condition by the text, the title and the changes.
 
     Raises:
-        ConditionUnclear: It names none, or nothing here can read it.
+        ConditionUnclear: The target cannot have such a form, a regular expression is
+            none, or nothing here can read the text.
     """
     if target.scheme not in ("screen", "window"):
         return None
-    from taskmem_vision.reading.phrases import parse
+    from taskmem_vision.reading.judge import ScreenJudge
+    from taskmem_vision.reading.matching import is_read, refuse_form
 
-    wanted = parse(wake_when)
-    if wanted is None:
+    for index, side in enumerate(condition.sides):
+        for form in side.forms:
+            if refusal := refuse_form(target.scheme, form):
+                raise ConditionUnclear(refusal, sides=(index,))
+    if not condition.understood:
+        return None
+    reads = any(is_read(form) for side in condition.sides for form in side.forms)
+    engine = _engine() if reads else None
+    if reads and engine is None:
         raise ConditionUnclear(
-            'Its text could be read, if you quote it: shows "Download complete".'
+            "Its text could be read by tesseract: install tesseract-ocr (or "
+            "openclaw-taskmem[ocr]) and restart the daemon."
         )
-    from taskmem_vision.gemini.client import has_key
-    from taskmem_vision.gemini.spending import calls_per_day
-
-    asks_gemini = has_key(os.environ) and calls_per_day(os.environ) > 0
-    reader = None if asks_gemini else _reader()
-    if reader is None and wanted.reads_text:
-        if not asks_gemini:
-            raise ConditionUnclear(
-                "Its text could be read by tesseract: install tesseract-ocr (or "
-                "openclaw-taskmem[ocr]) and restart the daemon."
-            )
-        if target.scheme == "screen":
-            return None
-    from taskmem_vision.reading.judge import ScreenTextJudge
-
-    return ScreenTextJudge(wanted, reader)
+    return ScreenJudge(condition, engine)
 
 
 @cache
-def _reader() -> Reader | None:
-    """Return the one reader of this process, which reads in turn; None: there is none.
+def _engine() -> OcrEngine | None:
+    """Return the one OCR engine of this process, which reads in turn; None: none.
 
     Tesseract comes first: it takes a tenth of the memory.
     """
     from taskmem_vision.reading.ocr import Tesseract
-    from taskmem_vision.reading.rapid import RapidReader
-    from taskmem_vision.reading.shared import SharedReader
+    from taskmem_vision.reading.rapid import RapidOcr
+    from taskmem_vision.reading.shared import SharedOcr
 
-    found = Tesseract.find() or RapidReader.find()
-    return SharedReader(found) if found else None
+    found = Tesseract.find() or RapidOcr.find()
+    return SharedOcr(found) if found else None

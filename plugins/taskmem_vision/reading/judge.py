@@ -1,16 +1,24 @@
-"""A judge for conditions that name text: it reads the title, and what is on the screen.
+"""A judge by rules: it reads the title and the picture, and sees how long they rest.
 
-Nothing leaves the machine. What it does not understand to the last word it never takes.
+Nothing leaves the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
+from taskmem_hookspecs.conditions import (
+    Condition,
+    ExitForm,
+    Form,
+    QuietForm,
+    Side,
+    TextForm,
+)
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
@@ -19,17 +27,27 @@ from taskmem_vision.looking.attention import (
     taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look
+from taskmem_vision.looking.look import Look, Track
 from taskmem_vision.looking.pictures import look_of
 from taskmem_vision.looking.shot import Shot, telling
-from taskmem_vision.reading.ocr import Reader
-from taskmem_vision.reading.phrases import Phrase, Wanted
+from taskmem_vision.reading.matching import (
+    NUMERIC,
+    Finder,
+    Known,
+    describe,
+    find_side,
+    is_read,
+)
+from taskmem_vision.reading.ocr import OcrEngine
+from taskmem_vision.reading.page import Page, join
 
 RETRY_SECONDS: Final = 5.0
 """After which a picture that could not be read is read again."""
 SURE_SECONDS: Final = 1.0
 """After which all is read once more where a text was not found any more: it may have
 been misread. That helps where anything moves: a still picture is misread alike."""
+MISSING: Final = 2
+"""Readings one after the other that do not find a text which is gone."""
 
 _UNREAD: Final = "Nothing was read yet."
 
@@ -38,41 +56,67 @@ _UNREAD: Final = "Nothing was read yet."
 class _Reading:
     """A reading under way."""
 
-    task: asyncio.Task[str]
+    task: asyncio.Task[Page]
     shots: list[Shot]
+    at: float
+    """When the newest of its pictures was taken, in seconds that only grow."""
     whole: bool
     """Whether all of the target is read; else only what is new there."""
 
 
-class ScreenTextJudge:
-    """Judges one wait's condition by the text that its target shows."""
+class ScreenJudge:
+    """Judges one wait's condition by what its window or screen shows."""
+
+    name = "rules"
 
     def __init__(
         self,
-        wanted: Wanted,
-        reader: Reader | None,
+        condition: Condition,
+        engine: OcrEngine | None,
         *,
         now: Callable[[], float] = loop_time,
     ) -> None:
-        """Take what is to be there, and who reads pictures.
+        """Take the condition, and what reads pictures.
 
         Args:
-            wanted: The condition, understood.
-            reader: Reads pictures; None: only the title is read.
+            condition: Its forms are such as the target can have.
+            engine: Reads pictures; None: only the title is read.
             now: The time, in seconds that only grow: that of the looks.
+
+        Raises:
+            BadPattern: A regular expression of the condition is none.
         """
-        self.name = f"screen-text:{reader.name if reader else 'title'}"
-        self._wanted = wanted
-        self._reader = reader
+        self.sides = tuple(
+            index
+            for index, side in enumerate(condition.sides)
+            if decides(side, reads=engine is not None)
+        )
+        """The sides that it decides; of the others it only knows when they hold."""
+        self._condition = condition
+        self._engine = engine
         self._now = now
+        self._finder = Finder(condition)
+        self._forms = [form for side in condition.sides for form in side.forms]
+        # A part of the target cannot tell that a text is gone, or that two are there.
+        self._needs_all = any(len(side.forms) > 1 for side in condition.sides) or any(
+            isinstance(form, TextForm) and form.gone for form in self._forms
+        )
+        self._reads = engine is not None and any(map(is_read, self._forms))
         self._attention = Attention(lines=True)
+        self._track: Track | None = None
+        """The looks at the target; None: there were none."""
         self._reading: _Reading | None = None
-        self._seen: set[Phrase] = set()
-        """What was there once: only that can be gone."""
-        self._missing = False
-        """Whether the last reading found that what is to be gone is so."""
+        self._title: str | None = None
+        self._in_title: Mapping[Form, str] = {}
+        self._in_text: Mapping[Form, str] | None = None
+        """What the last reading found; None: nothing was read yet."""
+        self._read_at = float("-inf")
+        """When the picture was taken that was read last."""
+        self._missing: dict[Form, int] = {}
+        """How many readings in a row did not find a text that was there once."""
+        self._visible_since: float | None = None
+        """Since when it is known whether anything changes; None: it is not seen."""
         self._trouble: str | None = None
-        self._last = _UNREAD
         self._met: Ruling | None = None
 
     async def rule(self, frame: Frame) -> Ruling:
@@ -82,27 +126,49 @@ class ScreenTextJudge:
             JudgeUnavailable: Never: what cannot be read is told, and read again.
         """
         now = self._now()
-        title = frame.text
+        self._take_title(frame.text, now)
         if self._reading is not None and self._reading.task.done():
-            self._take(self._reading, title, now)
+            self._take(self._reading, now)
+        look = self._see(frame, now) if frame.gone is None else None
         if self._met is None:
-            self._judge(None, title)
+            self._decide(self._known(now))
         if self._met is None and frame.gone is not None:
-            return await self._end(frame.gone, title)
+            return await self._end(frame)
         if self._met is not None:
             return self._met
-        if frame.picture is None:
+        if look is None:
             return self._ruling(frame.note or "There is nothing to see here.", frame)
-        if self._reader is not None:
-            before = self._attention.look
-            look = look_of(frame.picture, before.track if before else None, now)
+        if self._engine is not None and self._reads:
+            self._read(self._engine, look, frame.seconds_left, now)
+        return self._ruling(self._describe(now), frame)
+
+    # --- looking and reading ------------------------------------------------
+
+    def _take_title(self, title: str | None, now: float) -> None:
+        if title == self._title:
+            return
+        self._title = title
+        self._in_title = self._finder.find(Page(title or "", title or ""), "title")
+        if self._visible_since is not None:
+            self._visible_since = now
+        self._note_shown(self._in_title)
+
+    def _see(self, frame: Frame, now: float) -> Look | None:
+        """Take the picture in; None: there is none."""
+        if frame.picture is None:
+            self._visible_since = None
+            return None
+        if self._visible_since is None:
+            self._visible_since = now
+        look = look_of(frame.picture, self._track, now)
+        self._track = look.track
+        if self._reads:
             self._attention.see(look, now)
-            self._read(self._reader, look, frame.seconds_left, now)
-        return self._ruling(self._last, frame)
+        return look
 
-    # --- reading ------------------------------------------------------------
-
-    def _read(self, reader: Reader, look: Look, left: float | None, now: float) -> None:
+    def _read(
+        self, engine: OcrEngine, look: Look, left: float | None, now: float
+    ) -> None:
         if self._reading is not None:
             return
         ends = left is not None and left <= LAST_SECONDS and self._attention.fresh
@@ -119,20 +185,16 @@ class ScreenTextJudge:
             [] if self._needs_all else [each.detail or each.png() for each in earlier]
         )
         pieces = [*read, look.png()] if whole else read
-        task = asyncio.create_task(_text_of(reader, pieces))
+        numbers = any(isinstance(form, NUMERIC) for form in self._forms)
+        task = asyncio.create_task(_read_all(engine, pieces, numbers=numbers))
         task.add_done_callback(taken_note_of)
-        self._reading = _Reading(task, shots, whole)
+        self._reading = _Reading(task, shots, look.at, whole)
 
-    @property
-    def _needs_all(self) -> bool:
-        """Whether a part of the target cannot tell."""
-        return self._wanted.every or any(each.gone for each in self._wanted.phrases)
-
-    def _take(self, reading: _Reading, title: str | None, now: float) -> None:
+    def _take(self, reading: _Reading, now: float) -> None:
         """Take in what came of a reading."""
         self._reading = None
         try:
-            text = reading.task.result()
+            page = reading.task.result()
         except JudgeUnavailable as trouble:
             self._trouble = str(trouble)
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
@@ -141,52 +203,78 @@ class ScreenTextJudge:
             self._attention.failed(reading.shots, now + RETRY_SECONDS)
             raise
         self._trouble = None
-        self._judge(text, title, telling(reading.shots))
+        self._in_text, self._read_at = self._finder.find(page), reading.at
+        for form in self._missing:
+            self._missing[form] += 1
+        self._note_shown(self._in_title)
+        self._note_shown(self._in_text)
+        # What is new may be gone again by now, and counts all the same.
+        shown = {**self._in_text, **self._in_title}
+        self._decide(Known(shown, self._gone), telling(reading.shots))
         if self._met is None:
-            again = SURE_SECONDS if self._missing else None
+            unsure = any(0 < times < MISSING for times in self._missing.values())
+            again = SURE_SECONDS if unsure else None
             self._attention.in_vain(reading.shots, now, again, whole=reading.whole)
 
-    def _judge(
-        self, text: str | None, title: str | None, shot: Shot | None = None
-    ) -> None:
-        """Judge by what was read now; None: nothing was."""
-        wanted, seen = self._wanted, self._seen
-        seen.update(wanted.shown(text, title))
-        told = wanted.observation(text, title, seen)
-        holds = wanted.met(text, title, seen)
-        if holds and self._is_sure(text, title):
-            self._met = Ruling(met=Met.YES, observation=told, picture=shot)
-            return
-        if text is not None or self._reader is None:
-            self._last = told
-            self._missing = holds
-
-    def _is_sure(self, text: str | None, title: str | None) -> bool:
-        """Whether what holds does so without a text that one reading did not find."""
-        wanted = self._wanted
-        if text is None or wanted.met(text, title, ()):
-            return True
-        if wanted.met(None, title, self._seen):
-            return True
-        return self._missing
-
-    async def _end(self, gone: str, title: str | None) -> Ruling:
-        """Say what it means that the target is gone; what is being read counts yet."""
-        if self._reading is not None:
-            await asyncio.wait((self._reading.task,))
-            self._take(self._reading, title, self._now())
-        # With its display, a window goes away though nobody closed it.
-        closed = title is not None
-        if self._met is None and closed and self._wanted.met_by_closing:
-            self._met = Ruling(met=Met.YES, observation=gone)
-        return self._met or Ruling(met=Met.NO, observation=self._last)
+    def _note_shown(self, shown: Collection[Form]) -> None:
+        """Note that texts are there: only those can be gone later."""
+        gone = (form for form in shown if isinstance(form, TextForm) and form.gone)
+        self._missing.update(dict.fromkeys(gone, 0))
 
     # --- what is known ------------------------------------------------------
+
+    @property
+    def _gone(self) -> frozenset[Form]:
+        """What was there, and was not found by the last readings."""
+        return frozenset(
+            form for form, times in self._missing.items() if times >= MISSING
+        )
+
+    def _known(self, now: float) -> Known:
+        """Return what is known of the target as it is now."""
+        if self._track is None or self._visible_since is None:
+            return Known(self._in_title, self._gone)
+        moved_at = self._track.moved_at
+        text = self._in_text if moved_at <= self._read_at else None
+        quiet = now - max(moved_at, self._visible_since)
+        return Known({**(text or {}), **self._in_title}, self._gone, quiet)
+
+    def _decide(self, known: Known, shot: Shot | None = None) -> None:
+        told = find_side(self._condition, known)
+        if told is not None:
+            self._met = Ruling(met=Met.YES, observation=told, picture=shot)
+
+    async def _end(self, frame: Frame) -> Ruling:
+        """Say what it means that the target is gone; what is being read counts yet."""
+        now = self._now()
+        if self._reading is not None:
+            await asyncio.wait((self._reading.task,))
+            self._take(self._reading, now)
+        # With its display, a window goes away though nobody closed it.
+        if self._met is None and frame.text is not None:
+            shown = {**(self._in_text or {}), **self._in_title}
+            self._decide(Known(shown, self._missing, closed=frame.gone))
+        return self._met or Ruling(met=self._no, observation=self._describe(now))
+
+    @property
+    def _no(self) -> Met:
+        """What it says where it knows of no side that holds."""
+        every = len(self.sides) == len(self._condition.sides)
+        return Met.NO if every and self._trouble is None else Met.UNSURE
+
+    def _describe(self, now: float) -> str:
+        known = self._known(now)
+        if not self._reads:
+            return describe(self._condition, known, "title")
+        if self._in_text is None:
+            return _UNREAD
+        shown = {**self._in_text, **self._in_title}
+        return describe(self._condition, known._replace(shown=shown))
 
     def _ruling(self, observation: str, frame: Frame) -> Ruling:
         trouble = f" It could not be read: {self._trouble}" if self._trouble else ""
         return Ruling(
-            met=Met.UNSURE,
+            met=self._no,
             observation=f"{observation}{trouble}",
             look_again_seconds=self._look_again(frame, self._now()),
         )
@@ -194,13 +282,31 @@ class ScreenTextJudge:
     def _look_again(self, frame: Frame, now: float) -> float | None:
         if self._reading is not None:
             return WATCHFUL
-        at = self._attention.next_at(now) if frame.picture is not None else None
+        seen = frame.picture is not None
+        at = self._attention.next_at(now) if seen and self._reads else None
         due = [] if at is None else [at]
+        if (quiet := self._known(now).quiet_seconds) is not None:
+            due += [
+                now + form.quiet - quiet
+                for form in self._forms
+                if isinstance(form, QuietForm) and form.quiet > quiet
+            ]
         if frame.seconds_left is not None and frame.seconds_left > LAST_SECONDS:
             due.append(now + frame.seconds_left - LAST_SECONDS)
         return max(min(due) - now, 0.0) if due else None
 
 
-async def _text_of(reader: Reader, pieces: list[bytes]) -> str:
+def decides(side: Side, *, reads: bool) -> bool:
+    """Whether rules tell of a side both that it holds and that it does not.
+
+    `reads`: whether there is something that reads pictures.
+    """
+    return bool(side.forms) and all(
+        isinstance(form, (ExitForm, QuietForm)) or (reads and is_read(form))
+        for form in side.forms
+    )
+
+
+async def _read_all(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> Page:
     """Return the text of pictures, one after the other."""
-    return "\n".join([await reader.read(piece) for piece in pieces])
+    return join([await engine.read(piece, numbers=numbers) for piece in pieces])

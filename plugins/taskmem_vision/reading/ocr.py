@@ -1,4 +1,4 @@
-"""Readers: they turn a picture of a screen into text, on this machine.
+"""OCR engines turn a picture of a screen into text, on this machine.
 
 Tesseract reads letters of a screen badly as they are, and well when they are enlarged.
 Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
@@ -23,6 +23,7 @@ import asyncio
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
 from typing import Final, Protocol, runtime_checkable
@@ -31,11 +32,12 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import without_keys
+from taskmem_vision.reading.page import Page, Word, arrange
 
 LIMIT_SECONDS: Final = 20.0
 """How long one picture may take; a full screen of small text takes about three."""
-OUTPUT_BYTES: Final = 1 << 20
-"""Of text; more is none that stands on a screen."""
+OUTPUT_BYTES: Final = 1 << 22
+"""Of words and their places; more do not stand on a screen."""
 SMALL_PIXELS: Final = 256 * 1024
 """Up to so many pixels a picture is read at three times its size …"""
 SCREEN_PIXELS: Final = 2560 * 1600
@@ -44,8 +46,11 @@ SURROUNDINGS: Final = 7
 """The side of the square round a letter in which most is its paper, in pixels of a
 picture half as large. A wider one reaches beyond the window that the letter is in."""
 
-_ARGUMENTS: Final = ("stdin", "stdout", "--psm", "11")
-"""Sparse text: no column of a window is taken for prose, and no dark part left out."""
+_SPARSE, _BLOCK = "11", "6"
+"""Sparse text: no column of a window is taken for prose, and no dark part left out.
+One block: points and colons of numbers in rows are not taken for a column's edge."""
+_LINE, _WORD = "4", "5"
+"""The levels of rows that are about a line, and about a word of it."""
 _NICENESS: Final = "10"
 _SAID_BYTES: Final = 4_096
 _SAID_CHARACTERS: Final = 200
@@ -55,14 +60,18 @@ _FAREWELL_SECONDS: Final = 2.0
 
 
 @runtime_checkable
-class Reader(Protocol):
+class OcrEngine(Protocol):
     """Reads what stands on a picture."""
 
     name: str
     """What an observation calls it when it is in trouble."""
 
-    async def read(self, picture: bytes) -> str:
-        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+        """Return the text of a PNG or JPEG; an empty one: it shows none.
+
+        Args:
+            picture: The whole of a target, or a part.
+            numbers: Whether they matter, which may take twice as long.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -79,7 +88,7 @@ class Tesseract:
         """Take the path of the program, and how long it may take."""
         nice = shutil.which("nice")
         first = (nice, "-n", _NICENESS) if nice else ()
-        self._command: tuple[str, ...] = (*first, program, *_ARGUMENTS)
+        self._command: tuple[str, ...] = (*first, program, "stdin", "stdout")
         self._limit_seconds = limit_seconds
         self._turn = asyncio.Lock()
 
@@ -89,10 +98,11 @@ class Tesseract:
         program = shutil.which("tesseract")
         return cls(program) if program else None
 
-    async def read(self, picture: bytes) -> str:
-        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+        """Return the text of a PNG or JPEG; an empty one: it shows none.
 
-        Bytes that are no UTF-8 become U+FFFD.
+        Where numbers matter, they are read as one block of text, and all as sparse
+        text. Bytes that are no UTF-8 become U+FFFD.
 
         Raises:
             JudgeUnavailable: It is no picture; or the program cannot be started, fails,
@@ -100,11 +110,15 @@ class Tesseract:
         """
         async with self._turn:
             letters = await asyncio.to_thread(_prepared, picture)
-            return (await self._run(letters)).decode("utf-8", "replace")
+            page = arrange(parse_words(await self._run(letters, _SPARSE)))
+            if not numbers:
+                return page
+            block = arrange(parse_words(await self._run(letters, _BLOCK)))
+            return page._replace(sure=block.sure)
 
-    async def _run(self, picture: bytes) -> bytes:
+    async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return what the program prints; when this returns, it has ended."""
-        process = await self._started()
+        process = await self._started(layout)
         try:
             async with asyncio.timeout(self._limit_seconds):
                 printed, said = await _exchange(process, picture)
@@ -123,10 +137,10 @@ class Tesseract:
             )
         return printed
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _started(self, layout: str) -> asyncio.subprocess.Process:
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
-                *self._command,
+                *(*self._command, "--psm", layout, "tsv"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -220,6 +234,22 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await asyncio.gather(*(_beginning(pipe, 0) for pipe in pipes))
             await process.wait()
+
+
+def parse_words(printed: bytes) -> Iterator[Word]:
+    """Yield the words in tesseract's table; each is as high as its line."""
+    top = bottom = 0.0
+    for row in printed.decode("utf-8", "replace").split("\n"):
+        try:
+            level, *_, left, up, width, height, confidence, text = row.split("\t", 11)
+            x, y, wide, high = float(left), float(up), float(width), float(height)
+            if level == _LINE:
+                top, bottom = y, y + high
+            elif level == _WORD and text.strip():
+                sure = float(confidence) / 100
+                yield Word(text.strip(), x, x + wide, top, bottom, sure)
+        except ValueError:  # its head, and whatever is no row
+            continue
 
 
 def _prepared(picture: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A reader that is a Python package, for machines without tesseract.
+"""An OCR engine that is a Python package, for machines without tesseract.
 
 It takes a gigabyte of memory and several seconds for a full screen; its models come
 with it.
@@ -13,16 +13,15 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_vision.reading.page import Page, Word, arrange
 
 _PACKAGES: Final = ("rapidocr", "onnxruntime")
-_SAME_LINE: Final = 0.5
-"""Boxes whose middles are nearer than this part of their height are on one line."""
 
 Box = Sequence[Sequence[float]]
 """The four corners of a text: x and y, in pixels."""
 
 
-class RapidReader:
+class RapidOcr:
     """Runs rapidocr in a thread; one process has one object, and reads in turn."""
 
     name = "rapidocr"
@@ -33,20 +32,21 @@ class RapidReader:
         self._engine: Callable[[bytes], Any] | None = None
 
     @classmethod
-    def find(cls) -> RapidReader | None:
+    def find(cls) -> RapidOcr | None:
         """Return it where rapidocr and onnxruntime are; None: they are not."""
         return cls() if all(map(_installed, _PACKAGES)) else None
 
-    async def read(self, picture: bytes) -> str:
-        """Return the text of a PNG or JPEG, in lines; an empty one: it shows none.
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+        """Return the text of a PNG or JPEG; an empty one: it shows none.
 
         Raises:
             JudgeUnavailable: It cannot be loaded, or does not read the picture.
         """
+        del numbers  # it reads each phrase by itself
         async with self._turn:
             return await asyncio.to_thread(self._read, picture)
 
-    def _read(self, picture: bytes) -> str:
+    def _read(self, picture: bytes) -> Page:
         try:
             if self._engine is None:
                 module = cast("Any", importlib.import_module("rapidocr"))
@@ -54,7 +54,8 @@ class RapidReader:
             found = self._engine(picture)
             texts: Sequence[str] = [] if found.txts is None else list(found.txts)
             boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
-            return "\n".join(_lines(texts, boxes))
+            scores: Sequence[float] = [] if found.scores is None else [*found.scores]
+            return arrange(map(_place, texts, boxes, scores))
         # Whatever a package of another hand raises, the wait goes on.
         except Exception as error:
             raise JudgeUnavailable(
@@ -70,21 +71,6 @@ def _installed(package: str) -> bool:
         return False
 
 
-def _lines(texts: Sequence[str], boxes: Sequence[Box]) -> list[str]:
-    """Return lines from left to right, of texts that stand side by side."""
-    placed: list[tuple[float, float, float, str]] = []
-    for text, box in zip(texts, boxes, strict=True):
-        top, bottom = min(y for _, y in box), max(y for _, y in box)
-        left = min(x for x, _ in box)
-        placed.append(((top + bottom) / 2, bottom - top, left, text))
-    rows: list[list[tuple[float, float, float, str]]] = []
-    for each in sorted(placed):
-        middle, height = each[:2]
-        if rows and middle - rows[-1][0][0] < _SAME_LINE * height:
-            rows[-1].append(each)
-        else:
-            rows.append([each])
-    return [
-        " ".join(text for _, _, _, text in sorted(row, key=lambda each: each[2]))
-        for row in rows
-    ]
+def _place(text: str, box: Box, score: float) -> Word:
+    across, down = [x for x, _ in box], [y for _, y in box]
+    return Word(text, min(across), max(across), min(down), max(down), score)

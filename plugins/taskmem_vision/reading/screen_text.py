@@ -8,22 +8,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-_ALIKE: Final = str.maketrans(
-    {
-        **dict.fromkeys("“”„‟«»″", '"'),
-        **dict.fromkeys("‘’‚‛‹›′`´ʼ", "'"),
-        **dict.fromkeys("‐‑‒–−", "-"),
-        **dict.fromkeys("—―", " - "),
-    }
+from taskmem_hookspecs.conditions import (
+    Condition,
+    Form,
+    PercentForm,
+    RegexForm,
+    TextForm,
+)
+
+_STRAIGHT: Final = {
+    **dict.fromkeys("“”„‟«»″", '"'),
+    **dict.fromkeys("‘’‚‛‹›′`´ʼ", "'"),
+    **dict.fromkeys("‐‑‒–−", "-"),
+}
+_ALIKE: Final = str.maketrans({**_STRAIGHT, **dict.fromkeys("—―", " - ")})
+_IN_PATTERN: Final = str.maketrans(
+    {**_STRAIGHT, **dict.fromkeys("—―", "-"), "…": r"\.\.\."}
 )
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _DOTS: Final = re.compile(r"\.{2,}")
 _PERCENT: Final = re.compile(r"(?<=\d) +%")
 
-_CUT: Final = " \0 "
-"""Stands where something was taken out: no phrase reaches across it."""
-_BETWEEN: Final = r"[^\w\0]+"
+_CUT: Final = "\ue000"
+"""A line of its own where an echo was taken out: no text reaches across it."""
+_TOKEN: Final = re.compile(r"\w+|[<>=≤≥]+")
+_BETWEEN: Final = rf"[^\w<>=≤≥{_CUT}]*"
+_KEY: Final = (
+    rf"(?:wake_when[^\w{_CUT}]+|(?:side|form|text|regex)[\"']\s*:[^\w{_CUT}]*)"
+)
+"""What stands before a condition or a part of it in calls of tools, and in answers."""
 _NEIGHBOURS: Final = 2
 _TELLING_WORDS: Final = """
     appear appears appeared becomes close closed closes contain containing contains
@@ -32,23 +46,31 @@ _TELLING_WORDS: Final = """
     shows vanishes visible
 """
 _TELLING: Final = frozenset(_TELLING_WORDS.split())
-"""Words that stand beside a phrase in a condition, and hardly in what it is about."""
+"""Words that stand beside a text in a condition, and hardly in what it is about."""
 _SPOKEN: Final = frozenset(("say", "saying", "says"))
 """Those that do: browsers begin a dialog with "example.com says". With the word before
 them they do not."""
 
 
+def straighten(text: str) -> str:
+    """Return the lines of a text that are not blank, with plain quotes and dashes."""
+    return "\n".join(filter(None, map(_alike, text.splitlines())))
+
+
+def straighten_pattern(regex: str) -> str:
+    """Return a regular expression as it has to be for lines that are straightened."""
+    return regex.translate(_IN_PATTERN)
+
+
 def plain(text: str) -> str:
-    """Return a text casefolded, on one line, with plain quotes, dashes and dots."""
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text.translate(_ALIKE)))
-    text = unicodedata.normalize("NFKC", text).casefold()
-    text = unicodedata.normalize("NFKC", text).translate(_ALIKE)
-    return _PERCENT.sub("%", " ".join(_DOTS.sub("...", text).split()))
+    """Return a text straightened and casefolded, on one line, with plain dots."""
+    folded = _alike(_alike(text).casefold())
+    return _PERCENT.sub("%", _DOTS.sub("...", folded))
 
 
 def words(text: str) -> list[str]:
-    """Return the words and numbers of a text."""
-    return re.findall(r"\w+", plain(text))
+    """Return the words, numbers and comparisons of a text, in lower case."""
+    return _TOKEN.findall(_alike(text).lower())
 
 
 @lru_cache(256)
@@ -72,42 +94,73 @@ def whole(phrase: str) -> re.Pattern[str]:
 
 
 class Echoes:
-    """Places where a text repeats a condition, as an agent's own chat does."""
+    """Places where a screen repeats a condition, as an agent's own chat does."""
 
-    def __init__(self, condition: str, phrases: Iterable[str]) -> None:
-        """Take the condition and the phrases that it looks for."""
-        self._pattern = _echo(condition, [words(phrase) for phrase in phrases])
+    def __init__(self, condition: Condition) -> None:
+        """Take the condition, of which nothing counts where it is shown itself."""
+        any_of = "|".join(dict.fromkeys(_echoes(condition)))
+        self._pattern = re.compile(rf"(?<!\w)(?:{any_of})(?!\w)", re.IGNORECASE)
 
     def without(self, text: str) -> str:
-        """Return plain text in which no phrase is found that the condition says.
+        """Return the straight lines of a text without what repeats the condition.
 
-        Also without its quotes, also where it is cut off or misread, as long as a
-        word such as "shows" next to the phrase is not.
+        Also where it stands without its quotes, is cut off or misread, as long as a
+        word such as "shows" next to a text is not.
         """
-        return self._pattern.sub(_CUT, text) if self._pattern else text
+        return self._pattern.sub(f"\n{_CUT}\n", straighten(text))
 
 
-def _echo(condition: str, phrases: Sequence[list[str]]) -> re.Pattern[str] | None:
-    said = words(condition)
-    own = {word for phrase in phrases for word in phrase}
-    if own.issuperset(said):
-        # Without its quotes it would be the phrase itself.
-        exact = plain(condition)
-        bare = exact[:1].isalnum()
-        return None if bare else re.compile(re.escape(exact))
-    runs = [said]
-    for phrase in phrases:
-        runs += _beside(said, phrase)
-    sides = (_BETWEEN.join(map(re.escape, run)) for run in runs)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(sides)})(?!\w)")
+def lines(text: str) -> list[str]:
+    """Return the lines of a text from which echoes were taken."""
+    return [line for line in text.split("\n") if line.strip() not in ("", _CUT)]
+
+
+def _alike(text: str) -> str:
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text.translate(_ALIKE)))
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_ALIKE).split())
+
+
+def _echoes(condition: Condition) -> Iterator[str]:
+    """Yield patterns of whatever repeats a condition or a part of it."""
+    sentence, forms = condition.sentence, [f for s in condition.sides for f in s.forms]
+    said = words(sentence)
+    sought = [words(text) for form in forms if (text := _sought(form))]
+    if not {word for each in sought for word in each}.issuperset(said):
+        yield _run(said)
+    elif not sentence[:1].isalnum():
+        # Without its quotes it would be the text itself.
+        yield re.escape(_alike(sentence)).replace(r"\ ", r"\s+")
+    for each in sought:
+        yield from map(_run, _beside(said, each))
+    written = [sentence, *(side.words for side in condition.sides)]
+    written += [text for form in forms for text in (str(form), _sought(form)) if text]
+    values = dict.fromkeys(_run(words(each)) for each in written)
+    yield f"{_KEY}(?:{'|'.join(values)})"
+
+
+def _sought(form: Form) -> str | None:
+    """Return what a form looks for, as it is written; None: for no text."""
+    match form:
+        case TextForm():
+            return form.text
+        case RegexForm():
+            return form.regex.removeprefix("(?i)")
+        case PercentForm():
+            return str(form)
+        case _:
+            return None
+
+
+def _run(said: Sequence[str]) -> str:
+    return _BETWEEN.join(map(re.escape, said))
 
 
 def _beside(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
-    """Yield a phrase with what is said before it, and with what is said after it."""
+    """Yield a text with what is said before it, and with what is said after it."""
     size = len(phrase)
     for start in range(len(said) - size + 1):
         end = start + size
-        if said[start:end] != phrase:
+        if not phrase or said[start:end] != phrase:
             continue
         before = range(start - 1, max(-1, start - 1 - _NEIGHBOURS), -1)
         after = range(end, min(len(said), end + _NEIGHBOURS))

@@ -8,34 +8,37 @@ from hashlib import blake2b
 from typing import Final
 
 from taskmem_vision.looking.attention import taken_note_of
-from taskmem_vision.reading.ocr import Reader
+from taskmem_vision.reading.ocr import OcrEngine
+from taskmem_vision.reading.page import Page
 
 KEPT: Final = 16
 """Readings that are remembered."""
 
 
-class SharedReader:
-    """Plays `Reader`: waits on one screen have each of its pictures read once.
+class SharedOcr:
+    """Plays `OcrEngine`: waits on one screen have each of its pictures read once.
 
     A full screen takes seconds, and one is read at a time.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, engine: OcrEngine) -> None:
         """Take who reads."""
-        self.name = reader.name
-        self._reader = reader
-        self._readings: OrderedDict[bytes, asyncio.Task[str]] = OrderedDict()
+        self.name = engine.name
+        self._engine = engine
+        self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[Page]] = (
+            OrderedDict()
+        )
 
-    async def read(self, picture: bytes) -> str:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
         """Return the text of a picture; what failed is tried again when asked again.
 
         Raises:
             JudgeUnavailable: It could not be read.
         """
-        key = blake2b(picture, digest_size=16).digest()
+        key = (blake2b(picture, digest_size=16).digest(), numbers)
         reading = self._readings.get(key)
         if reading is None or (reading.done() and _failed(reading)):
-            reading = asyncio.create_task(self._reader.read(picture))
+            reading = asyncio.create_task(self._engine.read(picture, numbers=numbers))
             reading.add_done_callback(taken_note_of)
             self._readings[key] = reading
         self._readings.move_to_end(key)
@@ -45,5 +48,5 @@ class SharedReader:
         return await asyncio.shield(reading)
 
 
-def _failed(reading: asyncio.Task[str]) -> bool:
+def _failed(reading: asyncio.Task[Page]) -> bool:
     return reading.cancelled() or reading.exception() is not None

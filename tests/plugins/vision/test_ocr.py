@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw, ImageFont
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.reading import ocr
-from taskmem_vision.reading.ocr import OUTPUT_BYTES, Reader, Tesseract, scale
-from taskmem_vision.reading.rapid import RapidReader
+from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, Tesseract, scale
+from taskmem_vision.reading.rapid import RapidOcr
 from tests.support.required import do_without
 from tests.support.waiting import PATIENCE, until
 
@@ -59,11 +59,18 @@ def program(tmp_path):
 
     def made(script, limit_seconds=PATIENCE):
         path = tmp_path / "tesseract"
-        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.write_text(f"#!/bin/sh\n{SAY}\n{script}\n")
         path.chmod(0o755)
         return Tesseract(str(path), limit_seconds)
 
     return made
+
+
+SAY = r"""say() {
+printf '4\t1\t1\t1\t1\t0\t10\t10\t90\t20\t-1\t\n'
+printf '5\t1\t1\t1\t1\t1\t10\t10\t90\t20\t96\t%s\n' "$*"
+}"""
+"""Prints words as one in tesseract's table."""
 
 
 async def trouble(reader, picture=None):
@@ -90,9 +97,8 @@ def is_running(pid):
 )
 async def test_small_letters_are_read(tesseract, px, ink, paper):
     text = "Download complete\nPlease wait"
-    lines = await tesseract.read(png(text, px=px, ink=ink, paper=paper))
-    assert "Download complete" in lines
-    assert "Please wait" in lines
+    page = await tesseract.read(png(text, px=px, ink=ink, paper=paper))
+    assert page.text.splitlines() == ["Download complete", "Please wait"]
 
 
 @pytest.mark.parametrize(
@@ -107,13 +113,14 @@ async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, pa
     draw.rectangle((180, 40, 410, 140), "#fff" if paper != "#fff" else "#333")
     saying = "#000" if paper != "#fff" else "#fff"
     draw.text((200, 60), "Leave this page?", saying, font)
-    text = await tesseract.read(encoded(made))
+    text = (await tesseract.read(encoded(made))).text
     assert "Download complete" in text
     assert "Leave this page?" in text
 
 
 async def test_letters_as_bright_as_their_paper_are_read(tesseract):
-    text = await tesseract.read(png("Download complete", ink="#f00", paper="#008200"))
+    picture = png("Download complete", ink="#f00", paper="#008200")
+    text = (await tesseract.read(picture)).text
     assert "Download complete" in text
 
 
@@ -127,25 +134,25 @@ async def test_what_begins_at_the_edge_of_a_window_is_read(tesseract, ink, paper
     font = ImageFont.truetype(FONT, 13)
     for row, said in enumerate(["Build finished", "Restore complete"]):
         draw.text((26, 26 + 18 * row), said, ink, font)
-    text = await tesseract.read(encoded(made))
+    text = (await tesseract.read(encoded(made))).text
     assert "Build finished" in text
     assert "Restore complete" in text
 
 
 async def test_an_empty_picture_shows_no_text(tesseract):
-    assert not (await tesseract.read(png())).strip()
+    assert not (await tesseract.read(png())).text
 
 
 async def test_several_pictures_are_read_in_turn(tesseract):
     pictures = [png(f"Picture number {number}") for number in (11, 22, 33)]
     texts = await asyncio.gather(*map(tesseract.read, pictures))
-    assert [text.split()[-1] for text in texts] == ["11", "22", "33"]
+    assert [page.text.split()[-1] for page in texts] == ["11", "22", "33"]
 
 
 async def test_the_program_is_given_no_key(program, monkeypatch):
     for name in KEYS:
         monkeypatch.setenv(name, "a-secret")
-    text = await program("cat > /dev/null; env").read(png())
+    text = (await program("cat > /dev/null; say $(env)").read(png())).text
     assert "OMP_THREAD_LIMIT=1" in text
     assert "a-secret" not in text
 
@@ -159,7 +166,7 @@ def test_it_is_found_only_where_it_is_installed(monkeypatch, tmp_path):
     path = tmp_path / "tesseract"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
-    assert isinstance(Tesseract.find(), Reader)
+    assert isinstance(Tesseract.find(), OcrEngine)
 
 
 async def test_one_that_has_gone_is_told_of(tmp_path, monkeypatch):
@@ -170,16 +177,23 @@ async def test_one_that_has_gone_is_told_of(tmp_path, monkeypatch):
 async def test_it_is_nice_where_that_can_be_had(program):
     if shutil.which("nice") is None:
         pytest.skip("there is no nice")
-    given = int(await program("cat >/dev/null; nice").read(png()))
+    given = int((await program("cat >/dev/null; say $(nice)").read(png())).text)
     assert given > os.nice(0)
 
 
 async def test_it_runs_in_one_thread_and_is_given_a_larger_picture(program, tmp_path):
     seen = tmp_path / "seen.png"
-    reader = program(f"cat >'{seen}'; echo $OMP_THREAD_LIMIT $*")
-    assert await reader.read(png(size=(100, 50))) == "1 stdin stdout --psm 11\n"
+    reader = program(f"cat >'{seen}'; say $OMP_THREAD_LIMIT $*")
+    page = await reader.read(png(size=(100, 50)))
+    assert page.text == "1 stdin stdout --psm 11 tsv"
+    assert page.sure == page.text
     with Image.open(seen) as given:
         assert (given.size, given.mode) == ((300, 150), "L")
+
+
+async def test_numbers_that_matter_are_read_as_one_block(program):
+    page = await program("cat >/dev/null; say layout $4").read(png(), numbers=True)
+    assert page == ("layout 11", "layout 6")
 
 
 @pytest.mark.parametrize(
@@ -225,24 +239,24 @@ async def test_one_that_fails_without_a_word_is_told_of(program):
 
 
 async def test_one_that_complains_without_end_is_read_all_the_same(program):
-    script = "cat >/dev/null; head -c 3000000 /dev/zero >&2; echo text"
-    assert await program(script).read(png()) == "text\n"
+    script = "cat >/dev/null; head -c 3000000 /dev/zero >&2; say text"
+    assert (await program(script).read(png())).text == "text"
 
 
 async def test_bytes_that_are_no_text_are_marked(program):
-    script = "cat >/dev/null; printf 'Done\\377\\376 ok'"
-    assert await program(script).read(png()) == "Done\ufffd\ufffd ok"
+    script = "cat >/dev/null; say \"$(printf 'Done\\377\\376 ok')\""
+    assert (await program(script).read(png())).text == "Done\ufffd\ufffd ok"
 
 
 async def test_more_text_than_a_screen_holds_is_not_cut_but_told_of(program):
     fits = f"cat >/dev/null; head -c {OUTPUT_BYTES} /dev/zero"
-    assert len(await program(fits).read(png())) == OUTPUT_BYTES
+    assert (await program(fits).read(png())).text == ""
     more = f"cat >/dev/null; head -c {OUTPUT_BYTES + 1} /dev/zero"
-    assert "more than 1024 KiB" in await trouble(program(more))
+    assert "more than 4096 KiB" in await trouble(program(more))
 
 
 async def test_one_that_prints_for_ever_is_killed(program):
-    assert "more than 1024 KiB" in await trouble(program("exec cat /dev/zero"))
+    assert "more than 4096 KiB" in await trouble(program("exec cat /dev/zero"))
 
 
 async def test_one_that_leaves_something_running_is_cleaned_up(program, tmp_path):
@@ -261,19 +275,18 @@ async def test_what_is_no_picture_is_told_of(program):
 
 async def test_after_trouble_it_reads_on(program, tmp_path):
     mark = tmp_path / "mark"
-    reader = program(f"cat >/dev/null; [ -e '{mark}' ] || exit 1; echo text")
+    reader = program(f"cat >/dev/null; [ -e '{mark}' ] || exit 1; say text")
     await trouble(reader)
     mark.touch()
-    assert await reader.read(png()) == "text\n"
+    assert (await reader.read(png())).text == "text"
 
 
 async def test_two_are_never_run_at_once(program, tmp_path):
     place = tmp_path / "busy"
-    script = f"mkdir '{place}' || exit 1; cat >/dev/null; rmdir '{place}'; echo text"
+    script = f"mkdir '{place}' || exit 1; cat >/dev/null; rmdir '{place}'; say text"
     reader = program(script)
-    assert await asyncio.gather(*[reader.read(png()) for _ in range(3)]) == 3 * [
-        "text\n"
-    ]
+    pages = await asyncio.gather(*[reader.read(png()) for _ in range(3)])
+    assert [page.text for page in pages] == ["text"] * 3
 
 
 # --- the package ----------------------------------------------------------------
@@ -287,7 +300,7 @@ def package(monkeypatch):
         module = ModuleType("rapidocr")
         module.RapidOCR = engine
         monkeypatch.setitem(sys.modules, "rapidocr", module)
-        return RapidReader()
+        return RapidOcr()
 
     return made
 
@@ -297,29 +310,33 @@ def box(left, top, width=50, height=12):
     return [[left, top], [right, top], [right, bottom], [left, bottom]]
 
 
+NOTHING = SimpleNamespace(txts=None, boxes=None, scores=None)
+
+
 def test_the_package_is_found_only_where_both_are_installed(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "rapidocr", raising=False)
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
-    assert RapidReader.find() is None
+    assert RapidOcr.find() is None
     (tmp_path / "rapidocr.py").touch()
-    assert RapidReader.find() is None
+    assert RapidOcr.find() is None
     (tmp_path / "onnxruntime.py").touch()
-    assert isinstance(RapidReader.find(), Reader)
+    assert isinstance(RapidOcr.find(), OcrEngine)
 
 
 async def test_what_stands_side_by_side_is_one_line(package):
     found = SimpleNamespace(
         txts=("finished", "Build", "Cancel"),
         boxes=(box(70, 9), box(10, 11), box(5, 40)),
+        scores=(0.9, 0.9, 0.9),
     )
     reader = package(lambda: lambda _png: found)
-    assert await reader.read(png()) == "Build finished\nCancel"
+    assert (await reader.read(png())).text == "Build finished\nCancel"
 
 
 async def test_what_the_package_does_not_find_is_no_text(package):
-    reader = package(lambda: lambda _png: SimpleNamespace(txts=None, boxes=None))
-    assert await reader.read(png()) == ""
+    reader = package(lambda: lambda _png: NOTHING)
+    assert (await reader.read(png())).text == ""
 
 
 async def test_its_engine_is_made_once(package):
@@ -327,7 +344,7 @@ async def test_its_engine_is_made_once(package):
 
     def engine():
         made.append(1)
-        return lambda _png: SimpleNamespace(txts=None, boxes=None)
+        return lambda _png: NOTHING
 
     reader = package(engine)
     await asyncio.gather(reader.read(png()), reader.read(png()))
@@ -342,6 +359,6 @@ async def test_a_package_that_breaks_is_told_of(package):
     assert "(AttributeError)" in await trouble(package(lambda: lambda _png: None))
 
 
-def test_both_are_readers():
-    assert isinstance(RapidReader(), Reader)
-    assert isinstance(ocr.Tesseract("tesseract"), Reader)
+def test_both_are_engines():
+    assert isinstance(RapidOcr(), OcrEngine)
+    assert isinstance(ocr.Tesseract("tesseract"), OcrEngine)

@@ -27,6 +27,7 @@ ALL = [TERMINAL, EDITOR, BROWSER, MAIL]
         ("0x30", BROWSER),
         ("0X30", None),
         ("0x00000030", BROWSER),
+        ("48", BROWSER),  # as xdotool prints ids
     ],
 )
 def test_a_name_is_a_part_of_a_title_or_an_id(name: str, window: Window | None) -> None:
@@ -35,6 +36,12 @@ def test_a_name_is_a_part_of_a_title_or_an_id(name: str, window: Window | None) 
             choose(name, ALL)
     else:
         assert choose(name, ALL).window == window
+
+
+def test_a_number_is_an_id_before_it_is_a_part_of_a_title() -> None:
+    game, other = Window(0x50, "2048"), Window(2048, "Chess")
+    assert choose("2048", [game]).window == game
+    assert choose("2048", [game, other]).window == other
 
 
 def test_the_others_that_might_be_meant_are_named() -> None:
@@ -53,8 +60,9 @@ def test_where_none_is_meant_those_that_are_there_are_named() -> None:
     assert str(refused.value).startswith(
         'No window\'s title holds "Word"; there are "Terminal" (0x10), '
     )
-    with pytest.raises(TargetNotFound, match=r"no window 0x99; there are"):
-        choose("0x99", ALL)
+    for number in ("0x99", "153"):
+        with pytest.raises(TargetNotFound, match=f"no window {number}; there are"):
+            choose(number, ALL)
     with pytest.raises(TargetNotFound, match="no window has a title"):
         choose("Word", [])
 

@@ -7,12 +7,15 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.reading.ocr import Reader
-from taskmem_vision.reading.shared import KEPT, SharedReader
+from taskmem_vision.reading.ocr import OcrEngine
+from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.shared import KEPT, SharedOcr
+
+DONE = Page("Done", "")
 
 
 class Slow:
-    """A reader that reads when it is told to."""
+    """An OCR engine that reads when it is told to."""
 
     name = "slow"
 
@@ -21,41 +24,41 @@ class Slow:
         self.free = asyncio.Event()
         self.fails = False
 
-    async def read(self, picture: bytes) -> str:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
         self.pictures.append(picture)
         await self.free.wait()
         if self.fails:
             raise JudgeUnavailable("It could not be read.")
-        return picture.decode()
+        return Page(picture.decode(), "")
 
 
 async def test_it_reads_as_the_other_does() -> None:
     slow = Slow()
     slow.free.set()
-    shared = SharedReader(slow)
-    assert isinstance(shared, Reader)
-    assert (shared.name, await shared.read(b"Done")) == ("slow", "Done")
+    shared = SharedOcr(slow)
+    assert isinstance(shared, OcrEngine)
+    assert (shared.name, await shared.read(b"Done")) == ("slow", DONE)
 
 
 async def test_one_picture_is_read_once_for_all() -> None:
     slow = Slow()
-    shared = SharedReader(slow)
+    shared = SharedOcr(slow)
     waiting = [asyncio.create_task(shared.read(b"Done")) for _ in range(16)]
     await asyncio.sleep(0)
     slow.free.set()
-    assert await asyncio.gather(*waiting) == ["Done"] * 16
-    assert await shared.read(b"Done") == "Done"
+    assert await asyncio.gather(*waiting) == [DONE] * 16
+    assert await shared.read(b"Done") == DONE
     assert slow.pictures == [b"Done"]
 
 
 async def test_who_gives_up_does_so_alone() -> None:
     slow = Slow()
-    shared = SharedReader(slow)
+    shared = SharedOcr(slow)
     one, other = (asyncio.create_task(shared.read(b"Done")) for _ in range(2))
     await asyncio.sleep(0)
     one.cancel()
     slow.free.set()
-    assert await other == "Done"
+    assert await other == DONE
     assert slow.pictures == [b"Done"]
 
 
@@ -63,17 +66,17 @@ async def test_what_could_not_be_read_is_read_again() -> None:
     slow = Slow()
     slow.free.set()
     slow.fails = True
-    shared = SharedReader(slow)
+    shared = SharedOcr(slow)
     with pytest.raises(JudgeUnavailable):
         await shared.read(b"Done")
     slow.fails = False
-    assert await shared.read(b"Done") == "Done"
+    assert await shared.read(b"Done") == DONE
 
 
 async def test_only_the_last_readings_are_remembered() -> None:
     slow = Slow()
     slow.free.set()
-    shared = SharedReader(slow)
+    shared = SharedOcr(slow)
     for number in range(KEPT + 1):
         await shared.read(b"%d" % number)
     await shared.read(b"1")
