@@ -14,7 +14,6 @@ from openclaw_taskmem.domain import plan, thread
 from openclaw_taskmem.domain.texts import (
     clip,
     duration,
-    plural,
     quoted,
     step_name,
     step_numbers,
@@ -123,10 +122,6 @@ def next_step(task: Task) -> str:
     """Say what comes next, for the end of an acknowledgement."""
     progress = plan.progress(task)
     if task.status.terminal:
-        left = len(task.plan) - len(progress.completed)
-        if task.status is TaskStatus.COMPLETED and left:
-            stay = "stays" if left == 1 else "stay"
-            return f"{plural(left, 'step')} of the plan {stay} unmarked."
         return "Nothing is watched any more."
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'

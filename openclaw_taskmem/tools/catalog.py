@@ -37,7 +37,7 @@ def call(
         TaskmemError: It was refused; the sentence says why and what to do.
     """
     tool = find(name)
-    safe, removed = arguments.prepared(given)
+    safe, removed = arguments.prepared(given, tool.input_schema)
     form = forms.fill(tool.form, safe)
     if form.session_key is not None:
         caller = caller.model_copy(update={"session_key": form.session_key})
@@ -162,6 +162,9 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             "acknowledged": True,
         }
         said.append(_said(updated, wish))
+        if updated.hint is not None:
+            answer["hint"] = updated.hint
+            said.append(updated.hint)
         if form.query is None:
             answer["plan_progress"] = _progress(task)
     if form.query is not None:
@@ -183,7 +186,11 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
 
 def _completes(given: Mapping[str, object]) -> bool:
     """Whether an update asks for what has to be proved first."""
-    return str(given.get("status")).strip().lower() == TaskStatus.COMPLETED
+    try:
+        status = lifecycle.parse_status(str(given.get("status")))
+    except TaskmemError:
+        return False
+    return status is TaskStatus.COMPLETED
 
 
 def _said(updated: Updated, wish: Wish) -> str:
