@@ -181,6 +181,7 @@ _PROGRESS: Final = re.compile(
     r"|succeeds|built|sent|wrote|made|ran|did|got|set|put|found|green"
     rf"|(?!{_TROUBLED})[a-z]{{2,}}ed)\b|\b[0-9]+ ?/ ?[0-9]+\b|{_TICK}"
 )
+_ONGOING: Final = re.compile(r"\W*(?!marking|everything|nothing)[a-z]{2,}ing\b")
 _READ: Final = 400
 """Characters of a sentence that are read."""
 _QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|https?://\S+")
@@ -193,11 +194,10 @@ def parse_step_marks(
     """Return what a message says of a plan's steps; `done` are those marked before."""
     own = [identity(step) for step in plan]
     told, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
-    all_done = progress = False
+    all_done = False
     for sentence in _sentences(_plain(message)):
-        said = _QUOTED.sub('"', sentence.lower())
-        progress |= _PROGRESS.search(said) is not None
-        said = _rewrite(said, len(plan), done).rstrip(".!… ")
+        unquoted = _QUOTED.sub('"', sentence.lower())
+        said = _rewrite(unquoted, len(plan), done).rstrip(".!… ")
         told |= _find_done(said)
         denied |= _find_failed(said)
         reopened |= _find_undone(said)
@@ -216,7 +216,16 @@ def parse_step_marks(
         denied=frozenset(denied),
         named=frozenset(named),
         all_done=all_done and not unsure,
-        sounds_like_progress=progress,
+        sounds_like_progress=sounds_like_progress(message),
+    )
+
+
+def sounds_like_progress(message: str) -> bool:
+    """Whether a message may tell of progress; generous, and in English."""
+    return any(
+        _PROGRESS.search(_QUOTED.sub('"', sentence))
+        for sentence in _sentences(_plain(message).lower())
+        if not _ONGOING.match(sentence)
     )
 
 
@@ -284,7 +293,11 @@ def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> int | None
         closed = _CLOSED.search(words)
         if not (opened or closed) or _OBJECTION.match(after.lower()):
             continue
-        bare = words[: closed.start()] if closed else words
-        if bare.strip() and own.count(identity(bare)) == 1:
+        bare = (words[: closed.start()] if closed else words).strip()
+        if (
+            bare
+            and not _REFERENCE.fullmatch(bare.lower())
+            and own.count(identity(bare)) == 1
+        ):
             return own.index(identity(bare))
     return None
