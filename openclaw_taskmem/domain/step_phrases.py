@@ -97,7 +97,10 @@ def _steps(text: str) -> set[int]:
 
 def find_step_numbers(text: str, size: int) -> frozenset[int]:
     """Return which of a plan's `size` steps a text names by number, from 0."""
-    return frozenset(_steps(_rewrite(_plain(text).lower(), size)))
+    lowered = text.lower()
+    if "step" not in lowered:
+        return frozenset()
+    return frozenset(_steps(_rewrite(_plain(lowered), size)))
 
 
 # --- what is said of it ---------------------------------------------------------

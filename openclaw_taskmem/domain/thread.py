@@ -18,13 +18,13 @@ NARRATED: Final = 65_536
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
 _TROUBLE: Final = re.compile(
-    r"(?i)\b(?:block(?:ed|er|ers|ing)|stuck|fail(?:ed|s|ing|ures?)?|errors?|denied"
+    r"\b(?:block(?:ed|er|ers|ing)|stuck|fail(?:ed|s|ing|ures?)?|errors?|denied"
     r"|refused|rejected|crash(?:ed|es)?|broken?|cannot|can't|could ?n[o']t|unable"
     r"|missing|wrong|timed? ?out|exception|traceback|waiting for (?:you|the user)"
     r"|needs? (?:your|the user|approval))\b"
 )
 _NO_TROUBLE: Final = re.compile(
-    r"(?i)\b(?:no|0|zero|without(?: any)?|(?:fixed|solved|resolved)(?: the| an?)?)"
+    r"\b(?:no|0|zero|without(?: any)?|(?:fixed|solved|resolved)(?: the| an?)?)"
     r" (?:more )?(?:errors?|blockers?|failures?|problems?|failed)\b"
 )
 
@@ -61,7 +61,8 @@ def tells_of_trouble(message: Message) -> bool:
     """Whether a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
-    return bool(_TROUBLE.search(_NO_TROUBLE.sub("", message.content)))
+    said = message.content.lower()
+    return bool(_TROUBLE.search(said) and _TROUBLE.search(_NO_TROUBLE.sub("", said)))
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:
