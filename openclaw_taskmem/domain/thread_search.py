@@ -41,6 +41,12 @@ _TROUBLE: Final = re.compile(
     r"\b(?:why|wrong|problems?|issues?|trouble|blockers?|blocked|stuck|bugs?"
     r"|fail\w*|err(?:or|ors|ed)|crash\w*|br[eo]ke\w*|denied|reject\w*)\b"
 )
+_TROUBLES: Final = (
+    *("fail", "error", "denied", "refused", "rejected", "crashed", "broken", "wrong"),
+    *("cannot", "can't", "could not", "couldn't", "unable", "missing", "timed out"),
+    *("timeout", "blocked", "blocker", "stuck", "exception", "traceback", "needs"),
+)
+"""What is looked for where a question asks for trouble."""
 _PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
 _WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
 _BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
@@ -75,7 +81,7 @@ class Found(Value):
 def read_question(query: str, plan: Sequence[str]) -> Question:
     """Return what a query asks for."""
     lowered = query.lower()
-    words = _read_words(lowered)
+    words = _read_words(query)
     scores = rank_texts(plan, words)
     best = max(scores.values(), default=0)
     return Question(
@@ -138,8 +144,8 @@ def rank_texts(texts: Sequence[str], words: Sequence[str]) -> Mapping[int, float
     return {place: score / best for place, score in found}
 
 
-def _read_words(lowered: str) -> tuple[str, ...]:
-    stripped = (word.strip("?!.,;:\"'()[]{}<>«»“”`*") for word in lowered.split())
+def _read_words(text: str) -> tuple[str, ...]:
+    stripped = (word.strip("?!.,;:\"'()[]{}<>«»“”`*") for word in text.lower().split())
     kept = [
         word
         for word in stripped
@@ -152,22 +158,20 @@ def _score(
     question: Question, plan: Sequence[str], messages: Sequence[Message]
 ) -> Mapping[int, float]:
     """Return the score of each message that matches; more is better."""
-    named = [
-        word for step in question.steps for word in _read_words(plan[step].lower())
-    ]
-    texts = [message.content for message in messages]
-    scores = dict(rank_texts(texts, (*question.words, *named)))
+    named = [word for step in question.steps for word in _read_words(plan[step])]
+    words = (*question.words, *named, *(_TROUBLES if question.trouble else ()))
+    scores = dict(rank_texts([message.content for message in messages], words))
     asked = question.steps | question.like_steps
     for place, message in enumerate(messages):
         score = scores.get(place, 0.0)
-        if message.role is Role.SYSTEM:
+        if score and message.role is Role.SYSTEM:
             score /= 2
+        if score and question.trouble and tells_of_trouble(message):
+            score += 1.0
         if asked:
             about = find_step_numbers(message.content[:_NAMING], len(plan))
             score += 1.0 if about & question.steps else 0.0
             score += 0.5 if about & question.like_steps else 0.0
-        if question.trouble and tells_of_trouble(message):
-            score += 1.0
         score += question.plan and message.msg_type is MessageType.PLAN
         score += question.waits and message.msg_type is MessageType.WAIT
         if score:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,11 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.step_phrases import StepMarks, parse_step_marks
 from tests.domain.narrations import NOT_DONE, PLAN, SURE, TAKEN_BACK, UNSURE
 
+DOCS = Path(__file__).parents[2] / "docs" / "notes.md"
+PLAN_OF_DOCS = (
+    *("Build Docker image", "Push to ghcr.io", "SSH into server", "Run container"),
+    "Verify site",
+)
 WRITTEN = ("1", "two", "#3", "2 and 4", "1-3", "1, 2 and 5", "2 through 4")
 MEANT = ({1}, {2}, {3}, {2, 4}, {1, 2, 3}, {1, 2, 5}, {2, 3, 4})
 
@@ -55,6 +62,16 @@ def test_a_mark_is_taken_back_by_plain_words(message: str, steps: set[int]) -> N
 @pytest.mark.parametrize("message", ["Starting step 2", "Looking at the logs", "ok?"])
 def test_plans_and_questions_earn_no_hint(message: str) -> None:
     assert not parse(message).sounds_like_progress
+
+
+def test_the_table_in_the_documentation_is_true() -> None:
+    _, _, table = DOCS.read_text(encoding="utf-8").partition("| message | marks |\n")
+    rows = re.findall(r"^\| (.+) \| (nothing|[0-9, ]+) \|$", table, re.MULTILINE)
+
+    assert len(rows) > 20
+    for message, marked in rows:
+        done = {step + 1 for step in parse(message, plan=PLAN_OF_DOCS).done}
+        assert done == {int(each) for each in re.findall("[0-9]+", marked)}, message
 
 
 def test_only_all_done_itself_speaks_of_all() -> None:
