@@ -143,6 +143,9 @@ NOT_DONE = (
     "Step 2 was not skipped",
     "Undone: step 2",
     "All done except step 4",
+    "Step 2 done. On staging step 2 failed again.",
+    "> SSH into server: done",
+    "Still missing:\n- SSH into server: done",
     "ok",
 )
 """These mark nothing."""
@@ -156,6 +159,8 @@ TAKEN_BACK = (
     ("Oops, step 2 is not done", {2}),
     ("If step 2 is not done after all, tell me", set()),
     ("Is step 2 not done after all?", set()),
+    ("Step 2 is not done", set()),
+    ("Step 2 is not done after all if CI is red", set()),
     ("step 2 not done", set()),
     ("step 3 is not done yet, but step 2 is", set()),
 )

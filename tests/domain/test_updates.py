@@ -83,6 +83,8 @@ def test_no_hint_is_given_for_what_the_caller_may_not_do() -> None:
     assert update(HELD, Wish(message="Pushed it"), NOW)[1].hint is None
     ended = a_task(status=TaskStatus.FAILED)
     assert update(TaskFacts(task=ended), Wish(message="x done"), NOW)[1].hint is None
+    completed = a_task(status=TaskStatus.COMPLETED)
+    assert update(TaskFacts(task=completed), Wish(message="x"), NOW)[1].hint is None
     assert not hint(Wish(message="Pushed it", completed_steps=(1,)))
 
 
@@ -92,6 +94,9 @@ def test_all_done_marks_every_step_of_a_task_that_completes() -> None:
     assert after(done).tasks[0].done == {0, 1, 2}
     assert not hint(done)
     assert after(Wish(message=done.message)).tasks[0].done == set()
+    but = "All done\nStep 2 failed"
+    wish = Wish(message=but, status=TaskStatus.COMPLETED)
+    assert after(wish).tasks[0].done == {0, 2}
 
 
 def test_completed_in_other_words_leaves_steps_open_and_says_so() -> None:

@@ -120,6 +120,15 @@ def test_a_page_has_ten_messages_or_six_kilobytes(world: World) -> None:
         assert len(shown) <= 6 * 1024
 
 
+def test_what_does_not_match_fills_a_page_only_to_five(world: World) -> None:
+    task = tell(world, THREADS["deploy"])
+
+    answer = ask(world, task, "which tag?")
+
+    assert "v1.2.3" in answer["messages"][0]["content"]
+    assert len(answer["messages"]) == 5
+
+
 @pytest.mark.parametrize("letter", ["a", "ü", "\\", "漢", "\n"])
 def test_a_message_of_any_length_is_read_whole(world: World, letter: str) -> None:
     task = world.register()
