@@ -238,13 +238,13 @@ def _plain(text: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the statements: no questions or quotations, no list under a doubt."""
+    """Yield the statements: no questions, no list under a doubtful heading."""
     for paragraph in re.split(r"\n\s*\n", text):
         for sentence in re.split(r"(?<=[.!?…]) |\n|;", paragraph):
             words = " ".join(sentence.split())
             if words.endswith(":") and _DOUBT.search(words.lower()):
                 break
-            if words.endswith("?") or words.startswith(">"):
+            if words.endswith("?"):
                 continue
             # What a phrase marks stands early; the "x" keeps a cut from ending one.
             yield words if len(words) <= _READ else f"{words[:_READ]}x"

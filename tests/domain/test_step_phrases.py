@@ -80,6 +80,7 @@ def test_the_table_in_the_documentation_is_true() -> None:
 def test_only_all_done_itself_speaks_of_all() -> None:
     assert parse("All done — site is live").all_done
     assert not parse("All done except step 4").all_done
+    assert not parse("All done, but not step 4").all_done
     assert not parse("Is it all done?").all_done
     assert not parse("Everything works").all_done
 
