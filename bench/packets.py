@@ -1,4 +1,4 @@
-"""The resume packet of a task with a long thread."""
+"""The resume packet of a task with a long thread, and queries on it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from datetime import UTC, datetime, timedelta
 from figures import Figure, amount, millis
 from homes import POLICY, a_home, fill, store_of
 
-from openclaw_taskmem.domain import packet, scrub, stuck, thread
+from openclaw_taskmem.domain import packet, scrub, stuck, thread, thread_search
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.sweep import sweep
 from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -47,6 +49,25 @@ def resume_packet() -> Iterator[Figure]:
         times, sizes = _packets(store, seams, task_id, LONG)
     yield millis("resume packet from messages of 64 KiB, the longest there are", times)
     yield amount("its size", sizes, "KiB", 4)
+
+
+def thread_query() -> Iterator[Figure]:
+    """Measure answers from a long thread; its order alone, then the whole call."""
+    with a_talk(MESSAGES, LINE) as (store, task_id):
+        messages = store.read_thread(task_id)
+        plan = store.read_task(task_id).task.plan
+        shell = Shell(store=store, seams=Seams(), clock=FakeClock(datetime.now(UTC)))
+        asked = {"task_id": task_id, "query": "why did file 77 of step 2 fail?"}
+        searches, calls = [], []
+        for _ in range(LONG):
+            start = time.perf_counter()
+            thread_search.search_thread(asked["query"], plan, messages)
+            searches.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            catalog.call(shell, "task_update", asked, Caller())
+            calls.append(time.perf_counter() - start)
+    yield millis("a query ranked over 10,000 messages", searches, 150)
+    yield millis("the whole call, with reading them", calls)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from figures import Figure, header, row
 from homes import disk
 from idle import idle_daemon
 from machine import described
-from packets import resume_packet
+from packets import resume_packet, thread_query
 from resumes import run_resumes
 from rules import rules_compared
 from sdk_client import update_by_sdk_client
@@ -41,6 +41,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         start_daemon,
         idle_daemon,
         resume_packet,
+        thread_query,
         wait_latency,
         wait_timeouts,
         wait_idle,

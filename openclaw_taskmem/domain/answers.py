@@ -6,23 +6,21 @@ Source: seed 001 tool 2, requirement A5.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import plan, thread
 from openclaw_taskmem.domain.texts import (
     clip,
     duration,
-    plural,
     quoted,
     step_name,
     step_numbers,
     step_words,
 )
+from openclaw_taskmem.domain.thread_search import Question
 from taskmem_hookspecs import (
     Message,
-    MessageType,
     QueryFacts,
     Role,
     Task,
@@ -32,24 +30,16 @@ from taskmem_hookspecs import (
 
 _NAMED: Final = 6
 """Steps that are named before the rest is only counted."""
-_BLOCKED: Final = re.compile(
-    r"(?i)\b(?:block(?:ed|er|ing)|stuck|fail(?:ed|s|ing|ure)?|error|denied|refused"
-    r"|cannot|can't|could not|couldn't|unable|missing|waiting for|needs? (?:your|the"
-    r" user|approval)|timed? ?out)\b"
-)
-_CLEARED: Final = re.compile(
-    r"(?i)\b(?:no (?:errors?|blockers?|failures?)|without errors?|fixed|resolved"
-    r"|unblocked|works now|0 (?:errors?|failed|failures?))\b"
-)
 
 
-def summary(facts: QueryFacts) -> str:
-    """Return where a task stands, in a few sentences."""
+def summarize(facts: QueryFacts, question: Question) -> str:
+    """Return where a task stands, and the steps asked for, in a few sentences."""
     task = facts.task
     sentences = [
         *_standing(task),
+        *_asked_steps(task, question),
         _blockers(facts.messages),
-        *_waiting(facts),
+        *_waiting(facts, asked=question.waits),
         *_last_word(facts),
     ]
     return " ".join(sentences)
@@ -84,19 +74,23 @@ def _steps(task: Task, indices: Collection[int]) -> str:
     return f"{noun} {step_numbers(chosen)} ({names}{rest})"
 
 
-def _blockers(messages: Collection[Message]) -> str:
-    """Find the last trouble that was told and not followed by progress."""
-    for message in reversed(tuple(messages)):
-        if message.role is Role.SYSTEM and message.msg_type is not MessageType.WAIT:
-            continue
-        if message.msg_type is MessageType.PROGRESS or _CLEARED.search(message.content):
-            break
-        if _BLOCKED.search(message.content):
-            return f"Possible blocker: {quoted(message.content, 240)}."
-    return "No blockers noted."
+def _asked_steps(task: Task, question: Question) -> list[str]:
+    asked = sorted(question.steps or question.like_steps)
+    return [
+        f"Step {step + 1}, {step_name(task.plan[step])}, is "
+        f"{'done' if step in task.done else 'not done'}."
+        for step in asked[:_NAMED]
+    ]
 
 
-def _waiting(facts: QueryFacts) -> list[str]:
+def _blockers(messages: Sequence[Message]) -> str:
+    trouble = thread.find_trouble(messages)
+    if trouble is None:
+        return "No blockers noted."
+    return f"Possible blocker: {quoted(trouble.content, 240)}."
+
+
+def _waiting(facts: QueryFacts, *, asked: bool) -> list[str]:
     told: list[str] = []
     for wait in facts.waits:
         if wait.status is WaitStatus.WATCHING:
@@ -107,12 +101,12 @@ def _waiting(facts: QueryFacts) -> list[str]:
             )
     if not told and facts.task.linkage.last_wait_state is not None:
         told.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
-    return told
+    return told or (["Nothing is waited for."] if asked else [])
 
 
 def _last_word(facts: QueryFacts) -> list[str]:
     spoken = [message for message in facts.messages if message.role is not Role.SYSTEM]
-    told = thread.meaningful(spoken or facts.messages, most=1)
+    told = thread.choose_meaningful(spoken or facts.messages, most=1)
     if not told:
         return ["Nothing was narrated yet."]
     ago = duration((facts.now - told[0].created_at).total_seconds())
@@ -123,10 +117,6 @@ def next_step(task: Task) -> str:
     """Say what comes next, for the end of an acknowledgement."""
     progress = plan.progress(task)
     if task.status.terminal:
-        left = len(task.plan) - len(progress.completed)
-        if task.status is TaskStatus.COMPLETED and left:
-            stay = "stays" if left == 1 else "stay"
-            return f"{plural(left, 'step')} of the plan {stay} unmarked."
         return "Nothing is watched any more."
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'

@@ -24,11 +24,15 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 
-_ALIASES: Final = {"canceled": "cancelled"}
+_ALIASES: Final = {
+    "canceled": "cancelled",
+    **dict.fromkeys(("complete", "done", "finished"), "completed"),
+    **dict.fromkeys(("in_progress", "in-progress", "in progress", "started"), "active"),
+}
 
 
 def parse_status(text: str, *besides: str) -> TaskStatus:
-    """Return the status that a word names; `canceled` counts as `cancelled`.
+    """Return the status that a word names, also by the aliases in use elsewhere.
 
     `besides` are other words that the caller takes, for the refusal to list.
 

@@ -64,7 +64,7 @@ def build(facts: ResumeFacts) -> ResumePacket:
                 content=message.content,
                 created_at=message.created_at.replace(microsecond=0),
             )
-            for message in thread.meaningful(facts.messages)
+            for message in thread.choose_meaningful(facts.messages)
         ),
         wait=PacketWait(
             active_wait_ids=task.linkage.active_wait_ids,

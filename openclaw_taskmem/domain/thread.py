@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
+from openclaw_taskmem.domain.step_phrases import sounds_like_progress
 from taskmem_hookspecs import Message, MessageType, Role
 
 READ: Final = 60
@@ -15,24 +17,65 @@ NARRATED: Final = 65_536
 """Characters of what the agent has said that are looked through for claims."""
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
+_TROUBLE: Final = re.compile(
+    r"\b(?:block(?:ed|er|ers|ing)|stuck|fail(?:ed|s|ing|ures?)?|errors?|denied"
+    r"|refused|rejected|crash(?:ed|es)?|broken?|cannot|can't|could ?n[o']t|unable"
+    r"|missing|wrong|timed? ?out|exception|traceback|waiting for (?:you|the user)"
+    r"|needs? (?:your|the user|approval))\b"
+)
+_NO_TROUBLE: Final = re.compile(
+    r"\b(?:no|0|zero|without(?: any)?|(?:fixed|solved|resolved)(?: the| an?)?)"
+    r" (?:more )?(?:errors?|blockers?|failures?|problems?|failed)\b"
+)
 
 
-def meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, ...]:
-    """Return the last few messages that say something, oldest first.
+def choose_meaningful(
+    messages: Sequence[Message], most: int = MOST
+) -> tuple[Message, ...]:
+    """Return the few messages that say most, oldest first.
 
-    Left out: alerts about silence, notes on the status, and a text that repeats
-    the one after it.
+    The newest one and the last progress are among them, then the newest that tell of
+    progress, trouble or a changed plan, or are the user's; last comes the newest
+    chatter. Left out are alerts, notes on the status, and what the next one repeats.
     """
-    chosen: list[Message] = []
+    said: list[Message] = []
     for message in reversed(messages):
         if message.msg_type in _NOISE or not message.content.strip():
             continue
-        if chosen and chosen[-1].content == message.content:
-            continue
-        chosen.append(message)
-        if len(chosen) == most:
-            break
-    return tuple(reversed(chosen))
+        if not said or said[-1].content != message.content:
+            said.append(message)
+    places = range(len(said))
+    progress = [i for i in places if said[i].msg_type is MessageType.PROGRESS]
+    telling = [i for i in places if _is_telling(said[i])]
+    ranked = dict.fromkeys((*places[:1], *progress[:1], *telling, *places))
+    return tuple(said[i] for i in sorted([*ranked][:most], reverse=True))
+
+
+def _is_telling(message: Message) -> bool:
+    kinds = (MessageType.PROGRESS, MessageType.PLAN)
+    own = message.msg_type in kinds or message.role is Role.USER
+    return own or tells_of_trouble(message)
+
+
+def tells_of_trouble(message: Message) -> bool:
+    """Whether a message says that something failed or is in the way."""
+    if message.msg_type in _NOISE:
+        return False
+    said = message.content.lower()
+    return bool(_TROUBLE.search(said) and _TROUBLE.search(_NO_TROUBLE.sub("", said)))
+
+
+def find_trouble(messages: Sequence[Message]) -> Message | None:
+    """Return the last trouble that no progress followed; None: there is none."""
+    for message in reversed(messages):
+        if tells_of_trouble(message) and message.msg_type is not MessageType.PROGRESS:
+            return message
+        if message.role is Role.AGENT and (
+            message.msg_type is MessageType.PROGRESS
+            or sounds_like_progress(message.content)
+        ):
+            return None
+    return None
 
 
 def narrated(messages: Sequence[Message]) -> tuple[str, ...]:

@@ -12,13 +12,15 @@ from openclaw_taskmem.domain import (
     events,
     fencing,
     lifecycle,
-    narration,
     outbox,
     runs,
+    step_phrases,
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import Moved, RunPolicy
+from openclaw_taskmem.domain.step_phrases import StepMarks
+from openclaw_taskmem.domain.texts import step_numbers
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -72,6 +74,8 @@ class Updated(Value):
     passed_over: frozenset[int] = frozenset()
     """Steps that the message says are done, and whose marks are another's to set, who
     holds the task's run; counted from 0."""
+    hint: str | None = None
+    """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
 
 
@@ -103,11 +107,14 @@ def update(
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
-    told: frozenset[int] = frozenset()
+    said = StepMarks()
     if wish.message is not None and not resting:
-        told = narration.marks(wish.message, len(before.plan)) - reopened
+        said = step_phrases.parse_step_marks(wish.message, before.plan, before.done)
+    told = _marked_by(said, before, wish) - reopened
     counts = fencing.writes(facts.run, wish.caller, wish.token)
-    done |= told if counts else frozenset()
+    if counts:
+        done |= told
+        reopened |= said.reopened - done
     task, moved = lifecycle.move(before, wish.status or before.status, now)
     marks = (before.done | done) - reopened
     messages = _messages(task, wish, moved, marked=marks != before.done, now=now)
@@ -126,6 +133,7 @@ def update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=told - marks,
+        hint=_hint(before, task, wish, said) if counts and not resting else None,
         was=before.status,
     )
     wakes = outbox.answered(
@@ -198,6 +206,46 @@ def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[i
                 f"1 to {len(task.plan)}. Nothing was written."
             )
     return _indices(wish.completed_steps), _indices(wish.reopened_steps)
+
+
+def _marked_by(said: StepMarks, task: Task, wish: Wish) -> frozenset[int]:
+    """Return the steps that a message marks: all, by "All done" as the task ends."""
+    if said.all_done and wish.status is TaskStatus.COMPLETED:
+        return frozenset(range(len(task.plan))) - said.denied
+    return said.done
+
+
+def _hint(before: Task, after: Task, wish: Wish, said: StepMarks) -> str | None:
+    """Say how to mark, where a message sounds as if it should have."""
+    still_open = [step for step in range(len(after.plan)) if step not in after.done]
+    if after.status is TaskStatus.COMPLETED and still_open:
+        return (
+            f"Steps left unmarked: {step_numbers(still_open)}. If done, call "
+            'task_update with status: "active" and completed_steps: '
+            f'{_numbers(still_open)}, and then with status: "completed".'
+        )
+    changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
+    if after.status is not TaskStatus.ACTIVE or changed:
+        return None
+    denied = sorted(said.denied & after.done)
+    if denied:
+        return (
+            f"Still marked done: {step_numbers(denied)}. If not done, call task_update "
+            f"with reopened_steps: {_numbers(denied)}."
+        )
+    meant = [step for step in still_open if step in said.named - said.denied]
+    if not (said.sounds_like_progress and still_open) or (said.named and not meant):
+        return None
+    meant = meant or still_open[:1]
+    steps = "step {} is" if len(meant) == 1 else "steps {} are"
+    return (
+        f"No step was marked. If {steps.format(step_numbers(meant))} done, call "
+        f"task_update with completed_steps: {_numbers(meant)}."
+    )
+
+
+def _numbers(steps: Collection[int]) -> str:
+    return str([step + 1 for step in steps])
 
 
 def _indices(numbers: Collection[int]) -> frozenset[int]:

@@ -16,15 +16,25 @@ from openclaw_taskmem.domain import (
     revisions,
     task_runs,
     thread,
+    thread_search,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.revisions import Revised
 from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Updated, Wish, update
 from openclaw_taskmem.engine import evidence
 from openclaw_taskmem.engine.evidence import Seen, Sought
 from openclaw_taskmem.engine.shell import TRIES, Shell
-from taskmem_hookspecs import Change, QueryFacts, Run, Task, TaskFacts, TaskStatus
+from taskmem_hookspecs import (
+    Change,
+    QueryFacts,
+    Run,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
 from taskmem_hookspecs.errors import Conflict, InvalidArguments
 
 
@@ -152,28 +162,57 @@ def last_run(shell: Shell, task_id: str) -> Run | None:
     return next(iter(shell.store.list_runs(None, task_id, 1)), None)
 
 
-def ask(shell: Shell, task_id: str, query: str, caller: Caller) -> tuple[Task, str]:
-    """Answer a question about a task, and return the task with the answer.
+class Asked(Value):
+    """What a task answers to a question."""
 
-    A plug-in may answer better than the core. Asking changes nothing but the
-    state of wakes: whoever asks was woken.
+    task: Task
+    summary: str
+    found: Found
+    """The whole thread, in the order in which the question wants it read."""
+    until: int
+    """The newest message that was searched; 0: there is none."""
+
+
+def ask(
+    shell: Shell, task_id: str, query: str, caller: Caller, until: int | None = None
+) -> Asked:
+    """Answer a question about a task from its own thread.
+
+    A plug-in may summarize better than the core. Asking changes nothing but the
+    state of wakes: whoever asks was woken. Messages later than `until` are not
+    searched, so that what was found before stays in its order; None: all are.
 
     Raises:
         TaskNotFound: No task has that id.
     """
     acknowledge(shell, task_id, caller)
     facts = shell.store.read_task(task_id)
+    messages = [
+        message
+        for message in shell.store.read_thread(task_id)
+        if until is None or message.message_id <= until
+    ]
+    found = thread_search.search_thread(query, facts.task.plan, messages)
     known = QueryFacts(
         task=facts.task,
         waits=facts.waits,
-        messages=tuple(shell.store.read_thread(task_id, thread.READ)),
+        messages=tuple(messages[-thread.READ :]),
         now=shell.clock.now(),
     )
+    return Asked(
+        task=facts.task,
+        summary=_summarize(shell, known, query, found),
+        found=found,
+        until=messages[-1].message_id if messages else 0,
+    )
+
+
+def _summarize(shell: Shell, known: QueryFacts, query: str, found: Found) -> str:
     for answerer in shell.seams.answerers():
         better = shell.seams.ask(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
-            return facts.task, better
-    return facts.task, answers.summary(known)
+            return better
+    return answers.summarize(known, found.question)
 
 
 def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Final, cast
@@ -19,18 +20,80 @@ DEPTH: Final = 32
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
-def prepared(arguments: Mapping[str, object]) -> tuple[dict[str, JsonValue], int]:
+def prepared(
+    arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], int]:
     """Return the arguments without lone surrogates and secrets.
 
-    The number says how many secrets were removed.
+    A text that holds what the `schema` asks for, such as a number, is read as that.
+    The number returned says how many secrets were removed.
 
     Raises:
         InvalidArguments: They are nested too deeply, or hold NUL.
     """
-    clean = _cleaned(dict(arguments), DEPTH)
+    given = cast("dict[str, JsonValue]", _cleaned(dict(arguments), DEPTH))
+    clean = _cleaned(_fit_types(given, schema), DEPTH)
     safe = scrub_json(clean)
     assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
     return safe, max(0, _masks(safe) - _masks(clean))
+
+
+def _fit_types(
+    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the arguments, each text read as the type that the schema asks for.
+
+    `"5"` is a number, `"true"` a yes, and a list or an object may be JSON in a text.
+    A list of texts may also be one text with a line, or a number, before each entry.
+    What does not fit stays as it is, for the form to refuse.
+    """
+    asked = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
+    return {
+        name: _fit(value, asked[name]) if name in asked else value
+        for name, value in arguments.items()
+    }
+
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[ \]\s+|[0-9]{1,3}[.)]\s+)+")
+
+
+def _fit(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
+    kind = asked.get("type")
+    text = value.strip() if isinstance(value, str) else ""
+    if kind == "array":
+        items = cast("Mapping[str, JsonValue]", asked.get("items") or {})
+        value = _entries(text, items.get("type")) or value
+        if isinstance(value, list):
+            return [_fit(item, items) for item in value]
+        return value
+    if kind in ("integer", "number") and _NUMBER.fullmatch(text):
+        whole = float(text).is_integer() and kind == "integer"
+        return int(float(text)) if whole else float(text)
+    if kind == "boolean" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    read = _read_json(text) if kind == "object" else None
+    return read if isinstance(read, dict) else value
+
+
+def _read_json(text: str) -> JsonValue:
+    try:
+        return cast("JsonValue", json.loads(text)) if text[:1] in "[{" else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _entries(text: str, kind: JsonValue) -> list[JsonValue]:
+    """Return the entries of a list that was written as one text."""
+    read = _read_json(text)
+    if isinstance(read, list):
+        return read
+    if kind == "integer":
+        return [entry for entry in re.split(r"[\s,]+", text) if entry]
+    if "\n" not in text and text.startswith(("1. ", "1) ")):
+        text = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", text)
+    lines = [line.strip() for line in text.splitlines()]
+    return [_ENTRY.sub("", line) or line for line in lines if line]
 
 
 def _cleaned(value: object, depth: int) -> JsonValue:

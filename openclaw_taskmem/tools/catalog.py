@@ -17,7 +17,14 @@ from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import recall, tasks
 from openclaw_taskmem.engine.runs import renew
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.tools import arguments, forms, runs, wait_forms, waits
+from openclaw_taskmem.tools import (
+    arguments,
+    forms,
+    runs,
+    thread_pages,
+    wait_forms,
+    waits,
+)
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Task, TaskStatus
@@ -37,7 +44,7 @@ def call(
         TaskmemError: It was refused; the sentence says why and what to do.
     """
     tool = find(name)
-    safe, removed = arguments.prepared(given)
+    safe, removed = arguments.prepared(given, tool.input_schema)
     form = forms.fill(tool.form, safe)
     if form.session_key is not None:
         caller = caller.model_copy(update={"session_key": form.session_key})
@@ -151,6 +158,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         token=form.token,
         caller=caller,
     )
+    until, start = thread_pages.read_place(form.after)
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
     if wish.changes:
@@ -162,28 +170,40 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             "acknowledged": True,
         }
         said.append(_said(updated, wish))
+        if updated.hint is not None:
+            answer["hint"] = updated.hint
+            said.append(updated.hint)
         if form.query is None:
             answer["plan_progress"] = _progress(task)
     if form.query is not None:
-        task, summary = tasks.ask(shell, form.task_id, form.query, caller)
+        asked = tasks.ask(shell, form.task_id, form.query, caller, until)
+        task = asked.task
         answer |= {
             "status": task.status,
-            "summary": summary,
+            "summary": asked.summary,
             "plan_progress": _progress(task),
             "last_update": iso(task.updated_at),
+            "plan": list(task.plan),
+            "metadata": dict(task.metadata),
+            **thread_pages.cut_page(asked, form.query, start),
         }
         said.append(
             "That is where the task stands."
             if said
             else f"That is where the task stands. {answers.next_step(task)}"
         )
-    answer["message"] = " ".join(said)
+        said.append(thread_pages.describe_page(asked, answer))
+    answer["message"] = " ".join(said).strip()
     return answer
 
 
 def _completes(given: Mapping[str, object]) -> bool:
     """Whether an update asks for what has to be proved first."""
-    return str(given.get("status")).strip().lower() == TaskStatus.COMPLETED
+    try:
+        status = lifecycle.parse_status(str(given.get("status")))
+    except TaskmemError:
+        return False
+    return status is TaskStatus.COMPLETED
 
 
 def _said(updated: Updated, wish: Wish) -> str:

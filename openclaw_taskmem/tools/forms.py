@@ -158,8 +158,10 @@ class TaskUpdate(Form):
         Text | None, Field(description='What happened: "Step 2 done, pushed v1.2".')
     ] = None
     query: Annotated[
-        Text | None, Field(description='A question: "where am I on this?"')
+        Text | None,
+        Field(description='"where am I?", "why did step 3 fail?", "which tag?"'),
     ] = None
+    after: Annotated[Id | None, Field(description="From more.arguments.")] = None
     status: Annotated[
         str | None,
         Field(description="active, paused, completed, failed or cancelled"),
@@ -190,6 +192,8 @@ class TaskUpdate(Form):
                 "give at least one of message, query, status, completed_steps, "
                 "reopened_steps"
             )
+        if self.after is not None and self.query is None:
+            raise ValueError("after goes with the query that it was given for")
         return self
 
 

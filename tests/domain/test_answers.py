@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import answers
+from openclaw_taskmem.domain.thread_search import read_question
 from taskmem_hookspecs import (
     Linkage,
     Message,
@@ -21,11 +22,17 @@ from taskmem_hookspecs.testing.clock import DAWN
 NOW = DAWN + timedelta(minutes=5)
 
 
-def summary(task: Task, *messages: Message, waits: tuple[object, ...] = ()) -> str:
+def summary(
+    task: Task,
+    *messages: Message,
+    waits: tuple[object, ...] = (),
+    query: str = "where am I?",
+) -> str:
     facts = QueryFacts.model_validate(
         {"task": task, "messages": messages, "waits": waits, "now": NOW}
     )
-    return answers.summary(facts)
+    question = read_question(query, task.plan)
+    return answers.summarize(facts, question)
 
 
 def test_a_sparse_history_still_gives_a_useful_answer() -> None:
@@ -46,19 +53,53 @@ def test_what_is_done_where_it_stands_and_what_remains() -> None:
     )
 
 
-def test_the_last_trouble_that_nothing_followed_is_the_blocker() -> None:
-    told = a_message(content="docker push failed: denied")
-    ok = a_message(content="Step 1 done", msg_type=MessageType.PROGRESS)
+TROUBLE = a_message(content="docker push failed: denied")
 
-    assert 'Possible blocker: "docker push failed: denied".' in summary(a_task(), told)
-    assert "No blockers noted." in summary(a_task(), told, ok)
+
+def test_trouble_that_no_progress_followed_is_the_blocker() -> None:
+    chatter = a_message(content="Looking at the log")
+
+    assert 'Possible blocker: "docker push failed: denied".' in summary(
+        a_task(), TROUBLE, chatter
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Step 1", MessageType.PROGRESS),
+        ("got a token", MessageType.TEXT),
+        ("pushed v1.2.3 now", MessageType.TEXT),
+    ],
+)
+def test_trouble_that_progress_followed_is_no_blocker(
+    said: str, kind: MessageType
+) -> None:
+    after = a_message(content=said, msg_type=kind)
+
+    assert "No blockers noted." in summary(a_task(), TROUBLE, after)
 
 
 @pytest.mark.parametrize(
     "said", ["Fixed the error", "ran with 0 errors", "no failures"]
 )
-def test_trouble_that_is_over_is_no_blocker(said: str) -> None:
+def test_words_that_deny_trouble_are_no_blocker(said: str) -> None:
     assert "No blockers noted." in summary(a_task(), a_message(content=said))
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("did step 2 work?", 'Step 2, "Test it", is not done.'),
+        ("did I build it?", 'Step 1, "Build it", is done.'),
+    ],
+)
+def test_a_step_asked_for_is_told_with_its_mark(query: str, said: str) -> None:
+    assert said in summary(a_task(done=[0]), query=query)
+
+
+def test_a_question_about_waits_is_answered_where_there_are_none() -> None:
+    assert "Nothing is waited for." in summary(a_task(), query="am I waiting?")
 
 
 def test_an_alert_about_silence_is_no_blocker() -> None:
@@ -111,7 +152,7 @@ def test_a_long_plan_is_counted_not_listed() -> None:
         ),
         (
             a_task(status=TaskStatus.COMPLETED, done=[0]),
-            "2 steps of the plan stay unmarked.",
+            "Nothing is watched any more.",
         ),
     ],
 )

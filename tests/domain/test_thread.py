@@ -8,14 +8,46 @@ from openclaw_taskmem.domain import thread
 from taskmem_hookspecs import Message, MessageType, Role
 
 
-def message(content: str, role: Role = Role.AGENT) -> Message:
+def message(
+    content: str,
+    role: Role = Role.AGENT,
+    msg_type: MessageType = MessageType.TEXT,
+) -> Message:
     return Message(
         task_id="task_1",
         role=role,
-        msg_type=MessageType.TEXT,
+        msg_type=msg_type,
         content=content,
         created_at=datetime(2026, 2, 13, tzinfo=UTC),
     )
+
+
+def test_chatter_does_not_push_out_progress_and_failures() -> None:
+    done = message("Step 1 done, v1.2.3", msg_type=MessageType.PROGRESS)
+    failed = message("push denied")
+    asked = message("use port 2222", Role.USER)
+    chatter = [message(f"looking {number}") for number in range(20)]
+
+    chosen = thread.choose_meaningful([done, failed, asked, *chatter])
+
+    assert chosen == (done, failed, asked, *chatter[-2:])
+
+
+def test_many_failures_leave_room_for_progress_and_the_last_word() -> None:
+    done = message("Step 1 done", msg_type=MessageType.PROGRESS)
+    failures = [message(f"try {number} failed") for number in range(9)]
+    last = message("looking")
+
+    chosen = thread.choose_meaningful([done, *failures, last])
+
+    assert chosen == (done, *failures[-3:], last)
+
+
+def test_alerts_and_repeated_words_are_left_out() -> None:
+    alert = message("Task appears stuck", Role.SYSTEM, MessageType.STUCK)
+    said = message("push denied")
+
+    assert thread.choose_meaningful([said, alert, said]) == (said,)
 
 
 def test_what_the_agent_has_narrated_is_its_own_words_in_order() -> None:

@@ -52,6 +52,67 @@ def test_a_message_that_marks_a_step_is_progress() -> None:
     assert change.tasks[0].done == {1}
 
 
+def hint(wish: Wish, **task: object) -> str:
+    return update(TaskFacts(task=a_task(**task)), wish, NOW)[1].hint or ""
+
+
+@pytest.mark.parametrize(
+    ("said", "done", "named"),
+    [
+        ("Pushed the image", [], "If step 1 is done, call"),
+        ("Pushed the image", [0], "completed_steps: [2]."),
+        ("Step 3: deployed v1.2", [], "completed_steps: [3]."),
+        ("Steps 2-3 worked", [], "If steps 2-3 are done, call"),
+        ("step 1 not done", [0], "reopened_steps: [1]."),
+        ("Pushed the image", [0, 1, 2], ""),
+        ("Step 2 done", [], ""),
+        ("Step 2: deployed again", [1], ""),
+        ("Starting step 2", [], ""),
+    ],
+)
+def test_a_message_that_marked_nothing_earns_a_hint(
+    said: str, done: list[int], named: str
+) -> None:
+    told = hint(Wish(message=said), done=done)
+
+    assert named in told
+    assert bool(named) == bool(told)
+
+
+def test_no_hint_is_given_for_what_the_caller_may_not_do() -> None:
+    assert update(HELD, Wish(message="Pushed it"), NOW)[1].hint is None
+    ended = a_task(status=TaskStatus.FAILED)
+    assert update(TaskFacts(task=ended), Wish(message="x done"), NOW)[1].hint is None
+    completed = a_task(status=TaskStatus.COMPLETED)
+    assert update(TaskFacts(task=completed), Wish(message="x"), NOW)[1].hint is None
+    assert not hint(Wish(message="Pushed it", completed_steps=(1,)))
+
+
+def test_all_done_marks_every_step_of_a_task_that_completes() -> None:
+    done = Wish(message="All done — site is live", status=TaskStatus.COMPLETED)
+
+    assert after(done).tasks[0].done == {0, 1, 2}
+    assert not hint(done)
+    assert after(Wish(message=done.message)).tasks[0].done == set()
+    but = "All done\nStep 2 failed"
+    wish = Wish(message=but, status=TaskStatus.COMPLETED)
+    assert after(wish).tasks[0].done == {0, 2}
+
+
+def test_completed_in_other_words_leaves_steps_open_and_says_so() -> None:
+    wish = Wish(message="The site is live", status=TaskStatus.COMPLETED)
+
+    assert after(wish, done=[0]).tasks[0].done == {0}
+    assert "completed_steps: [2, 3]" in hint(wish, done=[0])
+
+
+def test_a_message_takes_a_mark_back() -> None:
+    change = after(Wish(message="step 1 is not done after all"), done=[0, 1])
+
+    assert change.tasks[0].done == {1}
+    assert change.messages[0].msg_type == "progress"
+
+
 def test_a_message_by_another_than_the_holder_is_kept_and_marks_nothing() -> None:
     change, updated = update(HELD, Wish(message="Step 2 done"), NOW)
 
@@ -206,6 +267,19 @@ def test_a_clock_that_went_back_does_not_age_a_task() -> None:
 @pytest.mark.parametrize("word", ["canceled", "cancelled", " Canceled "])
 def test_both_spellings_of_cancelled_are_one_status(word: str) -> None:
     assert lifecycle.parse_status(word) is TaskStatus.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [
+        *((word, "completed") for word in ("complete", "Done", "finished")),
+        *((word, "active") for word in ("in_progress", "in-progress", "started")),
+    ],
+)
+def test_other_words_are_taken_for_the_statuses_they_mean(
+    word: str, status: str
+) -> None:
+    assert lifecycle.parse_status(word) == status
 
 
 def test_an_unknown_status_is_refused_with_the_allowed_ones() -> None:

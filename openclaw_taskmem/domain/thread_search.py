@@ -1,0 +1,179 @@
+"""Find the messages of a thread that answer a question about its task.
+
+Messages are ranked by how well their words match (BM25 of SQLite's full-text search, in
+memory), and by what the question asks for: a step, trouble, the plan, waits. Nothing
+is left out: what does not match follows what does. Source: requirement A5.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+from openclaw_taskmem.domain.step_phrases import find_step_numbers
+from openclaw_taskmem.domain.thread import READ, choose_meaningful, tells_of_trouble
+from taskmem_hookspecs import Message, MessageType, Role, Value
+
+FIRST: Final = 10
+"""Messages that stand first where none matches."""
+_MOST_WORDS: Final = 50
+_PREFIX: Final = 4
+"""Letters from which a word also matches the longer words that begin with it."""
+_NAMING: Final = 2_000
+"""Characters of a message in which a step is named by its number."""
+
+_COMMON_WORDS: Final = """
+a about all already also am an and any are as at be been being but by can could
+currently did do does doing done earlier far find for found from get give go going had
+happen happened has have how i if in into is it its just last latest left let many me
+more much my need next no not now number of on or our out please recent remaining
+remains remind right said say should show so some stand state status step steps still
+summarize summary task tell than that the their them then there these they thing things
+this those to up us use used was we were what when where which while who why will with
+would yet you your
+"""
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
+"""Words that say what is asked, not what is looked for."""
+_TROUBLE: Final = re.compile(
+    r"\b(?:why|wrong|problems?|issues?|trouble|blockers?|blocked|stuck|bugs?"
+    r"|fail\w*|err(?:or|ors|ed)|crash\w*|br[eo]ke\w*|denied|reject\w*)\b"
+)
+_TROUBLES: Final = (
+    *("fail", "error", "denied", "refused", "rejected", "crashed", "broken", "wrong"),
+    *("cannot", "can't", "could not", "couldn't", "unable", "missing", "timed out"),
+    *("timeout", "blocked", "blocker", "stuck", "exception", "traceback", "needs"),
+)
+"""What is looked for where a question asks for trouble."""
+_PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
+_WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
+_BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
+
+
+class Question(Value):
+    """What a query asks for."""
+
+    words: tuple[str, ...]
+    """What is looked for, without the words that every question has."""
+    steps: frozenset[int]
+    """Steps that it names by number, from 0."""
+    like_steps: frozenset[int]
+    """Steps that it names by their words, from 0."""
+    trouble: bool
+    plan: bool
+    waits: bool
+
+
+class Found(Value):
+    """A thread in the order in which a query wants it read."""
+
+    messages: tuple[Message, ...]
+    """Every message: first those that match, the best and newest first."""
+    matches: int
+    """How many match."""
+    question: Question
+    alone: bool = False
+    """Whether the query asks for one message, by its number."""
+
+
+def read_question(query: str, plan: Sequence[str]) -> Question:
+    """Return what a query asks for."""
+    lowered = query.lower()
+    words = _read_words(query)
+    scores = rank_texts(plan, words)
+    best = max(scores.values(), default=0)
+    return Question(
+        words=words,
+        steps=find_step_numbers(query[:_NAMING], len(plan)),
+        like_steps=frozenset(step for step in scores if scores[step] == best),
+        trouble=_TROUBLE.search(lowered) is not None,
+        plan=_PLAN.search(lowered) is not None,
+        waits=_WAITS.search(lowered) is not None,
+    )
+
+
+def search_thread(
+    query: str, plan: Sequence[str], messages: Sequence[Message]
+) -> Found:
+    """Return a task's thread, oldest first, in the order that a query asks for."""
+    question = read_question(query, plan)
+    number = _BY_NUMBER.fullmatch(query)
+    for message in messages if number else ():
+        if number and message.message_id == int(number[1]):
+            return Found(messages=(message,), matches=1, question=question, alone=True)
+    scores = _score(question, plan, messages)
+    matching = sorted(scores, key=lambda place: (-scores[place], -place))
+    telling = choose_meaningful(messages[-READ:], FIRST)
+    by_id = {message.message_id: message for message in messages}
+    ordered = dict.fromkeys(
+        (
+            *(messages[place].message_id for place in matching),
+            *(message.message_id for message in reversed(telling)),
+            *reversed(by_id),
+        )
+    )
+    return Found(
+        messages=tuple(by_id[number] for number in ordered),
+        matches=len(matching),
+        question=question,
+    )
+
+
+def rank_texts(texts: Sequence[str], words: Sequence[str]) -> Mapping[int, float]:
+    """Return how well each text that holds any of the words matches, above 0 to 1."""
+    if not words or not texts:
+        return {}
+    wanted = " OR ".join(
+        f'"{word.replace(chr(34), " ")}"{"*" if len(word) >= _PREFIX else ""}'
+        for word in words
+    )
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE texts USING fts5"
+            "(text, content='', tokenize='porter unicode61')"
+        )
+        database.executemany(
+            "INSERT INTO texts(rowid, text) VALUES (?, ?)", enumerate(texts)
+        )
+        found = database.execute(
+            "SELECT rowid, -rank FROM texts WHERE texts MATCH ?", (wanted,)
+        ).fetchall()
+    best = max((score for _, score in found), default=1.0)
+    return {place: score / best for place, score in found}
+
+
+def _read_words(text: str) -> tuple[str, ...]:
+    stripped = (word.strip("?!.,;:\"'()[]{}<>«»“”`*") for word in text.lower().split())
+    kept = [
+        word
+        for word in stripped
+        if word not in _COMMON and any(letter.isalnum() for letter in word)
+    ]
+    return tuple(dict.fromkeys(kept))[:_MOST_WORDS]
+
+
+def _score(
+    question: Question, plan: Sequence[str], messages: Sequence[Message]
+) -> Mapping[int, float]:
+    """Return the score of each message that matches; more is better."""
+    named = [word for step in question.steps for word in _read_words(plan[step])]
+    words = (*question.words, *named, *(_TROUBLES if question.trouble else ()))
+    scores = dict(rank_texts([message.content for message in messages], words))
+    asked = question.steps | question.like_steps
+    for place, message in enumerate(messages):
+        score = scores.get(place, 0.0)
+        if score and message.role is Role.SYSTEM:
+            score /= 2
+        if score and question.trouble and tells_of_trouble(message):
+            score += 1.0
+        if asked:
+            about = find_step_numbers(message.content[:_NAMING], len(plan))
+            score += 1.0 if about & question.steps else 0.0
+            score += 0.5 if about & question.like_steps else 0.0
+        score += question.plan and message.msg_type is MessageType.PLAN
+        score += question.waits and message.msg_type is MessageType.WAIT
+        if score:
+            scores[place] = round(score, 6)
+    return scores

@@ -1,0 +1,133 @@
+"""Cut a thread into pages: what one answer shows of it, and how to get the rest.
+
+A page has at most ten messages, or 6 KB. Of a message that is longer than 3 KB it shows
+one part, and says by which call the whole message is read, part after part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.domain.texts import iso, json_size
+from openclaw_taskmem.engine.tasks import Asked
+from openclaw_taskmem.tools.answer import Answer
+from taskmem_hookspecs import InvalidArguments, Message
+
+MESSAGES: Final = 10
+FEW: Final = 5
+"""Messages shown where fewer match: the newest are added."""
+BYTES: Final = 6 * 1024
+"""Of JSON, for the messages of one answer."""
+_LONG: Final = 3 * 1024
+"""Bytes from which a message is shown in part."""
+_EXCERPT: Final = 2 * 1024
+_PART: Final = 5 * 1024
+"""Bytes of a part, where one message is read whole."""
+
+_PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
+
+
+def read_place(after: str | None) -> tuple[int | None, int]:
+    """Return the newest message and the number of entries that came before.
+
+    None: nothing came before, and the whole thread counts.
+
+    Raises:
+        InvalidArguments: It is none of the places that `more` names.
+    """
+    if after is None:
+        return None, 0
+    match = _PLACE.fullmatch(after)
+    if match is None:
+        raise InvalidArguments(
+            "after must be as the answer's more.arguments gave it; leave it out to "
+            "begin anew. Nothing was written."
+        )
+    return int(match[1]), int(match[2])
+
+
+def cut_page(asked: Asked, query: str, start: int) -> Answer:
+    """Return the entries from `start` on that fit, and how to get those after them."""
+    found = asked.found
+    parts = _split(found.messages[0].content, _PART) if found.alone else []
+    total = len(parts) or len(found.messages)
+    most = MESSAGES
+    if start == 0 and found.matches and not found.alone:
+        most = min(max(found.matches, FEW), MESSAGES)
+    shown: list[Answer] = []
+    room = BYTES
+    for place in range(start, min(start + most, total)):
+        if found.alone:
+            entry = _show_part(found.messages[0], parts, place)
+        else:
+            entry = _show(found.messages[place], found.question.words)
+            if "part" in entry:
+                number = found.messages[place].message_id
+                entry["whole"] = _arguments(asked, f"message {number}")
+        room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
+        if room < 0 and shown:
+            break
+        shown.append(entry)
+    end = start + len(shown)
+    left = max(0, total - end)
+    after = f"{asked.until}.{end}"
+    more: Answer = {"left": left, "arguments": _arguments(asked, query, after=after)}
+    return {"messages": [*shown], "more": more if left else None}
+
+
+def describe_page(asked: Asked, page: Answer) -> str:
+    """Say what a page holds, and how to go on."""
+    found = asked.found
+    if found.matches:
+        said = f"Messages that match: {found.matches}, the best first."
+    elif found.question.words and found.messages:
+        said = "No message matches; the newest that say most come first."
+    else:
+        said = ""
+    more = "For more messages, call with more.arguments." if page["more"] else ""
+    return f"{said} {more}".strip()
+
+
+def _arguments(asked: Asked, query: str, **more: str) -> Answer:
+    return {"task_id": asked.task.task_id, "query": query, **more}
+
+
+def _show(message: Message, words: tuple[str, ...]) -> Answer:
+    """Return a message; of a long one, the part that holds most of the words."""
+    if json_size(message.content) <= _LONG:
+        return _describe(message, message.content)
+    parts = _split(message.content, _EXCERPT)
+    held = [sum(word in part.lower() for word in words) for part in parts]
+    return _show_part(message, parts, held.index(max(held)))
+
+
+def _show_part(message: Message, parts: Sequence[str], place: int) -> Answer:
+    entry = _describe(message, parts[place])
+    if len(parts) > 1:
+        entry["part"] = f"{place + 1} of {len(parts)}"
+    return entry
+
+
+def _describe(message: Message, content: str) -> Answer:
+    return {
+        "message_id": message.message_id,
+        "role": message.role,
+        "msg_type": message.msg_type,
+        "content": content,
+        "created_at": iso(message.created_at),
+    }
+
+
+def _split(text: str, size: int) -> list[str]:
+    """Cut a text into parts of at most `size` bytes of JSON each."""
+    parts: list[str] = []
+    while text:
+        kept = min(len(text), size)
+        while json_size(text[:kept]) > size:
+            kept = kept * size // (json_size(text[:kept]) + size // 8) or 1
+        parts.append(text[:kept])
+        text = text[kept:]
+    return parts

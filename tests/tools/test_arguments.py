@@ -1,0 +1,83 @@
+"""Which texts are read as the numbers, lists and objects that they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.tools import arguments, catalog
+from taskmem_hookspecs import InvalidArguments
+
+
+def prepare(tool: str, **given: object) -> dict[str, Any]:
+    safe, _ = arguments.prepared(given, catalog.find(tool).input_schema)
+    return safe
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "given", "taken"),
+    [
+        ("smart_wait", "timeout", "300", 300),
+        ("smart_wait", "poll_interval", " 0.5 ", 0.5),
+        ("task_list", "limit", "5", 5),
+        ("task_list", "limit", "5.0", 5),
+        ("task_list", "limit", "-1", -1),
+        ("task_update", "completed_steps", ["1", 2], [1, 2]),
+        ("task_update", "completed_steps", "[1, 2]", [1, 2]),
+        ("task_update", "completed_steps", "1, 2", [1, 2]),
+        ("task_update", "token", "7", 7),
+        ("task_register", "segmented", "True", True),
+        ("task_register", "metadata", '{"repo": "x"}', {"repo": "x"}),
+    ],
+)
+def test_a_text_is_taken_for_what_it_holds(
+    tool: str, name: str, given: object, taken: object
+) -> None:
+    assert prepare(tool, **{name: given}) == {name: taken}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Build v1.2\nPush it",
+        "1. Build v1.2\n2. Push it\n",
+        "- Build v1.2\n\n- [ ] Push it",
+        "1. Build v1.2, 2. Push it",
+        "1) Build v1.2 2) Push it",
+        '["Build v1.2", "Push it"]',
+    ],
+)
+def test_a_plan_in_one_text_is_a_list_of_steps(text: str) -> None:
+    assert prepare("task_register", plan=text) == {"plan": ["Build v1.2", "Push it"]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "given"),
+    [
+        ("task_update", "message", "300"),
+        ("task_update", "task_id", "5"),
+        ("task_update", "query", "[1]"),
+        ("task_update", "completed_steps", ["one"]),
+        ("task_list", "limit", "1e3"),
+        ("task_list", "limit", "9" * 30),
+        ("task_list", "unknown", "1"),
+    ],
+)
+def test_what_is_no_number_or_asked_as_text_stays(
+    tool: str, name: str, given: object
+) -> None:
+    assert prepare(tool, **{name: given}) == {name: given}
+
+
+def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
+    safe, removed = arguments.prepared(
+        {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'},
+        catalog.find("task_register").input_schema,
+    )
+    assert removed == 1
+    assert "ghp_" not in str(safe)
+
+    nested = '{"a":' * 60 + "1" + "}" * 60
+    with pytest.raises(InvalidArguments, match="nested"):
+        prepare("task_register", metadata=nested)
