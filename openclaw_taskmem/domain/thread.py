@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskmem_hookspecs import Message, MessageType, Role
+from taskmem_hookspecs import Message, MessageType
 
 READ: Final = 60
 """How many of the newest messages are read to find the meaningful ones."""
 MOST: Final = 5
 """How many meaningful messages are shown at most."""
-NARRATED: Final = 65_536
-"""Characters of what the agent has said that are looked through for claims."""
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
 
@@ -33,16 +31,3 @@ def meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, 
         if len(chosen) == most:
             break
     return tuple(reversed(chosen))
-
-
-def narrated(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what the agent has said, oldest first: the newest, up to `NARRATED`."""
-    said: list[str] = []
-    room = NARRATED
-    for message in reversed(messages):
-        if message.role is Role.AGENT:
-            room -= len(message.content)
-            if room < 0:
-                break
-            said.append(message.content)
-    return tuple(reversed(said))

@@ -23,6 +23,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     InvalidArguments,
+    LedgerEntry,
     Message,
     MessageType,
     Role,
@@ -36,6 +37,15 @@ Begin = Callable[[Task], Moved | None]
 """Makes a run of a task; None where the caller can hold none."""
 
 
+class Acceptance(Value):
+    """A person completes a task whose completion was refused."""
+
+    because: str | None = None
+    """In the person's words; None: none were given."""
+    process: str | None = None
+    """The process that asked, as `Owner.process`; None: not known."""
+
+
 class Wish(Value):
     """What an update asks for; steps counted from 1, as the agent counts."""
 
@@ -45,6 +55,8 @@ class Wish(Value):
     reopened_steps: tuple[int, ...] = ()
     artifacts: tuple[str, ...] = ()
     """What was made, besides what the task itself names."""
+    acceptance: Acceptance | None = None
+    """Who completes it, whatever is not proved; None: nobody does."""
     token: int | None = None
     """The fencing token of the caller's claim; None: it gives none."""
     caller: Caller = Caller()
@@ -73,6 +85,10 @@ class Updated(Value):
     """Steps that the message says are done, and whose marks are another's to set, who
     holds the task's run; counted from 0."""
     was: TaskStatus
+    ledger: tuple[LedgerEntry, ...] | None = None
+    """What the task made, where the update completes it; None: it does not."""
+    made: str = ""
+    """The same in a sentence or two."""
 
 
 def update(
