@@ -29,8 +29,12 @@ from taskmem_hookspecs.evidence import (
     Artifact,
     Claim,
     EvidenceVerifier,
+    FileChange,
     Finding,
+    LedgerEntry,
+    LedgerVerdict,
     Verdict,
+    WorkFolder,
 )
 from taskmem_hookspecs.health import Checkup, HealthCheck, HealthRow, HealthState
 from taskmem_hookspecs.markers import PROJECT, hookimpl, hookspec
@@ -116,6 +120,7 @@ __all__ = [
     "Event",
     "EvidenceVerifier",
     "Feed",
+    "FileChange",
     "Finding",
     "Frame",
     "HealthCheck",
@@ -125,6 +130,8 @@ __all__ = [
     "InvalidArguments",
     "Judge",
     "JudgeUnavailable",
+    "LedgerEntry",
+    "LedgerVerdict",
     "Linkage",
     "Message",
     "MessageType",
@@ -180,6 +187,7 @@ __all__ = [
     "WakeTransport",
     "WakeUndelivered",
     "Watch",
+    "WorkFolder",
     "conditions",
     "errors",
     "hookimpl",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskmem_hookspecs.evidence import Artifact
+from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Bookmark,
     Event,
@@ -21,7 +21,8 @@ class Change(Value):
 
     A task, run, wait, wake or artifact with `version` 0 is inserted. Any other
     version is the one expected in the store: the row is replaced and its version
-    raised by one, or the whole change is refused with `Conflict`. Messages,
+    raised by one, or the whole change is refused with `Conflict`. An entry of the
+    ledger or a folder replaces the one of the same task and path. Messages,
     revisions, checkpoints and events are only ever added. Tasks go in first and
     events last, so that a change may hold a new task together with all that refers
     to it.
@@ -35,6 +36,8 @@ class Change(Value):
     runs: tuple[Run, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    folders: tuple[WorkFolder, ...] = ()
     events: tuple[Event, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
     forget_before: Instant | None = None

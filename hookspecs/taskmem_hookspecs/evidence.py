@@ -1,4 +1,4 @@
-"""What an agent says it made, and what a verifier finds out about it.
+"""What a task made, what its agent says it made, and what a verifier finds out.
 
 A claim is checked by the daemon itself, at the moment in which the task is to be
 completed. Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
@@ -90,3 +90,63 @@ class Artifact(Value):
     checked_at: Instant
     """When it was last looked at."""
     version: int = 0
+
+
+class FileChange(StrEnum):
+    """What happened to a file."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+class LedgerVerdict(StrEnum):
+    """What the daemon saw of an entry of the ledger when it looked."""
+
+    PROVED = "proved"
+    """It is there, or is gone as it should be."""
+    UNVERIFIED = "unverified"
+    """It could not be looked at, or was found nowhere."""
+    ABSENT = "absent"
+    EMPTY = "empty"
+    OLD = "old"
+    """It was there before the work began, and was not written since."""
+
+
+class LedgerEntry(Value):
+    """One thing that a task made, or that could not be verified for it.
+
+    A task has one entry for each path.
+    """
+
+    task_id: str
+    path: str
+    """Absolute; of what could not be verified, whatever it was called."""
+    run_id: str | None = None
+    """The run in which it was made; None: no run of the task was known."""
+    change: FileChange | None = None
+    """None: nothing is known to have happened; it was only named."""
+    call_id: str | None = None
+    """The tool call that did it; None: not known."""
+    at: Instant
+    """When it was made, or named."""
+    size: NonNegativeInt | None = None
+    """In bytes, when it was last seen; None: it was never seen."""
+    sha256: Checksum | None = None
+    verdict: LedgerVerdict | None = None
+    """None: it was not looked at yet."""
+    why: str | None = None
+    """Why the verdict is not `proved`; None: it is, or there is none yet."""
+
+
+class WorkFolder(Value):
+    """A folder that the tools of a task used; a task has one row for each."""
+
+    task_id: str
+    path: str
+    """Absolute."""
+    since: Instant | None = None
+    """When the first command ran that may have changed anything in it; None: none did,
+    so that it is not searched for changes."""
+    files: str | None = None
+    """Its files before the work, as the core encodes them; None: not known."""

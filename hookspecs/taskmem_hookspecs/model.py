@@ -170,6 +170,8 @@ class Task(Value):
     """No alert before then, since its run was told to go on; None: it was not."""
     stuck_due_at: Instant | None = None
     """When to look whether the task is stuck; None: it cannot become stuck."""
+    doubts: tuple[str, ...] = ()
+    """What its completion was refused for so far."""
     version: int = 0
 
     @property

@@ -12,6 +12,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import Field, NonNegativeInt
 
 from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Counts,
     Event,
@@ -171,6 +172,14 @@ class TaskStore(Protocol):
 
     def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
+        ...
+
+    def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:
+        """Return what a task made, in order of the paths."""
+        ...
+
+    def read_folders(self, task_id: str) -> Sequence[WorkFolder]:
+        """Return the folders that the tools of a task used, in order of the paths."""
         ...
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:

@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -17,10 +18,11 @@ from openclaw_taskmem.daemon.feeds import fed
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.callers import Caller, too_long
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
-from openclaw_taskmem.engine import evidence, gateway, runs, turns
+from openclaw_taskmem.engine import evidence, gateway, runs, tasks, turns
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
@@ -36,6 +38,15 @@ LOOKS = 16
 """Calls at once that look at targets, which may take long; others need not wait."""
 THREADS = 8
 """Calls that run at once; more would only wait for the one writer."""
+
+
+class Host(NamedTuple):
+    """The relay through which an agent's host calls."""
+
+    process: str | None = None
+    """Its process, as `Owner.process`; None: not known."""
+    folder: str | None = None
+    """The folder that it was started in; None: not known."""
 
 
 class Desk:
@@ -86,8 +97,10 @@ class Desk:
         await self.apart.close()
         await self._looking.close()
 
-    async def answer(self, method: str, params: Params) -> JsonValue:
-        """Answer a person's call.
+    async def answer(
+        self, method: str, params: Params, process: str | None = None
+    ) -> JsonValue:
+        """Answer a person's call; `process` is that of the command that was given.
 
         Raises:
             TaskmemError: It was refused.
@@ -95,12 +108,14 @@ class Desk:
         if method == "follow":
             return await self._follow(params)
         handler = self._methods.get(method)
+        if method == "accept":
+            handler = partial(self._accept, process)
         if handler is None:
             raise UnknownTool(
                 f"The daemon does not know {quoted(method, 80)}; it may be older than "
                 "the command: restart it with taskmem daemon stop."
             )
-        looks = method == "feed" or (method == "call" and _looks(params))
+        looks = method in ("feed", "accept") or (method == "call" and _looks(params))
         return await self._answered(handler, params, looks=looks)
 
     async def answer_gateway(
@@ -134,9 +149,9 @@ class Desk:
         return self._settings.tools
 
     async def call_tool(
-        self, name: str, given: dict[str, Any], process: str | None = None
+        self, name: str, given: dict[str, Any], host: Host | None = None
     ) -> Answer:
-        """Answer an agent's call; `process` is that of its host's relay.
+        """Answer an agent's call; `host` is the relay that passes it on.
 
         Raises:
             TaskmemError: It was refused.
@@ -146,7 +161,7 @@ class Desk:
             self._shell,
             name,
             given,
-            _by_process(process, self._shell.only),
+            _by_relay(host, self._shell.only),
             looks=catalog.looks(name, given),
         )
 
@@ -241,9 +256,23 @@ class Desk:
         if caller.session_key is None:
             raise InvalidArguments("finalize takes a session_key.")
         said, owner = _text(params, "said") or "", caller.owner
-        found = owner and evidence.unsupported(self._shell, owner, said)
+        found = None
+        if owner is not None and self._settings.hold_back:
+            found = evidence.unsupported(self._shell, owner, said)
         task_id, why = found or (None, None)
         return {"task_id": task_id, "refused": why}
+
+    def _accept(self, process: str | None, params: Params) -> JsonValue:
+        """Complete a task whose completion was refused, as a person says."""
+        because = _text(params, "because")
+        given = str(params.get("id", ""))
+        accepted = tasks.accept(self._shell, given, because, process)
+        return {
+            "task_id": accepted.task.task_id,
+            "status": accepted.task.status,
+            **ledger.describe(accepted.ledger or ()),
+            "message": f"{accepted.task.task_id} is completed, as you say.",
+        }
 
     def _wakes(self, params: Params) -> JsonValue:
         return views.wakes(self._shell, params, self.gateways.holds())
@@ -292,10 +321,11 @@ def _key(params: Params, name: str) -> str | None:
     return key
 
 
-def _by_process(process: str | None, home: str | None) -> Caller:
+def _by_relay(host: Host | None, home: str | None) -> Caller:
     """Return a relay's agent: it holds what it has claimed as its process."""
+    process, folder = host or Host()
     owner = Owner(role="agent", process=process, home=home) if process else None
-    return Caller(process=process, owner=owner, home=home)
+    return Caller(process=process, owner=owner, folder=folder, home=home)
 
 
 def _looks(params: Params) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
-from openclaw_taskmem.daemon.desk import Desk
+from openclaw_taskmem.daemon.desk import Desk, Host
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
@@ -121,8 +121,9 @@ class Door:
             async with asyncio.timeout(OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
             face = opening["face"] if opening["taskmem"] == PROTOCOL else None
+            folder = opening.get("folder")
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
-            face = None
+            face = folder = None
         if face not in ("mcp", "client", "gateway"):
             _send(writer, _refusal("protocol", _OTHER_VERSION))
             return
@@ -132,10 +133,13 @@ class Door:
         )
         if face == "mcp":
             process = await _process(writer.get_extra_info("socket"))
-            call = partial(self._desk_call, process)
+            host = Host(process, folder if isinstance(folder, str) else None)
+            call = partial(self._desk_call, host)
             await mcp.serve(reader, writer, call, self._desk.profile)
         elif face == "client":
-            await self._serve_calls(reader, writer, self._desk.answer)
+            process = await _process(writer.get_extra_info("socket"))
+            answer = partial(self._desk.answer, process=process)
+            await self._serve_calls(reader, writer, answer)
         else:
             connection = object()
             try:
@@ -144,14 +148,12 @@ class Door:
             finally:
                 self._desk.gateway_left(connection)
 
-    async def _desk_call(
-        self, process: str | None, name: str, given: dict[str, Any]
-    ) -> Any:  # noqa: ANN401
+    async def _desk_call(self, host: Host, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            return await self._desk.call_tool(name, given, process)
+            return await self._desk.call_tool(name, given, host)
         except TaskmemError:
             raise
         except Exception as error:

@@ -6,14 +6,18 @@ from typing import Final
 
 from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
+from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import turns
+from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Call, Heard
 from openclaw_taskmem.tools import catalog
 
 _PREFIX: Final = "taskmem__"
 """What a host puts before our tools' names."""
+LONGEST: Final = 1e9
+"""Milliseconds that a call is believed to have taken, some eleven days."""
 _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
@@ -28,7 +32,7 @@ def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> bool:
         turns.heartbeat(shell, heard)
     else:
         entry = Began(call_id=event.call_id, tool=event.tool, about=event.about)
-        turns.call_began(shell, heard, entry)
+        turns.call_began(shell, heard, entry, _deed(event))
     return True
 
 
@@ -48,7 +52,7 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
         said=tuple(Said(role=line.role, text=line.text) for line in event.said),
     )
     call = Call(given=event.given, result=event.result)
-    turns.call_ended(shell, heard, entry, call)
+    turns.call_ended(shell, heard, entry, call, _deed(event))
     return True
 
 
@@ -60,15 +64,30 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
         origin=event.origin,
         error=event.failed,
         reason=event.reason,
-        aborted=event.aborted and not event.stopped and event.refused is None,
-        stopped=event.stopped and event.refused is None,
-        refused=event.refused,
+        aborted=event.aborted and not event.stopped,
+        stopped=event.stopped,
         said=event.said,
         calls=event.calls,
         children=event.children,
     )
     turns.turn_over(shell, heard, turn)
     return True
+
+
+def _deed(event: reports.ToolStarted | reports.ToolCalled) -> Deed:
+    """Return what a call may have done to files."""
+    deed = Deed(
+        call_id=event.call_id or None,
+        folders=event.folders,
+        command=event.command,
+        text=event.about if event.command else "",
+    )
+    if isinstance(event, reports.ToolStarted):
+        return deed
+    touched = tuple(Touch(path=t.path, change=t.change) for t in event.touched)
+    return deed.model_copy(
+        update={"touched": touched, "seconds": min(event.ms, LONGEST) / 1000}
+    )
 
 
 def _ours(tool: str) -> bool:

@@ -17,7 +17,7 @@ from pydantic import (
 
 from openclaw_taskmem.domain.callers import too_long
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import InvalidArguments
+from taskmem_hookspecs import FileChange, InvalidArguments
 
 LABEL: Final = 200
 """Characters of the name of a tool or of a call."""
@@ -103,7 +103,23 @@ class TurnStarted(Worked):
     origin: Origin = Origin.OTHER
 
 
-class ToolStarted(Worked):
+class Touched(BaseModel):
+    """What a tool did to a file."""
+
+    path: Key
+    change: FileChange
+
+
+class _Deeds(Worked):
+    """A call of a tool, and what it may do to files."""
+
+    folders: Annotated[tuple[Key, ...], Field(max_length=100)] = ()
+    """The folders that it uses, absolute."""
+    command: bool = False
+    """Whether it may change anything in them, as a command may."""
+
+
+class ToolStarted(_Deeds):
     """A call of a tool has begun."""
 
     kind: Literal["tool_started"]
@@ -119,7 +135,7 @@ class Line(_Event):
     text: Said
 
 
-class ToolCalled(Worked):
+class ToolCalled(_Deeds):
     """A call of a tool has ended."""
 
     kind: Literal["tool_called"]
@@ -134,6 +150,8 @@ class ToolCalled(Worked):
     exit_code: int | None = None
     failed: bool = False
     ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    touched: Annotated[tuple[Touched, ...], Field(max_length=1000)] = ()
+    """The files that it says it has changed, by their absolute paths."""
     said: Annotated[tuple[Line, ...], Field(max_length=1000)] = ()
     """Messages of the conversation since the call before."""
 
@@ -164,11 +182,9 @@ class TurnEnded(Worked):
     aborted: bool = False
     """Whether somebody stopped it."""
     stopped: bool = False
-    """Whether the plug-in did: the daemon told it to, or its last words were not so."""
+    """Whether the plug-in did, as the daemon told it to."""
     cut: bool = False
     """Whether the gateway stopped under it."""
-    refused: Said | None = None
-    """Why its last words were held back, and it was stopped for them."""
     said: Said = ""
     """The end of what the agent said last."""
     calls: Annotated[int, Field(ge=0)] = 0

@@ -20,7 +20,7 @@ from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
-from openclaw_taskmem.daemon.threads import Threads
+from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
@@ -124,8 +124,10 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         if loops is not None:
             loops.free()
 
+    later = Later()
     shell = Shell(
         store=store,
+        later=later,
         seams=seams,
         clock=clock,
         stuck=StuckPolicy(
@@ -173,6 +175,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         await door.close(LAST_CALLS_SECONDS)
         await room.close()
         await desk.close()
+        await later.close()
         await passes.close()
         store.close()
         log.info("stopped")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Apart(Protocol):
@@ -33,3 +35,37 @@ class Threads:
     async def close(self) -> None:
         """Let the calls that run end, and begin no others."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+
+class Later:
+    """Has work done off the path of a call, one after the other, or after a while."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="later")
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+
+    def __call__(self, seconds: float, work: Callable[[], None]) -> None:
+        """Have work done after so many seconds; from any thread."""
+        if seconds > 0:
+            self._loop.call_soon_threadsafe(
+                self._loop.call_later, seconds, self._begin, work
+            )
+        else:
+            self._begin(work)
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        if not self._closed:
+            self._pool.submit(_log_failure, work)
+
+    async def close(self) -> None:
+        """Let the work that runs end, and begin no other."""
+        self._closed = True
+        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+
+def _log_failure(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        log.exception("work in the background failed")

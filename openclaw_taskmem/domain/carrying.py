@@ -52,8 +52,6 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-HELD_BACK_BYTES: Final = 1200
-"""Kept of why an answer was held back."""
 ASKED_BYTES: Final = 160
 """Shown of a question."""
 SAID_BYTES: Final = 200
@@ -168,8 +166,8 @@ def judge(
 def _after_round(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    asks = turn.refused is None and turns.asks(turn.said)
-    hears = turn.children > 0 and turn.refused is None and not asks
+    asks = turns.asks(turn.said)
+    hears = turn.children > 0 and not asks
     if facts.task.linkage.active_wait_ids or hears:
         return Rest(run=run)
     if asks:
@@ -182,8 +180,6 @@ def _after_round(
         )
     if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
         return Rest(run=run, keep=True)
-    if turn.refused is not None:
-        return _held_back(facts.task, run, turn.refused, now)
     return GoOn(run=run, text=_go_on(facts.task))
 
 
@@ -193,16 +189,6 @@ def _question(task: Task, run: Run, said: str) -> str | None:
         return None
     asked = clip_start(plain(turns.question(said)), ASKED_BYTES)
     return f"it asks: {asked} Say {notices.to_resume(task, run)} and your answer."
-
-
-def _held_back(task: Task, run: Run, why: str, now: datetime) -> GoOn:
-    said = clip(plain(why), HELD_BACK_BYTES)
-    line = (
-        f"{notices.name(task)}: an answer was held back, for it claims what is not so."
-    )
-    told = notices.notice("unverified", task, run, line, now)
-    text = f"[system] task_continue ({task.task_id}): {said}"
-    return GoOn(run=run, text=text, events=(told,))
 
 
 def _after_failure(
@@ -319,9 +305,7 @@ def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
 def _counted(run: Run, turn: Turn) -> Run:
     said = checkpoints.digest(turns.chatter(turn.said)) if turn.said else None
     new = run.news is News.CALL or (run.news is News.RESULT and said != run.said)
-    if turn.refused is not None:
-        idle = run.idle_rounds + 1
-    elif new or turn.origin is Origin.USER:
+    if new or turn.origin is Origin.USER:
         idle = 0
     else:
         idle = run.idle_rounds + (turn.origin in _WORK and not turn.children)

@@ -169,6 +169,12 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     )
 
 
+def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
+    """Return when calls began, their ids and what they were about, oldest first."""
+    entries = ((each.at, _entry(each)) for each in checkpoints)
+    return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, Began)]
+
+
 def digest(text: str) -> str:
     """Return a short name for a text; texts that differ have different ones."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]

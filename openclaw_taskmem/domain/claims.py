@@ -1,14 +1,12 @@
-"""What a task says is to be made, and what of it is said to be made already.
+"""What a task is said to make: what its metadata and its caller name.
 
-Asked for is only what names a thing: an artifact in the task's metadata, a file that a
-step of the plan is to write, or one that a message says was written. Whatever is not
-understood asks for nothing. Source: requirement F2; ruling "write intent".
+Source: requirement F2; ruling "`metadata.artifacts`".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import unquote
@@ -16,7 +14,7 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.metadata import ARTIFACTS
-from openclaw_taskmem.domain.sentences import URL, to_write, written
+from openclaw_taskmem.domain.names import is_elsewhere
 from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import Claim, Task, Value
 
@@ -24,8 +22,11 @@ MOST: Final = 200
 """Things that are looked at for one task; who names more is refused."""
 
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
+_URL: Final = re.compile(r"(?i)https?://")
 _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
-"""What `~/` may mean; whose it is, nobody here knows."""
+"""What `~/` may mean."""
+ELSEWHERE: Final = "elsewhere"
+"""The kind of what lies on another machine or service; nobody here looks at it."""
 
 
 class Wanted(Value):
@@ -35,50 +36,17 @@ class Wanted(Value):
     subject: str
     checksum: str | None = None
     """In lower case and without `sha256:`; else as it was given, see `fault`."""
-    earlier: bool = False
-    """Whether only an earlier message names it: then it is enough if it cannot be seen
-    to be missing."""
 
 
-def wanted(
-    task: Task,
-    said: str = "",
-    given: Sequence[str] = (),
-    *,
-    before: Sequence[str] = (),
-    roots: Sequence[str] = (),
-) -> tuple[Wanted, ...]:
+def wanted(task: Task, given: Sequence[str] = ()) -> tuple[Wanted, ...]:
     """Return what a task is to have made, each once: what it names itself comes first.
 
-    `said` is a message that may say that something was written; `given` are named
-    by the caller, and stand for what the task names by the end of their path, as do
-    whole paths in `said` for what the plan names. Of what
-    messages `before` that one say, only whole paths within the `roots` count, for
-    nobody knows where the agent stood; the newest, as far as there is room.
+    `given` are named by the caller, and stand for what the task names by the end of
+    their path.
     """
     own = [named(each) for each in given]
     listed = [_placed(each, own) for each in in_metadata(task.metadata)]
-    planned = [Wanted(kind="file", subject=path) for path in to_write(*task.plan)]
-    told = [Wanted(kind="file", subject=path) for path in written(said)]
-    earlier = [
-        Wanted(kind="file", subject=path, earlier=True)
-        for path in written(*before, said)
-        if any(path.startswith(f"{root.rstrip('/')}/") for root in roots)
-    ]
-    whole = [each for each in told if each.subject.startswith("/")]
-    known = (*own, *listed, *whole)
-    planned = [x for x in planned if not any(_stands_for(one, x) for one in known)]
-    known = (*own, *listed)
-    told = [x for x in told if not any(_stands_for(one, x) for one in known)]
-    every = tuple(dict.fromkeys((*listed, *planned, *own, *told)))
-    named_so = {(each.kind, each.subject) for each in every}
-    more = [
-        each
-        for each in dict.fromkeys(earlier)
-        if (each.kind, each.subject) not in named_so
-    ]
-    room = max(0, MOST - len(every))
-    return (*every, *more[max(0, len(more) - room) :])
+    return tuple(dict.fromkeys((*listed, *own)))
 
 
 def fault(things: Sequence[Wanted]) -> str | None:
@@ -86,8 +54,8 @@ def fault(things: Sequence[Wanted]) -> str | None:
     if len(things) > MOST:
         return (
             f"At most {MOST} things are looked at for one task, and {len(things)} are "
-            "named; name fewer, such as one archive of them, in the plan "
-            "(task_plan_update), metadata and artifacts."
+            "named; name fewer, such as one archive of them, in metadata "
+            "(task_plan_update) and artifacts."
         )
     for thing in things:
         if thing.checksum is not None and not _SUM.fullmatch(thing.checksum):
@@ -100,16 +68,18 @@ def fault(things: Sequence[Wanted]) -> str | None:
 
 
 def named(text: str) -> Wanted:
-    """Return what a bare text names: a URL, a recorded command, or else a file.
+    """Return what a text names: a URL, a recorded command, a file, or a place away.
 
     A file may be named by a path or by a URL of this machine, `file:///work/a.md`.
     """
     text = text.strip()
-    if URL.match(text):
+    if _URL.match(text):
         return Wanted(kind="url", subject=text)
     kind, _, rest = text.partition(":")
     if kind in ("command", "pty") and rest:
         return Wanted(kind="command", subject=rest)
+    if is_elsewhere(text):
+        return Wanted(kind=ELSEWHERE, subject=text)
     return Wanted(kind="file", subject=_path(text))
 
 
@@ -120,27 +90,19 @@ def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
     return tuple(each for item in items if (each := _item(item)) is not None)
 
 
-def claims(
-    things: Iterable[Wanted],
-    task: Task,
-    *,
-    folder: str | None,
-    roots: Sequence[str],
-    now: datetime,
-) -> tuple[Claim, ...]:
-    """Return what is to be checked of things that are to be there."""
-    return tuple(
-        Claim(
-            kind=thing.kind,
-            subject=thing.subject,
-            task_id=task.task_id,
-            since=task.created_at,
-            claimed_at=now,
-            folder=folder,
-            roots=tuple(roots),
-            checksum=thing.checksum,
-        )
-        for thing in things
+def claim(
+    thing: Wanted, task: Task, folder: str | None, roots: Sequence[str], now: datetime
+) -> Claim:
+    """Return what is to be checked of a thing that is to be there."""
+    return Claim(
+        kind=thing.kind,
+        subject=thing.subject,
+        task_id=task.task_id,
+        since=task.created_at,
+        claimed_at=now,
+        folder=folder,
+        roots=tuple(roots),
+        checksum=thing.checksum,
     )
 
 
@@ -155,6 +117,7 @@ def _item(item: JsonValue) -> Wanted | None:
         return None
     if kind == "file":
         subject = _path(subject)
+        kind = ELSEWHERE if is_elsewhere(subject) else kind
     proof = "" if checksum is None else str(checksum).strip().lower()
     return Wanted(
         kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None

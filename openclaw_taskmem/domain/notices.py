@@ -57,6 +57,28 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
     return notice("progress", task, run, line, now)
 
 
+def made(task: Task, run: Run, said: str, now: datetime) -> Event:
+    """Return the entry of the line that says what was made and proved."""
+    line = f"{said} ({quoted(plain(task.name), 120)})"
+    name = Milestone.WRITE_VERIFIED
+    return _event(events.MILESTONE, task, run, line, now, name=name)
+
+
+def unverified(task: Task, run: Run, said: str, now: datetime) -> Event:
+    """Return the entry of the line that says what could not be verified."""
+    line = f"{said} ({quoted(plain(task.name), 120)})"
+    return notice("unverified", task, run, line, now)
+
+
+def nothing_written(event: Event) -> Event:
+    """Return the entry of a completion as it is told where nothing was written."""
+    line, was = str(event.data.get("line")), f"{Milestone.COMPLETED}:"
+    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(was):
+        return event
+    told = f"{Milestone.COMPLETED}; nothing was written:{line.removeprefix(was)}"
+    return event.model_copy(update={"data": {**event.data, "line": told}})
+
+
 def stop(run: Run, session_key: str, now: datetime) -> Event:
     """Return the entry by which the turn of a session that works on a run is stopped.
 

@@ -13,8 +13,6 @@ READ: Final = 60
 """How many of the newest messages are read to find the meaningful ones."""
 MOST: Final = 5
 """How many meaningful messages are shown at most."""
-NARRATED: Final = 65_536
-"""Characters of what the agent has said that are looked through for claims."""
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
 _TROUBLE: Final = re.compile(
@@ -76,16 +74,3 @@ def find_trouble(messages: Sequence[Message]) -> Message | None:
         ):
             return None
     return None
-
-
-def narrated(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what the agent has said, oldest first: the newest, up to `NARRATED`."""
-    said: list[str] = []
-    room = NARRATED
-    for message in reversed(messages):
-        if message.role is Role.AGENT:
-            room -= len(message.content)
-            if room < 0:
-                break
-            said.append(message.content)
-    return tuple(reversed(said))

@@ -47,8 +47,6 @@ class Turn(Value):
     """Whether somebody stopped it."""
     stopped: bool = False
     """Whether we did, with the task on which it worked."""
-    refused: str | None = None
-    """Why its last words were held back, and it was stopped; None: they were not."""
     said: str = ""
     """The end of what its agent said last; empty: nothing."""
     calls: int = 0

@@ -25,6 +25,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     InvalidArguments,
+    LedgerEntry,
     Message,
     MessageType,
     Role,
@@ -38,6 +39,15 @@ Begin = Callable[[Task], Moved | None]
 """Makes a run of a task; None where the caller can hold none."""
 
 
+class Acceptance(Value):
+    """A person completes a task whose completion was refused."""
+
+    because: str | None = None
+    """In the person's words; None: none were given."""
+    process: str | None = None
+    """The process that asked, as `Owner.process`; None: not known."""
+
+
 class Wish(Value):
     """What an update asks for; steps counted from 1, as the agent counts."""
 
@@ -47,6 +57,8 @@ class Wish(Value):
     reopened_steps: tuple[int, ...] = ()
     artifacts: tuple[str, ...] = ()
     """What was made, besides what the task itself names."""
+    acceptance: Acceptance | None = None
+    """Who completes it, whatever is not proved; None: nobody does."""
     token: int | None = None
     """The fencing token of the caller's claim; None: it gives none."""
     caller: Caller = Caller()
@@ -77,6 +89,10 @@ class Updated(Value):
     hint: str | None = None
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
+    ledger: tuple[LedgerEntry, ...] | None = None
+    """What the task made, where the update completes it; None: it does not."""
+    made: str = ""
+    """The same in a sentence or two."""
 
 
 def update(

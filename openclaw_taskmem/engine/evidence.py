@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import (
-    claims,
-    evidence,
-    sentences,
-    thread,
-    turns,
-    working,
-)
-from openclaw_taskmem.domain.evidence import Checked
+from openclaw_taskmem.domain import claims, evidence, ledger, working
+from openclaw_taskmem.domain.claims import Wanted
+from openclaw_taskmem.domain.evidence import Refusal
+from openclaw_taskmem.domain.ledger import Checked
+from openclaw_taskmem.domain.names import find_names
+from openclaw_taskmem.domain.updates import Acceptance
+from openclaw_taskmem.engine.looking import ELSEWHERE, Looker
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.seams import proving
 from taskmem_hookspecs import (
     Change,
-    Claim,
-    Finding,
+    LedgerEntry,
     Owner,
+    Run,
     RunState,
     Task,
     TaskFacts,
     TaskStatus,
     Value,
     Verdict,
+    WorkFolder,
 )
-from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments
+from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_hookspecs.value import Instant
 
-LOOKING: Final = timedelta(seconds=45)
-"""How long things are looked at, one after the other: a gateway waits 60 s for a tool.
-
-Not at once, for they would share the disk, and each has little time to be read.
-"""
 FRESH: Final = timedelta(seconds=2)
 """How long what was seen counts."""
-_LATE: Final = Finding(
-    verdict=Verdict.UNPROVEN,
-    detail=f"There was no time left to look at it, for what comes before it took "
-    f"{LOOKING.seconds} s; name fewer things.",
-)
+DECOY_BYTES: Final = 6
+LATE_SECONDS: Final = 60.0
+"""How long after a completion what ends is added to the ledger."""
+ANSWERED: Final = timedelta(minutes=10)
+"""How long after a completion its first answer is looked up."""
+RUNS: Final = 50
+"""Completed runs among which that of a session is looked for."""
 
 
 class Sought(Value):
     """What is to be looked at before a task is completed."""
 
     task: Task
-    things: tuple[claims.Wanted, ...]
+    run: Run | None
+    things: tuple[Wanted, ...]
+    """What is to be there."""
+    said: str
+    """The message of the call."""
+    entries: tuple[LedgerEntry, ...]
+    folders: tuple[WorkFolder, ...]
     folder: str | None
+
+    def same(self, other: Sought) -> bool:
+        """Whether the other asks for the same."""
+        fields = ("things", "said", "entries", "folder")
+        plans = self.task.plan == other.task.plan
+        return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
 
 class Seen(Value):
@@ -59,131 +67,240 @@ class Seen(Value):
 
     sought: Sought
     checked: tuple[Checked, ...]
+    """The things that are to be there."""
+    files: tuple[Checked, ...]
+    """The files that tools made."""
+    entries: tuple[LedgerEntry, ...]
+    """The ledger, with what was found, and with what could not be verified."""
+    nowhere: tuple[str, ...]
+    """Names that were found nowhere."""
+    claims: bool
+    """Whether nothing was made, and a reader says that plan or message claim it."""
     at: Instant
-
-    @property
-    def counted(self) -> tuple[Checked, ...]:
-        """What counts: an earlier message asks for nothing that cannot be looked at."""
-        return tuple(
-            each
-            for thing, each in zip(self.sought.things, self.checked, strict=True)
-            if not thing.earlier or each.finding.verdict is not Verdict.UNPROVEN
-        )
 
     def answers(self, sought: Sought, now: datetime) -> bool:
         """Whether it is what is sought now, and was seen just now."""
-        seen = self.sought
-        same = seen.things == sought.things and seen.folder == sought.folder
-        return same and abs(now - self.at) <= FRESH
+        return self.sought.same(sought) and abs(now - self.at) <= FRESH
 
 
 def sought(
     shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
 ) -> Sought:
-    """Return what a task must have made to be completed.
-
-    Of its thread, the newest 60 messages count.
+    """Return what is to be looked at before a task is completed.
 
     Raises:
-        InvalidArguments: It cannot be looked at.
+        InvalidArguments: What is named as made cannot be looked at.
     """
-    where = _folder(facts, folder)
-    things = claims.wanted(
-        facts.task,
-        said,
-        given,
-        before=thread.narrated(
-            shell.store.read_thread(facts.task.task_id, thread.READ)
-        ),
-        roots=_roots(shell, where),
-    )
+    task, run = facts.task, facts.run
+    things = claims.wanted(task, given)
     fault = claims.fault(things)
     if fault is not None:
-        raise InvalidArguments(f"{facts.task.task_id} is not completed. {fault}")
-    return Sought(task=facts.task, things=things, folder=where)
-
-
-def prove(shell: Shell, facts: TaskFacts, seen: Seen) -> Change:
-    """Return what is written of a task whose artifacts are all there.
-
-    Raises:
-        EvidenceMissing: They are not; what was seen is kept all the same.
-    """
-    checked, now = seen.counted, seen.at
-    kept = evidence.written_down(
-        facts, checked, lambda: shell.new_id("artifact", now), now
+        raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
+    return Sought(
+        task=task,
+        run=run,
+        things=things,
+        said=said,
+        entries=tuple(shell.store.read_ledger(task.task_id)),
+        folders=tuple(shell.store.read_folders(task.task_id)),
+        folder=(run.folder if run else None) or folder,
     )
-    missing = evidence.missing(checked)
-    if missing is not None:
-        shell.commit(kept)
-        raise EvidenceMissing(
-            f"{facts.task.task_id} is not completed, for this is not proved: {missing} "
-            f"{evidence.advice(checked)}"
-        )
-    log = (*kept.events, *evidence.verified(facts, checked, now))
-    return kept.model_copy(update={"events": log})
 
 
 def look(shell: Shell, sought: Sought) -> Seen:
-    """Look at things that are to be there, each by all verifiers of its kind.
+    """Look at what a task made, at what is to be there, and for what is only named.
 
     It may take long, and so must not be done while a task is locked.
     """
-    asked = claims.claims(
-        sought.things,
-        sought.task,
-        folder=sought.folder,
-        roots=_roots(shell, sought.folder),
-        now=shell.clock.now(),
+    task, run = sought.task, sought.run
+    looker = Looker(shell, task, run, sought.folders, sought.folder)
+    found = looker.find_entries(sought.entries)
+    checked = tuple(looker.check(thing, found) for thing in sought.things)
+    entries = looker.enter(checked, looker.judge(found))
+    named = find_names(*task.plan, sought.said)
+    whys = {
+        **looker.look_up(named.here, entries),
+        **dict.fromkeys(named.elsewhere, ELSEWHERE),
+        **{
+            each.claim.subject: each.finding.detail
+            for each in checked
+            if each.finding.verdict is Verdict.UNPROVEN
+        },
+    }
+    run_id = run.run_id if run else None
+    doubtful = {path: why for path, why in whys.items() if path not in entries}
+    now = shell.clock.now()
+    nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE)
+    nothing = not entries and bool(run or sought.folders)
+    refusal = evidence.refuse(task, checked, nowhere, claims=nothing)
+    asks = refusal is not None and refusal.doubt == ledger.CLAIMS
+    return Seen(
+        sought=sought,
+        checked=checked,
+        files=tuple(looker.files),
+        entries=(
+            *entries.values(),
+            *ledger.unverified(task.task_id, run_id, doubtful, now),
+        ),
+        nowhere=nowhere,
+        claims=asks and _claims_anything(shell, task, sought.said),
+        at=shell.clock.now(),
     )
-    checked = tuple(_looked(shell, asked))
-    return Seen(sought=sought, checked=checked, at=shell.clock.now())
+
+
+def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
+    """Whether a reader says that plan or message claim that something was made.
+
+    A text that talks the reader into saying yes says yes to the decoy as well, and
+    then counts for nothing.
+    """
+    decoy = secrets.token_hex(DECOY_BYTES)
+    question = evidence.claim_question(task.plan, said, decoy)
+    answer = shell.reading.ask(*question)
+    return evidence.says_made(answer)
+
+
+def nothing_made(seen: Seen) -> bool:
+    """Whether nothing was made, as far as anything could be seen."""
+    made = ledger.made(seen.entries) or any(each.proved for each in seen.checked)
+    return not made and bool(seen.sought.run or seen.sought.folders)
+
+
+def prove(
+    shell: Shell, facts: TaskFacts, seen: Seen, acceptance: Acceptance | None = None
+) -> tuple[Change, Refusal | None]:
+    """Return what is written of what was seen, and why the task is not completed.
+
+    None: it may be completed. What a person accepts is not refused.
+    """
+    now, task = shell.clock.now(), facts.task
+    refusal = evidence.refuse(task, seen.checked, seen.nowhere, claims=seen.claims)
+    kept = evidence.written_down(
+        facts,
+        (*seen.checked, *seen.files),
+        lambda: shell.new_id("artifact", now),
+        now,
+    )
+    if refusal is not None and acceptance is None:
+        # What was only named is asked about, and not told yet; the work goes on.
+        entries = tuple(ledger.made(seen.entries))
+        refused = evidence.refused(facts, refusal, now)
+        events = (*kept.events, refused)
+        return kept.model_copy(update={"ledger": entries, "events": events}), refusal
+    folders = seen.sought.folders
+    places = _named_from(folders, seen.sought.folder)
+    told = evidence.told(facts, seen.entries, places, now)
+    if acceptance is not None:
+        told = (evidence.accepted(facts, acceptance, now), *told)
+    over = tuple(each.model_copy(update={"files": None}) for each in folders)
+    more = {
+        "ledger": seen.entries,
+        "folders": over,
+        "events": (*kept.events, *told),
+    }
+    return kept.model_copy(update=more), None
+
+
+def _named_from(folders: Sequence[WorkFolder], own: str | None) -> list[str]:
+    """Return the folders from which the user reads the paths of files."""
+    return [each.path for each in folders if each.since or each.path == own]
+
+
+def join(proof: Change, change: Change, task: Task | None = None) -> Change:
+    """Return what an update writes together with what was seen for it."""
+    return change.model_copy(
+        update={
+            "tasks": (task,) if task else change.tasks,
+            "artifacts": proof.artifacts,
+            "ledger": proof.ledger,
+            "folders": proof.folders,
+            "events": (*proof.events, *change.events),
+        }
+    )
+
+
+# --- after the completion ---------------------------------------------------
+
+
+def look_late(shell: Shell, task_id: str) -> None:
+    """Add to the ledger of a completed task what ended after its completion."""
+    facts = shell.store.read_task(task_id)
+    run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    if facts.task.status is not TaskStatus.COMPLETED:
+        return
+    since = (run.ended_at if run else None) or facts.task.updated_at
+    folders = [
+        each.model_copy(update={"since": each.since or since})
+        for each in shell.store.read_folders(task_id)
+    ]
+    known = {each.path: each for each in shell.store.read_ledger(task_id)}
+    looker = Looker(shell, facts.task, run, folders, run.folder if run else None)
+    found = looker.find_entries(known.values())
+    late = {path: each for path, each in found.items() if path not in known}
+    entries = tuple(looker.judge(late).values())
+    if not entries:
+        return
+    now = shell.clock.now()
+    whole = facts.model_copy(update={"run": run})
+    told = evidence.told(whole, entries, _named_from(folders, None), now)
+    shell.commit(Change(ledger=entries, events=told))
+
+
+def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
+    """Look up what the first answer after a completion names, and tell what is nowhere.
+
+    What was asked about already is not told again.
+    """
+    run = _just_completed(shell, session_key)
+    if run is None:
+        return
+    task = shell.store.read_task(run.task_id).task
+    if ledger.ANSWER in task.doubts:
+        return
+    known = {each.path: each for each in shell.store.read_ledger(task.task_id)}
+    folders = shell.store.read_folders(task.task_id)
+    looker = Looker(shell, task, run, folders, run.folder)
+    whys = looker.look_up(find_names(said).here, known)
+    lost = {what: why for what, why in whys.items() if why == ledger.NOWHERE}
+
+    def once() -> None:
+        facts = shell.store.read_task(run.task_id)
+        now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
+        new = {what: why for what, why in lost.items() if what not in known}
+        entries = ledger.unverified(run.task_id, run.run_id, new, now)
+        whole = facts.model_copy(update={"run": run})
+        told = evidence.told(whole, entries, (), now)
+        looked_up = facts.task.model_copy(update={"doubts": doubts})
+        shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
+
+    shell.decide(run.task_id, once)
+
+
+def _just_completed(shell: Shell, session_key: str) -> Run | None:
+    """Return the run of a session that was completed last, if that was just now."""
+    now = shell.clock.now()
+    for run in shell.store.list_runs((RunState.COMPLETED,), None, RUNS, shell.only):
+        ended = run.ended_at or run.changed_at
+        if run.session_key == session_key and abs(now - ended) <= ANSWERED:
+            return run
+    return None
 
 
 def unsupported(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
-    """Return the task, and what its agent must hear before its last words go out.
+    """Return the task, and what its agent is asked before its last words go out.
 
-    None: they may go out, for nothing of what they claim is missing.
+    None: they go out, for nothing that they name is missing.
     """
     open_ = shell.store.session_runs(owner.session_key or "", shell.only)
     run = working.worked_on(open_, owner)
-    if run is None or run.state is not RunState.RUNNING or turns.asks(said):
+    if run is None or run.state is not RunState.RUNNING:
         return None
-    facts = shell.store.read_task(run.task_id)
-    if facts.task.status is not TaskStatus.ACTIVE:
+    task = shell.store.read_task(run.task_id).task
+    folders = shell.store.read_folders(task.task_id)
+    known = [each.path for each in shell.store.read_ledger(task.task_id)]
+    looker = Looker(shell, task, run, folders, run.folder)
+    whys = looker.look_up(find_names(said).here, known)
+    nowhere = [what for what, why in whys.items() if why == ledger.NOWHERE]
+    if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
-    told = tuple(
-        claims.Wanted(kind="file", subject=path) for path in sentences.written(said)
-    )
-    things = claims.wanted(facts.task, said) if sentences.says_done(said) else told
-    known = [each for each in things if claims.fault([each]) is None]
-    things = tuple(known[: claims.MOST])
-    seen = look(
-        shell, Sought(task=facts.task, things=things, folder=_folder(facts, None))
-    )
-    lies = [each for each in seen.checked if each.finding.verdict is Verdict.REFUTED]
-    missing = evidence.missing(lies)
-    if missing is None:
-        return None
-    return facts.task.task_id, (
-        f"Your answer was held back, for it is not so. {missing} Do it now with a "
-        "tool, look at the result, and only then say that it is done; or say plainly "
-        "that it is not done, and why."
-    )
-
-
-def _folder(facts: TaskFacts, given: str | None) -> str | None:
-    return (facts.run.folder if facts.run else None) or given
-
-
-def _roots(shell: Shell, folder: str | None) -> tuple[str, ...]:
-    """Return the folders that what a task makes may lie in, its agent's with them."""
-    return tuple(dict.fromkeys((*shell.roots, *((folder,) if folder else ()))))
-
-
-def _looked(shell: Shell, asked: Sequence[Claim]) -> Iterator[Checked]:
-    until = shell.clock.now() + LOOKING
-    for claim in asked:
-        late = shell.clock.now() > until
-        found = (_LATE,) if late else proving.findings(shell.seams, claim)
-        yield evidence.together(claim, found)
+    return task.task_id, evidence.ask_again(nowhere)

@@ -18,6 +18,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.reading import NoReader, Reading
 from openclaw_taskmem.engine.watching import Nobody, Watching
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
@@ -63,6 +64,11 @@ def _unknown(_: str) -> bool | None:
     return None
 
 
+def _at_once(seconds: float, work: Callable[[], None]) -> None:
+    if seconds <= 0:
+        work()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """Everything outside that a use case may touch."""
@@ -79,6 +85,15 @@ class Shell:
     """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id
     watching: Watching = field(default_factory=Nobody)
+    reading: Reading = field(default_factory=NoReader)
+    later: Callable[[float, Callable[[], None]], None] = _at_once
+    """Does work off the path of a call, after so many seconds; without a daemon, only
+    what is to be done now."""
+    used_folders: set[tuple[str, str, bool]] = field(
+        default_factory=set[tuple[str, str, bool]]
+    )
+    """The folders that are known to be written down: task, path, whether a command may
+    have changed anything in it."""
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False
@@ -184,6 +199,19 @@ def _scrubbed(change: Change) -> Change:
             "artifacts": tuple(
                 made.model_copy(update={"detail": scrub.scrub(made.detail)})
                 for made in change.artifacts
+            ),
+            "ledger": tuple(
+                entry.model_copy(
+                    update={
+                        "path": scrub.scrub(entry.path),
+                        "why": scrub.scrub(entry.why) if entry.why else None,
+                    }
+                )
+                for entry in change.ledger
+            ),
+            "folders": tuple(
+                folder.model_copy(update={"path": scrub.scrub(folder.path)})
+                for folder in change.folders
             ),
             "events": tuple(
                 event.model_copy(update={"data": scrub.scrub_json(dict(event.data))})

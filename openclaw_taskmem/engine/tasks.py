@@ -12,18 +12,21 @@ from openclaw_taskmem.domain import (
     answers,
     claims,
     lifecycle,
+    notices,
     outbox,
     revisions,
     task_runs,
     thread,
     thread_search,
 )
+from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.revisions import Revised
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.thread_search import Found
-from openclaw_taskmem.domain.updates import Updated, Wish, update
-from openclaw_taskmem.engine import evidence
+from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
+from openclaw_taskmem.engine import evidence, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
@@ -35,7 +38,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
-from taskmem_hookspecs.errors import Conflict, InvalidArguments
+from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 
 
 def register(
@@ -78,8 +81,39 @@ def register(
     if moved is not None:
         log = (*change.events, *moved.events)
         change = change.model_copy(update={"runs": (moved.run,), "events": log})
-    shell.commit(change)
+    folders = [caller.folder] if caller.folder else []
+    rows = ledger.new_folders(
+        shell, task.task_id, folders, command=caller.in_gateway is None
+    )
+    shell.commit(change.model_copy(update={"folders": rows}))
+    ledger.list_folders(shell, rows, early=True)
     return task
+
+
+def accept(
+    shell: Shell, task_id: str, because: str | None, process: str | None
+) -> Updated:
+    """Complete a task whose completion was refused, as a person says.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        TaskEnded: It has ended.
+        InvalidArguments: Its completion was not refused.
+    """
+    task = shell.store.read_task(task_id).task
+    lifecycle.require_open(task, "there is nothing to accept")
+    if not task.doubts:
+        raise InvalidArguments(
+            f"The completion of {task_id} was not refused, so that there is nothing to "
+            "accept; complete it with taskmem call task_update."
+        )
+    wish = Wish(
+        message=because,
+        status=TaskStatus.COMPLETED,
+        acceptance=Acceptance(because=because, process=process),
+        caller=Caller(person=True, home=shell.only),
+    )
+    return apply(shell, task_id, wish)
 
 
 def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
@@ -99,6 +133,8 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
     seen: Seen | None = None
     for _ in range(TRIES):
         answer = shell.decide(task_id, partial(_applied, shell, task_id, wish, seen))
+        if isinstance(answer, Refusal):
+            raise EvidenceMissing(answer.sentence)
         if isinstance(answer, Updated):
             return answer
         seen = evidence.look(shell, answer)
@@ -110,33 +146,48 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
 
 def _applied(
     shell: Shell, task_id: str, wish: Wish, seen: Seen | None
-) -> Updated | Sought:
-    """Write an update; or return what must be looked at before it can be."""
+) -> Updated | Sought | Refusal:
+    """Write an update; or return what must be looked at before it can be.
+
+    Of one whose completion is refused, all is written but the status.
+    """
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
-    change, updated = update(
-        facts,
-        wish,
-        now,
-        policy=shell.runs,
-        begin=partial(begin, shell, wish.caller, now),
+    change, updated = _updated(shell, facts, wish, now)
+    if not _completes(facts, updated):
+        shell.commit(change)
+        return updated
+    sought = evidence.sought(
+        shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
     )
-    if _completes(facts, updated):
-        sought = evidence.sought(
-            shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
-        )
-        if sought.things:
-            if seen is None or not seen.answers(sought, now):
-                return sought
-            proof = evidence.prove(shell, facts, seen)
-            change = change.model_copy(
-                update={
-                    "artifacts": proof.artifacts,
-                    "events": (*proof.events, *change.events),
-                }
-            )
-    shell.commit(change)
-    return updated
+    if seen is None or not seen.answers(sought, now):
+        return sought
+    proof, refusal = evidence.prove(shell, facts, seen, wish.acceptance)
+    if refusal is not None:
+        stays = wish.model_copy(update={"status": None})
+        change, _ = _updated(shell, facts, stays, now)
+        task = next(iter(change.tasks), facts.task)
+        doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
+        asked = task.model_copy(update={"doubts": doubts})
+        shell.commit(evidence.join(proof, change, task=asked))
+        return refusal
+    nothing = evidence.nothing_made(seen)
+    if nothing:
+        told = tuple(map(notices.nothing_written, change.events))
+        change = change.model_copy(update={"events": told})
+    shell.commit(evidence.join(proof, change))
+    if seen.sought.folders:
+        late = partial(evidence.look_late, shell, task_id)
+        shell.later(evidence.LATE_SECONDS, late)
+    said = ledger_lines.summarize(seen.entries, nothing=nothing)
+    return updated.model_copy(update={"ledger": seen.entries, "made": said})
+
+
+def _updated(
+    shell: Shell, facts: TaskFacts, wish: Wish, now: datetime
+) -> tuple[Change, Updated]:
+    begun = partial(begin, shell, wish.caller, now)
+    return update(facts, wish, now, policy=shell.runs, begin=begun)
 
 
 def _completes(facts: TaskFacts, updated: Updated) -> bool:

@@ -27,7 +27,8 @@ from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine import evidence, ledger, wakes
+from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.reported import Reported, mark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -39,6 +40,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Value,
+    WorkFolder,
 )
 from taskmem_hookspecs.errors import RunNotFound
 
@@ -127,8 +129,11 @@ def _left_behind(shell: Shell, session: str) -> bool:
     return False
 
 
-def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
+def call_began(
+    shell: Shell, heard: Heard, entry: Began, deed: Deed | None = None
+) -> None:
     """Write down that a call began, before anybody knows how it ends."""
+    new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
         moved = _taken(shell, run, heard, Origin.TASKMEM)
@@ -144,14 +149,23 @@ def call_began(shell: Shell, heard: Heard, entry: Began) -> None:
             }
         )
         moved = moved.model_copy(update={"run": counted})
-        _write(shell, heard, facts, moved, entry)
+        used = deed or Deed()
+        new[:] = ledger.new_folders(
+            shell, run.task_id, used.folders, command=used.command
+        )
+        more = Change(folders=tuple(new))
+        _write(shell, heard, facts, moved, entry, more=more)
         return True
 
     _each(shell, heard, once)
+    ledger.list_folders(shell, new)
 
 
-def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
-    """Write down how a call ended, and whether it brought anything new."""
+def call_ended(
+    shell: Shell, heard: Heard, entry: Ended, call: Call, deed: Deed | None = None
+) -> None:
+    """Write down how a call ended, what it made, and whether it brought news."""
+    new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
         moved = _taken(shell, run, heard, Origin.TASKMEM)
@@ -174,10 +188,14 @@ def call_ended(shell: Shell, heard: Heard, entry: Ended, call: Call) -> None:
             }
         )
         moved = moved.model_copy(update={"run": noted})
-        _write(shell, heard, facts, moved, entry)
+        now = shell.clock.now()
+        more = ledger.record_call(shell, facts, noted, deed or Deed(), now)
+        new[:] = more.folders
+        _write(shell, heard, facts, moved, entry, more=more)
         return True
 
     _each(shell, heard, once)
+    ledger.list_folders(shell, new)
 
 
 def heartbeat(shell: Shell, heard: Heard) -> None:
@@ -201,6 +219,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     turn, and answers for nothing of this one; while a sub-agent works, the turn that
     hears of its end is that turn. Source: requirement D6.
     """
+    if turn.said:
+        evidence.look_up_answer(shell, heard.session, turn.said)
     open_ = shell.store.session_runs(heard.session, shell.only)
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session, open_)
@@ -352,7 +372,13 @@ def _step(facts: TaskFacts) -> int | None:
 
 
 def _write(
-    shell: Shell, heard: Heard, facts: TaskFacts, moved: Moved, entry: Began | Ended
+    shell: Shell,
+    heard: Heard,
+    facts: TaskFacts,
+    moved: Moved,
+    entry: Began | Ended,
+    *,
+    more: Change,
 ) -> None:
     now = shell.clock.now()
     number = moved.run.checkpoints + 1
@@ -365,6 +391,8 @@ def _write(
     change = Change(
         runs=(run,),
         checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
+        ledger=more.ledger,
+        folders=more.folders,
         events=(*moved.events, *told),
     )
     shell.commit(heard.kept(shell, change))

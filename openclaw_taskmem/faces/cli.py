@@ -13,6 +13,7 @@ import click
 from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.texts import CONTROLS
 from openclaw_taskmem.faces import detail, usage
+from openclaw_taskmem.faces.accept import accept
 from openclaw_taskmem.faces.detail import line
 from openclaw_taskmem.faces.link import LinkError, connect, reach
 from openclaw_taskmem.home import HomeRefused, find_home
@@ -249,6 +250,9 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
         click.echo(
             detail.of_wait(found) if "history" in found else detail.of_task(found)
         )
+
+
+cli.add_command(accept)
 
 
 def _listed(rows: list[list[str]], limit: int, none: str) -> None:

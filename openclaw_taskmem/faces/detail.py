@@ -36,6 +36,13 @@ def of_task(found: Any) -> str:  # noqa: ANN401 - JSON
         who = f"{message['role']}/{message['msg_type']}"
         said = line(message["content"], 400)
         lines.append(f"{message['created_at']}  {who}: {said}")
+    for made in found["made"]:
+        size = "" if made["size"] is None else f", {made['size']:,} bytes"
+        path = line(made["path"], 400)
+        lines.append(f"{made['change']}  {path}  ({made['verdict']}{size})")
+    for doubt in found["unverified"]:
+        what, why = line(doubt["what"], 200), line(doubt["why"], 300)
+        lines.append(f"not verified  {what}: {why}")
     for wait in found["waits"]:
         target = line(wait["target"], 60)
         seen = line(wait["last_observation"] or wait["wake_when"], 200)

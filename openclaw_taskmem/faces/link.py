@@ -133,7 +133,8 @@ class Link:
         try:
             due = _now() + _OPENING_SECONDS
             self._wait_at_most(due)
-            self.socket.sendall(_line({"taskmem": _PROTOCOL, "face": face}))
+            opening = {"taskmem": _PROTOCOL, "face": face, "folder": _folder()}
+            self.socket.sendall(_line(opening))
             answer = self._read(due)
             self.socket.settimeout(None)
         except TimeoutError:
@@ -286,6 +287,14 @@ def _check_peer(sock: socket.socket) -> None:
 def _refused(refusal: Mapping[str, Any]) -> LinkError:
     name = refusal.get("error", "taskmem_error")
     return LinkError(str(name), str(refusal.get("message", name)), refusal)
+
+
+def _folder() -> str | None:
+    """Return the folder that this process was started in; None: it is gone."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - text, for a line
+    except OSError:
+        return None
 
 
 def _line(document: Mapping[str, Any]) -> bytes:

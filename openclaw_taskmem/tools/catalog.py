@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
-from openclaw_taskmem.domain import answers, budget, lifecycle, plan
+from openclaw_taskmem.domain import answers, budget, ledger, lifecycle, plan
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
@@ -169,6 +169,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             "status": task.status,
             "acknowledged": True,
         }
+        if updated.ledger is not None:
+            answer |= ledger.describe(updated.ledger, ledger.SHOWN)
         said.append(_said(updated, wish))
         if updated.hint is not None:
             answer["hint"] = updated.hint
@@ -223,6 +225,7 @@ def _said(updated: Updated, wish: Wish) -> str:
         told.append(f"Reopened: {step_numbers(updated.unmarked)}.")
     if task.status is not updated.was:
         told.append(f"The task is {task.status} now, and was {updated.was}.")
+        told += [updated.made] if updated.made else []
     elif task.status.terminal:
         told.append(
             f"The task is {task.status}, so nothing else changed; "

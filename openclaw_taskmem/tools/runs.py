@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers
+from openclaw_taskmem.domain import answers, ledger
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
@@ -53,6 +53,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "tool_history": _history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
+        **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
         "message": (
             f"{_state(task, run)}, {plural(calls, 'tool call')} in "
             f"{duration(elapsed)}. {answers.next_step(task)}"

@@ -10,6 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import epoch, iso_millis
 from openclaw_taskmem.engine.shell import Shell
@@ -106,6 +107,7 @@ def _show_task(shell: Shell, task_id: str) -> View:
         "revisions": [_revision(r) for r in shell.store.read_revisions(task_id)],
         "waits": [_wait(shell, wait) for wait in waits],
         "wakes": [_wake(wake) for wake in wakes],
+        **ledger.describe(shell.store.read_ledger(task_id)),
         "metadata": {
             **dict(task.metadata),
             "active_wait_ids": list(task.linkage.active_wait_ids),

@@ -81,7 +81,8 @@ def _opened(path: str, end: str) -> Generator[int]:
     """Give a handle of what can be read to its end; opening a device may do things.
 
     Raises:
-        NotSo: It is no file, or none any more.
+        NotSo: It is no file.
+        NotSeen: It is none any more.
         OSError: It cannot be opened.
     """
     # What the kernel makes of the path as it was given counts, not our reading of it.
@@ -131,8 +132,7 @@ def _sum(path: str, handle: int, size: int) -> str:
     """Return the SHA-256 of so many bytes, in hex.
 
     Raises:
-        NotSo: There are fewer. More are found by looking again.
-        NotSeen: It took too long.
+        NotSeen: There are fewer, or it took too long. More are found by looking again.
     """
     content = hashlib.sha256()
     until = perf_counter() + HASHING_SECONDS
@@ -156,7 +156,7 @@ def _look_again(path: str, end: str, seen: Stamps) -> None:
     It is not read once more: whoever still writes it can claim it when it is done.
 
     Raises:
-        NotSo: It is another file by now, or in another state.
+        NotSeen: It is another file by now, or in another state.
     """
     try:
         same = stamps(os.stat(path)) == seen and followed(path) == end
@@ -166,8 +166,8 @@ def _look_again(path: str, end: str, seen: Stamps) -> None:
         raise _changed(path)
 
 
-def _changed(path: str) -> NotSo:
-    return NotSo(
+def _changed(path: str) -> NotSeen:
+    return NotSeen(
         f"{shown(path)} was changed while it was looked at; claim it once nothing "
         "writes it any more."
     )

@@ -58,7 +58,7 @@ def end_of(path: str, roots: Sequence[str]) -> str:
     It is asked before anything else, so that what lies outside is not looked at.
 
     Raises:
-        NotSo: It leads out of all folders in which it may lie.
+        NotSeen: It leads out of all folders that may be looked at.
     """
     end = followed(path)
     if any(_is_within(end, root) for root in roots):
@@ -66,7 +66,7 @@ def end_of(path: str, roots: Sequence[str]) -> str:
     where = f"{shown(path)} leads to {shown(end)}" if end != path else shown(path)
     lies = ", which lies" if end != path else " lies"
     folders = " or ".join(shown(root) for root in roots[:3]) or "any (none is named)"
-    raise NotSo(f"{where}{lies} outside of {folders}; put the file in there.")
+    raise NotSeen(f"{where}{lies} outside of {folders}, where it may be looked at.")
 
 
 def _is_within(end: str, root: str) -> bool:

@@ -42,7 +42,10 @@ class GroupCommit:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: sa.Connection | None = None
-        self._set_bookmark = writes.set_bookmark(database.dialect)
+        self._upsert = {
+            table: writes.upsert(database.dialect, table)
+            for table in (statements.BOOKMARKS, statements.LEDGER, statements.FOLDERS)
+        }
         self._gate = threading.Lock()
         self._gathered: list[_Ticket] = []
         self._led = False
@@ -164,8 +167,20 @@ class GroupCommit:
             map(rows.revision_params, change.revisions),
         )
         _add(connection, statements.EVENTS, map(rows.event_params, change.events))
-        for bookmark in change.bookmarks:
-            connection.execute(self._set_bookmark, dict(bookmark))
+        self._replace(
+            connection, statements.LEDGER, map(run_rows.ledger_params, change.ledger)
+        )
+        self._replace(
+            connection, statements.FOLDERS, map(run_rows.folder_params, change.folders)
+        )
+        self._replace(connection, statements.BOOKMARKS, map(dict, change.bookmarks))
+
+    def _replace(
+        self, connection: sa.Connection, table: sa.Table, lines: Iterable[rows.Params]
+    ) -> None:
+        """Insert rows, or replace those of the same key; of two, the last counts."""
+        for line in lines:
+            connection.execute(self._upsert[table], line)
 
 
 def _put(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:

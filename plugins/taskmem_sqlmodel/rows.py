@@ -126,6 +126,9 @@ class Tasks(Base, table=True):
     alerts_in_a_row: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
     stuck_due_at: datetime | None = Field(sa_type=InstantText)
     held_until: datetime | None = Field(sa_type=InstantText)
+    doubts: list[str] = Field(
+        sa_column=sa.Column(JsonText, nullable=False, server_default="[]")
+    )
 
 
 def task_params(task: Task) -> Params:
@@ -147,6 +150,7 @@ def task_params(task: Task) -> Params:
         "alerts_in_a_row": task.alerts_in_a_row,
         "stuck_due_at": task.stuck_due_at,
         "held_until": task.held_until,
+        "doubts": task.doubts,
         "version": task.version,
     }
 

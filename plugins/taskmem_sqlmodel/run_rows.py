@@ -8,7 +8,18 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlmodel import Field
 
-from taskmem_hookspecs import Artifact, Checkpoint, News, Run, RunState, Verdict
+from taskmem_hookspecs import (
+    Artifact,
+    Checkpoint,
+    FileChange,
+    LedgerEntry,
+    LedgerVerdict,
+    News,
+    Run,
+    RunState,
+    Verdict,
+    WorkFolder,
+)
 from taskmem_sqlmodel.columns import InstantText, JsonText, Text
 from taskmem_sqlmodel.rows import Base, Params, index_where, one_of
 
@@ -128,3 +139,43 @@ class Artifacts(Base, table=True):
 def artifact_params(artifact: Artifact) -> Params:
     """Return the row of an artifact."""
     return {**dict(artifact), "verdict": artifact.verdict.value}
+
+
+class Ledger(Base, table=True):
+    """One thing that a task made, or that could not be verified for it."""
+
+    __table_args__ = (one_of("change", FileChange), one_of("verdict", LedgerVerdict))
+
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=Text)
+    path: str = Field(primary_key=True, sa_type=Text)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
+    change: str | None = Field(sa_type=Text)
+    call_id: str | None = Field(sa_type=Text)
+    at: datetime = Field(sa_type=InstantText)
+    size: int | None = Field(sa_type=sa.BigInteger)
+    sha256: str | None = Field(sa_type=Text)
+    verdict: str | None = Field(sa_type=Text)
+    why: str | None = Field(sa_type=Text)
+
+
+def ledger_params(entry: LedgerEntry) -> Params:
+    """Return the row of an entry."""
+    words = {
+        "change": entry.change and entry.change.value,
+        "verdict": entry.verdict and entry.verdict.value,
+    }
+    return {**dict(entry), **words}
+
+
+class Folders(Base, table=True):
+    """One folder that the tools of a task used."""
+
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=Text)
+    path: str = Field(primary_key=True, sa_type=Text)
+    since: datetime | None = Field(sa_type=InstantText)
+    files: str | None = Field(sa_type=Text)
+
+
+def folder_params(folder: WorkFolder) -> Params:
+    """Return the row of a folder."""
+    return dict(folder)

@@ -17,6 +17,7 @@ REVISIONS: Final = (
     "0005_runs",
     "0006_homes",
     "0007_dues_of_a_home",
+    "0008_ledger",
 )
 """Every schema that was ever released, the oldest first."""
 

@@ -26,6 +26,8 @@ WAKES: Final = _TABLES["wakes"]
 RUNS: Final = _TABLES["runs"]
 CHECKPOINTS: Final = _TABLES["checkpoints"]
 ARTIFACTS: Final = _TABLES["artifacts"]
+LEDGER: Final = _TABLES["ledger"]
+FOLDERS: Final = _TABLES["folders"]
 EVENTS: Final = _TABLES["events"]
 BOOKMARKS: Final = _TABLES["bookmarks"]
 
@@ -192,6 +194,14 @@ ARTIFACTS_OF_TASK: Final = (
     sa.select(ARTIFACTS)
     .where(ARTIFACTS.c.task_id == _TASK_ID)
     .order_by(ARTIFACTS.c.artifact_id)
+)
+
+LEDGER_OF_TASK: Final = (
+    sa.select(LEDGER).where(LEDGER.c.task_id == _TASK_ID).order_by(LEDGER.c.path)
+)
+
+FOLDERS_OF_TASK: Final = (
+    sa.select(FOLDERS).where(FOLDERS.c.task_id == _TASK_ID).order_by(FOLDERS.c.path)
 )
 
 

@@ -17,6 +17,7 @@ from taskmem_hookspecs import (
     Checkpoint,
     Counts,
     Event,
+    LedgerEntry,
     Message,
     PlanRevision,
     Run,
@@ -31,6 +32,7 @@ from taskmem_hookspecs import (
     WaitStatus,
     Wake,
     WakeState,
+    WorkFolder,
 )
 from taskmem_sqlmodel import rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
@@ -267,6 +269,16 @@ class SqlStore:
         """Return the newest checkpoints of a run, oldest first."""
         found = self._read(statements.CHECKPOINTS_OF_RUN, run_id=run_id, limit=limit)
         return [Checkpoint(**row) for row in reversed(found)]
+
+    def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:
+        """Return what a task made, in order of the paths."""
+        found = self._read(statements.LEDGER_OF_TASK, task_id=task_id)
+        return [LedgerEntry(**row) for row in found]
+
+    def read_folders(self, task_id: str) -> Sequence[WorkFolder]:
+        """Return the folders that the tools of a task used, in order of the paths."""
+        found = self._read(statements.FOLDERS_OF_TASK, task_id=task_id)
+        return [WorkFolder(**row) for row in found]
 
     # --- the rest -----------------------------------------------------------
 

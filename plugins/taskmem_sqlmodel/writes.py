@@ -11,7 +11,6 @@ from taskmem_hookspecs import RunState
 from taskmem_sqlmodel.rows import Base
 from taskmem_sqlmodel.statements import (
     ARTIFACTS,
-    BOOKMARKS,
     CHECKPOINTS,
     RUNS,
     TASKS,
@@ -61,10 +60,10 @@ FORGET: Final = CHECKPOINTS.delete().where(
 )
 
 
-def set_bookmark(dialect: str) -> sa.Insert:
-    """Insert a bookmark, or give it another value."""
+def upsert(dialect: str, table: sa.Table) -> sa.Insert:
+    """Insert a row, or replace the one that has its primary key."""
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    wanted = insert(BOOKMARKS)
-    return wanted.on_conflict_do_update(
-        index_elements=[BOOKMARKS.c.name], set_={"value": wanted.excluded.value}
-    )
+    wanted = insert(table)
+    keys = list(table.primary_key.columns)
+    values = {c.name: wanted.excluded[c.name] for c in table.c if c not in keys}
+    return wanted.on_conflict_do_update(index_elements=keys, set_=values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import Desk, _by_process
+from openclaw_taskmem.daemon.desk import Desk, Host, _by_relay
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.home import find_home
@@ -62,7 +63,8 @@ def world(builder: Builder) -> World:
 @pytest.fixture
 async def desk(world: World, tmp_path: Path) -> AsyncIterator[Desk]:
     room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
-    settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
+    home = find_home({"TASKMEM_HOME": str(tmp_path)})
+    settings = Settings(home=home, hold_back=True)
     made = Desk(world.shell, settings, room)
     yield made
     await made.close()
@@ -213,14 +215,27 @@ async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_no
     assert where == ["_finalize"]
 
 
+async def test_no_answer_is_held_back_unless_the_operator_chose_it(
+    desk: Desk, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(desk, "report", events=[HELLO])
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Think"])
+    shown = {"session_key": MAIN, "said": "I wrote out.md."}
+    assert (await ask(desk, "finalize", **shown))["refused"] is not None
+
+    off = dataclasses.replace(desk._settings, hold_back=False)
+    monkeypatch.setattr(desk, "_settings", off)
+    assert (await ask(desk, "finalize", **shown))["refused"] is None
+
+
 async def test_a_session_is_measured_by_what_it_holds_itself(
-    desk: Desk, world: World, tmp_path: Path
+    desk: Desk, world: World
 ) -> None:
     await ask(desk, "report", events=[HELLO])
     given = {"name": "Deploy", "plan": ["Write out.md"], "segmented": True}
     told = await call(desk, "task_register", MAIN, **given)
     shown = {"session_key": "Agent:Main:main", "agent_id": None}
-    said = f"I wrote {tmp_path}/out.md."
+    said = "I wrote out.md."
 
     assert (await ask(desk, "budget", **shown))["budget"]["left"] == 3
     held = await ask(desk, "finalize", **shown, said=said)
@@ -374,8 +389,8 @@ async def test_a_person_who_calls_is_no_agent(desk: Desk, world: World) -> None:
 
 
 def test_a_process_is_known_by_its_number_and_by_its_home() -> None:
-    owner = _by_process("412:1203", "home_1").owner
+    owner = _by_relay(Host("412:1203", "/work"), "home_1").owner
 
     assert owner is not None
     assert (owner.process, owner.home) == ("412:1203", "home_1")
-    assert _by_process(None, "home_1").owner is None
+    assert _by_relay(None, "home_1").owner is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -338,16 +339,29 @@ async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
     assert wake.task_id == first
 
 
-async def test_an_agent_whose_answer_was_held_back_and_its_turn_stopped_hears_why(
-    world: World, gateways: Gateways
+async def test_what_calls_did_to_files_is_in_the_ledger_of_the_sessions_task(
+    world: World, gateways: Gateways, tmp_path: Path
 ) -> None:
     task = Session(world, key=MAIN).register()
-    held_back = {"refused": "out.md is not there.", "aborted": True, "stopped": True}
+    call = {"session_key": MAIN, "call_id": "c1", "folders": [str(tmp_path)]}
+    touched = [{"path": "/sandbox/a.md", "change": "created"}]
 
-    await report(gateways, hello(), begins(MAIN, MAIN), ends(MAIN, **held_back))
+    await report(
+        gateways,
+        hello(),
+        {"kind": "tool_started", "tool": "exec", "command": True, **call},
+        {"kind": "tool_called", "tool": "write", "touched": touched, **call},
+    )
 
-    [wake] = world.deliver()
-    assert wake.text == f"[system] task_continue ({task}): out.md is not there."
+    [folder] = world.store.read_folders(task)
+    assert (folder.path, folder.since is None) == (str(tmp_path), False)
+    [entry] = world.store.read_ledger(task)
+    assert (entry.path, entry.change, entry.call_id, entry.size) == (
+        "/sandbox/a.md",
+        "created",
+        "c1",
+        None,
+    )
 
 
 async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(

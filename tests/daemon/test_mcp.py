@@ -251,3 +251,21 @@ def test_calls_that_an_agent_makes_at_once_are_all_answered(daemon):
     with closing(sqlite3.connect(daemon.home.database)) as database:
         found = database.execute("SELECT content FROM task_messages").fetchall()
     assert sorted(found) == sorted((f"Word {number}.",) for number in range(100))
+
+
+async def test_a_plain_host_proves_files_in_the_folder_it_was_started_in(
+    daemon, tmp_path
+):
+    project = tmp_path / "project"
+    project.mkdir()
+    async with agent(daemon.home, cwd=project) as client:
+        given = {"name": "Report", "plan": ["Write report.md"]}
+        task = told(await client.call_tool("task_register", given))["task_id"]
+        (project / "report.md").write_text("All is well.")
+        given = {"task_id": task, "status": "completed", "artifacts": ["report.md"]}
+        answer = told(await client.call_tool("task_update", given))
+    assert answer["status"] == "completed"
+    [made] = answer["made"]
+    assert made["path"] == str(project / "report.md")
+    assert (made["change"], made["verdict"]) == ("created", "proved")
+    assert answer["unverified"] == []

@@ -17,13 +17,13 @@ def files(count: int, folder: str = "out") -> tuple[str, ...]:
     return tuple(f"{folder}/{number}.md" for number in range(count))
 
 
-def writing(*paths: str, **more: object) -> Task:
-    """A task whose plan says to write files, a step each."""
-    return a_task(plan=tuple(f"Write {path}" for path in paths), **more)
+def writing(*paths: str) -> Task:
+    """A task whose metadata name files."""
+    return a_task(metadata={"artifacts": [*paths]})
 
 
-def subjects(task: Task, *given: str, said: str = "") -> list[str]:
-    return [each.subject for each in claims.wanted(task, said, given)]
+def subjects(task: Task, *given: str) -> list[str]:
+    return [each.subject for each in claims.wanted(task, given)]
 
 
 def summed(checksum: object) -> list[Wanted]:
@@ -35,13 +35,12 @@ def summed(checksum: object) -> list[Wanted]:
 
 
 def test_what_the_task_names_comes_first_however_much_the_caller_names() -> None:
-    task = writing("report.md", metadata={"artifacts": ["/a/b.txt"]})
-    others = files(50, "/other")
+    task, others = writing("/a/b.txt", "report.md"), files(50, "/other")
 
     assert subjects(task, *others) == ["/a/b.txt", "report.md", *others]
 
 
-def test_every_file_of_a_long_plan_is_wanted() -> None:
+def test_every_file_that_is_named_is_wanted() -> None:
     paths = files(claims.MOST)
     wanted = claims.wanted(writing(*paths))
 
@@ -50,7 +49,7 @@ def test_every_file_of_a_long_plan_is_wanted() -> None:
 
 
 def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
-    fault = claims.fault(claims.wanted(writing(*files(claims.MOST)), "", ["/a/b.txt"]))
+    fault = claims.fault(claims.wanted(writing(*files(claims.MOST)), ["/a/b.txt"]))
 
     assert fault is not None
     assert "201 are named; name fewer" in fault
@@ -64,7 +63,6 @@ def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
         ("file:///work/a.md", "/work/a.md"),
         ("file:///work/the%20report.md", "/work/the report.md"),
         ("/work/the%20report.md", "/work/the%20report.md"),
-        ("file://elsewhere/a.md", "file://elsewhere/a.md"),
     ],
 )
 def test_a_file_may_be_named_by_its_url(
@@ -115,82 +113,18 @@ def test_a_path_that_ends_alike_elsewhere_stands_for_nothing(
     assert subjects(writing(planned), given) == [planned, given]
 
 
-def test_a_whole_path_in_the_last_message_stands_for_what_the_plan_names() -> None:
-    task = writing("Cargo.toml", "Cargo.lock")
-
-    said = "Done; updated /w/Cargo.toml and /w/sub/Cargo.lock."
-
-    assert subjects(task, said=said) == ["/w/Cargo.toml", "/w/sub/Cargo.lock"]
-
-
-def test_what_a_message_claims_is_stood_for_as_well() -> None:
-    said = "I saved the report to report.md."
-
-    assert subjects(a_task(plan=("Think",)), "/w/report.md", said=said) == [
-        "/w/report.md"
-    ]
-
-
-# --- checksums ------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("key", [None, "path"])
 @pytest.mark.parametrize(
-    "checksum", [SUM, SUM.upper(), f"sha256:{SUM}", f" SHA256:{SUM.upper()}\n"]
+    "subject", ["s3://bucket/a.md", "user@host:/srv/a.md", "file://other/a.md"]
 )
-def test_a_checksum_counts_however_it_is_written(checksum: str) -> None:
-    assert [each.checksum for each in summed(checksum)] == [SUM]
-    assert claims.fault(summed(checksum)) is None
-
-
-@pytest.mark.parametrize("checksum", [None, "", "  "])
-def test_where_no_checksum_is_given_any_content_counts(checksum: object) -> None:
-    assert [each.checksum for each in summed(checksum)] == [None]
-
-
-@pytest.mark.parametrize(
-    "checksum", ["later", SUM[:-1], f"{SUM}0", f"sha512:{SUM}", 7, [SUM], False]
-)
-def test_a_checksum_that_is_none_is_a_fault_that_says_what_to_do(
-    checksum: object,
+def test_what_has_a_host_or_a_scheme_is_elsewhere(
+    key: str | None, subject: str
 ) -> None:
-    fault = claims.fault(summed(checksum))
+    made: JsonValue = subject if key is None else {key: subject}
 
-    assert fault is not None
-    assert '"/a/b.txt"' in fault
-    assert "64 hexadecimal digits" in fault
+    [thing] = claims.in_metadata({"artifacts": [made]})
 
-
-def before(*said: str, task: Task | None = None) -> list[Wanted]:
-    return [
-        each
-        for each in claims.wanted(
-            task or a_task(plan=("Think",)), "Done.", before=said, roots=("/w/",)
-        )
-        if each.earlier
-    ]
-
-
-def test_of_earlier_messages_only_whole_paths_in_the_roots_are_wanted() -> None:
-    said = "Wrote out/a.md, b.md, /etc/c.md, /work/d.md and /w/e.md."
-
-    assert [each.subject for each in before(said)] == ["/w/e.md"]
-
-
-def test_what_the_task_names_itself_is_not_wanted_for_an_earlier_message() -> None:
-    task = a_task(plan=("Write /w/a.md",))
-
-    assert [
-        each.subject for each in before("Wrote /w/a.md and /w/b.md", task=task)
-    ] == ["/w/b.md"]
-
-
-def test_of_what_earlier_messages_claim_the_newest_are_wanted_while_there_is_room() -> (
-    None
-):
-    task = writing(*files(claims.MOST - 2, "/w/plan"))
-    found = before(*(f"Wrote {path}" for path in files(5, "/w/said")), task=task)
-
-    assert [each.subject for each in found] == ["/w/said/3.md", "/w/said/4.md"]
+    assert (thing.kind, thing.subject) == (claims.ELSEWHERE, subject)
 
 
 def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> None:
@@ -204,15 +138,3 @@ def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> N
     assert claims.wanted(task, given=["/srv/job/report.md"])[0].subject == (
         "out/report.md"
     )
-
-
-def test_what_the_task_lists_with_its_whole_path_is_what_its_plan_writes() -> None:
-    task = a_task(
-        plan=("Write data.csv", "Write report.md"),
-        metadata={"artifacts": ["/srv/job/data.csv"]},
-    )
-
-    assert [each.subject for each in claims.wanted(task)] == [
-        "/srv/job/data.csv",
-        "report.md",
-    ]

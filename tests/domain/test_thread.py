@@ -48,15 +48,3 @@ def test_alerts_and_repeated_words_are_left_out() -> None:
     said = message("push denied")
 
     assert thread.choose_meaningful([said, alert, said]) == (said,)
-
-
-def test_what_the_agent_has_narrated_is_its_own_words_in_order() -> None:
-    messages = [message("a"), message("Wrote x", Role.SYSTEM), message("b")]
-
-    assert thread.narrated(messages) == ("a", "b")
-
-
-def test_of_what_was_narrated_the_newest_are_read_up_to_a_limit() -> None:
-    half = "x" * (thread.NARRATED // 2)
-
-    assert thread.narrated([message("a"), message(half), message(half)]) == (half, half)

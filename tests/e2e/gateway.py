@@ -226,6 +226,7 @@ class Gateway:
             "agents": {"defaults": {"model": {"primary": f"local/{MODEL}"}}},
             "mcp": {"servers": self.mcp_servers},
             "plugins": self.plugins,
+            "tools": {"exec": {"applyPatch": {"workspaceOnly": False}}},
             "logging": {"file": str(self.log), "level": "info"},
             "update": {"checkOnStart": False},
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -61,30 +62,31 @@ def test_integration_autonomous_continuation_without_extra_user_message(
 
 def test_integration_write_claim_without_evidence_is_blocked(story: Story):
     told: list[str] = []
+    numbers = count(1)
 
     def liar(request: ModelRequest) -> Reply:
         if first := registers(request, "Report", ["Write report.md"]):
             return first
-        turn = request.turn
-        if "task_continue" in turn.text and not turn.results:
-            report = {"task_id": story.task["task_id"], "status": "completed"}
-            return [Call("task_update", {**report, "message": "Saved report.md."})]
-        told.extend(turn.results[-1:])
+        if len(request.turn.results) <= 2:
+            number, task_id = next(numbers), story.task["task_id"]
+            message = f"Saved report.md, try {number}."
+            report = {"task_id": task_id, "status": "completed", "message": message}
+            told.extend(request.turn.results[1:])
+            return [Call("task_update", report)]
         return "I saved the report to report.md. All done!"
 
     story.follow(liar)
-    with Overheard(story.house.gateway) as overheard:
-        story.say("Please write the report.")
-        ended = story.ends("failed")
-        shown = overheard.shown(story.session)
+    story.say("Please write the report.")
+    ended = story.ends()
+    # It is asked once, and what else the call says is kept.
     assert "evidence_missing" in "".join(told)
-    assert "stalled_loop" in ended["messages"][-1]["content"]
-    # What it claims was never shown, and the user knows why.
-    assert not any("I saved the report" in line for line in shown)
-    held_back = [e["data"]["about"] for e in events(story, "notice")]
-    assert held_back == ["unverified", "unverified"]
-    story.told("an answer was held back")
-    assert "failed" in story.told("stalled_loop")
+    assert "Saved report.md, try 1." in [m["content"] for m in ended["messages"]]
+    # After that the user reads what is not so.
+    assert ended["made"] == []
+    assert [each["what"] for each in ended["unverified"]] == ["report.md"]
+    story.told("completed; nothing was written")
+    story.told("not verified: report.md")
+    assert not any("failed" in line for line in story.lines)
 
 
 def test_integration_write_and_verify_path_reaches_completed(
@@ -109,14 +111,93 @@ def test_integration_write_and_verify_path_reaches_completed(
     story.follow(honest)
     with Overheard(story.house.gateway) as overheard:
         story.say("Please write the report.")
-        story.ends()
+        ended = story.ends()
         shown = overheard.shown(story.session)
     assert any("I saved the report to honest.md." in line for line in shown)
     assert (workspace / "honest.md").read_text() == "All is well."
-    for milestone in ("accepted", "started", "tool_write_verified", "completed"):
-        story.told(milestone)
+    made = {each["path"]: (each["change"], each["verdict"]) for each in ended["made"]}
+    assert made == {str(workspace / "honest.md"): ("created", "proved")}
+    for line in ("accepted", "started", "made: honest.md", "completed"):
+        story.told(line)
     kinds = [e["data"]["name"] for e in events(story, "milestone")]
     assert kinds == ["accepted", "started", "tool_write_verified", "completed"]
+
+
+PATCH = """*** Begin Patch
+*** Update File: {folder}/src/app.py
+@@
+-print("hello")
++print("hello, world")
+*** Add File: {folder}/tests/test_app.py
++import app
+*** End Patch"""
+
+
+def test_a_coding_session_outside_the_workspace_completes_unasked(
+    story: Story, tmp_path: Path
+):
+    folder, refused = tmp_path / "project", list[str]()
+    folder.mkdir()
+    (folder / "old.log").write_text("of last week")
+
+    def coder(request: ModelRequest) -> Reply:
+        if first := registers(request, "App", ["Set up src/app.py", "Test app.py"]):
+            return first
+        refused.extend(each for each in request.turn.results if '"error"' in each)
+        inside = {"workdir": str(folder)}
+        source = {"path": f"{folder}/src/app.py", "content": 'print("hello")\n'}
+        calls = [
+            Call("exec", {"command": "git init -q . && mkdir src", **inside}),
+            Call("write", source),
+            Call("apply_patch", {"input": PATCH.format(folder=folder)}),
+            Call("exec", {"command": "python3 src/app.py > out.txt", **inside}),
+            Call("exec", {"command": "rm old.log", **inside}),
+            Call(
+                "task_update",
+                {
+                    "task_id": story.task["task_id"],
+                    "status": "completed",
+                    "message": "src/app.py prints out.txt, see tests/test_app.py.",
+                },
+            ),
+        ]
+        done = len(request.turn.results) - 1
+        return [calls[done]] if done < len(calls) else "The app is ready."
+
+    story.follow(coder)
+    story.say("Please write an app.")
+    ended = story.ends()
+    assert refused == []
+    made = {each["path"]: (each["change"], each["verdict"]) for each in ended["made"]}
+    assert made == {
+        f"{folder}/old.log": ("removed", "proved"),
+        f"{folder}/out.txt": ("created", "proved"),
+        f"{folder}/src/app.py": ("created", "proved"),
+        f"{folder}/tests/test_app.py": ("created", "proved"),
+    }
+    assert ended["unverified"] == []
+    line = story.told("made: ")
+    assert "made: out.txt, src/app.py, tests/test_app.py; removed: old.log" in line
+    assert events(story, "completion_refused") == []
+
+
+def test_a_lie_that_names_no_file_is_told_as_nothing_written(story: Story):
+    def liar(request: ModelRequest) -> Reply:
+        if first := registers(request, "App", ["Build the app", "Test it"]):
+            return first
+        if len(request.turn.results) == 1:
+            said = "The app is built, tested and saved."
+            report = {"task_id": story.task["task_id"], "status": "completed"}
+            return [Call("task_update", {**report, "message": said})]
+        return "All is saved, in notes/summary.md too."
+
+    story.follow(liar)
+    story.say("Please write an app.")
+    ended = story.ends()
+    assert ended["made"] == []
+    story.told("completed; nothing was written")
+    # What the answer after it names is looked up as well.
+    story.told("not verified: notes/summary.md")
 
 
 def test_integration_provider_retry_exhaustion_results_in_failed_milestone(

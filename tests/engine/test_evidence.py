@@ -11,13 +11,13 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import evidence
+from openclaw_taskmem.engine import looking
 from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.world import World
 
-WRITE = ["Write report.md"]
+WRITE = {"artifacts": ["report.md"]}
 
 
 class Witness:
@@ -67,7 +67,7 @@ def complete(world: World, task: str, **given: object) -> TaskStatus:
 def test_nobody_waits_for_a_task_while_what_it_makes_is_looked_at(
     world: World, witness: Witness
 ) -> None:
-    task = world.register(plan=WRITE)
+    task = world.register(metadata=WRITE)
     witness.then = lambda: world.narrate(task)
 
     assert complete(world, task) is TaskStatus.COMPLETED
@@ -78,11 +78,10 @@ def test_nobody_waits_for_a_task_while_what_it_makes_is_looked_at(
 def test_what_is_sought_anew_meanwhile_is_looked_at_as_well(
     world: World, witness: Witness
 ) -> None:
-    task = world.register(plan=WRITE)
-    plan = [*WRITE, "Write list.csv"]
+    task = world.register(metadata=WRITE)
+    both = ["report.md", "list.csv"]
     witness.then = lambda: (
-        world.task(task).plan == tuple(plan)
-        or world.call("task_plan_update", task_id=task, new_plan=plan, reason="More.")
+        world.task(task).metadata == {"artifacts": both} or named(world, task, *both)
     )
 
     assert complete(world, task) is TaskStatus.COMPLETED
@@ -92,13 +91,8 @@ def test_what_is_sought_anew_meanwhile_is_looked_at_as_well(
 def test_a_task_that_changes_at_every_look_is_left_as_it_is(
     world: World, witness: Witness
 ) -> None:
-    task = world.register(plan=WRITE)
-    witness.then = lambda: world.call(
-        "task_plan_update",
-        task_id=task,
-        new_plan=[f"Write {len(witness.seen)}.md"],
-        reason="Another name.",
-    )
+    task = world.register(metadata=WRITE)
+    witness.then = lambda: named(world, task, f"{len(witness.seen)}.md")
 
     with pytest.raises(Conflict, match="call again"):
         complete(world, task)
@@ -112,23 +106,25 @@ def test_what_was_seen_counts_only_for_a_moment(
     store = Delayed()
     store.clock, store.delays = FakeClock(), []
     world = World(store, store.clock, plugins=[("witness", witness)])
-    task = world.register(plan=WRITE)
+    task = world.register(metadata=WRITE)
     store.delays = [0.0, waited]
 
     assert complete(world, task) is TaskStatus.COMPLETED
     assert len(witness.seen) == looks
 
 
-def test_things_are_looked_at_for_so_long_and_what_is_left_is_not_proved(
+def test_what_there_is_no_time_left_for_is_told_as_not_verified(
     world: World, witness: Witness
 ) -> None:
-    task = world.register(plan=[f"Write {number}.md" for number in range(9)])
-    witness.then = lambda: world.clock.tick(evidence.LOOKING / timedelta(seconds=2))
+    names = [f"{number}.md" for number in range(9)]
+    task = world.register(metadata={"artifacts": names})
+    witness.then = lambda: world.clock.tick(looking.LOOKING / timedelta(seconds=2))
 
-    with pytest.raises(EvidenceMissing, match=r"3\.md.*no time left.*4\.md") as refused:
-        complete(world, task)
-    assert witness.seen == ["0.md", "1.md", "2.md"]
-    assert "2.md" not in str(refused.value)
+    answer = world.call("task_update", task_id=task, status="completed")
+    assert witness.seen == names[:3]
+    doubts = {each["what"]: each["why"] for each in answer["unverified"]}
+    assert [*doubts] == names[3:]
+    assert "no time left" in doubts["3.md"]
 
 
 def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) -> None:
@@ -138,7 +134,7 @@ def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) ->
     for other in others:
         other.write_text("x")
     agent = Caller(folder=str(tmp_path))
-    task = world.register(plan=WRITE)
+    task = world.register(metadata=WRITE)
 
     with pytest.raises(EvidenceMissing, match=r"report\.md"):
         world.call(
@@ -163,25 +159,12 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_registered(
 def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
     world: World, witness: Witness
 ) -> None:
-    paths = [f"Write {number}a.md, {number}b.md" for number in range(100)]
-    task = world.register(plan=paths)
+    task = world.register(metadata={"artifacts": [f"{n}.md" for n in range(200)]})
 
     with pytest.raises(InvalidArguments, match=f"{task} is not completed. At most 200"):
         complete(world, task, artifacts=["/other.md"])
     assert witness.seen == []
     assert world.task(task).status is TaskStatus.ACTIVE
-
-
-def test_a_file_that_the_work_only_reads_is_not_looked_at(
-    world: World, witness: Witness
-) -> None:
-    task = world.register(plan=["Add unit tests for parser.py"])
-    said = "I added tests for parser.py in test_parser.py; all pass."
-
-    assert complete(world, task, message=said, artifacts=["test_parser.py"]) is (
-        TaskStatus.COMPLETED
-    )
-    assert witness.seen == ["test_parser.py"]
 
 
 def test_what_is_kept_of_a_look_holds_no_credential() -> None:
@@ -193,7 +176,7 @@ def test_what_is_kept_of_a_look_holds_no_credential() -> None:
             return Finding(verdict=Verdict.VERIFIED, detail=detail)
 
     world = World(plugins=[("telling", Telling())])
-    task = world.register(plan=WRITE, metadata={secret: "x"})
+    task = world.register(metadata={**WRITE, secret: "x"})
     complete(world, task)
 
     (kept,) = world.store.read_task(task).artifacts
@@ -202,109 +185,11 @@ def test_what_is_kept_of_a_look_holds_no_credential() -> None:
     assert secret not in str(world.task(task).metadata)
 
 
-# --- what was said before -----------------------------------------------------------
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> World:
-    """A world whose files are really looked at, a minute after its clock's start."""
-    clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
-    return World(clock=clock, plugins=[("evidence", taskmem_evidence)])
-
-
-def ends(world: World, task: str, folder: Path, message: str = "Done.") -> TaskStatus:
-    agent = Caller(folder=str(folder))
-    given = {"task_id": task, "status": "completed", "message": message}
-    return TaskStatus(world.call("task_update", agent, **given)["status"])
-
-
-def test_what_an_earlier_message_claims_is_looked_at_when_the_task_is_completed(
-    real: World, tmp_path: Path
-) -> None:
-    task, report = real.register(plan=["Think"]), tmp_path / "out.md"
-    real.narrate(task, f"I wrote {report}")
-    real.narrate(task, "All is well.")
-
-    with pytest.raises(EvidenceMissing, match=r"out\.md.*message says.*was removed"):
-        ends(real, task, tmp_path)
-    report.write_text("All is well.")
-    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
-
-
-@pytest.mark.parametrize("when", ["before", "at the end"])
-def test_what_was_made_and_removed_and_said_so_holds_nothing_up(
-    real: World, tmp_path: Path, when: str
-) -> None:
-    task, draft = real.register(plan=["Think"]), tmp_path / "draft.md"
-    real.narrate(task, f"I wrote {draft}")
-    said = f"{draft} was removed again."
-    if when == "before":
-        real.narrate(task, said)
-        said = "Done."
-
-    assert ends(real, task, tmp_path, said) is TaskStatus.COMPLETED
-
-
-def test_what_was_made_in_an_earlier_run_is_not_too_old(
-    real: World, tmp_path: Path
-) -> None:
-    task, report = real.register(plan=["Think"]), tmp_path / "out.md"
-    real.narrate(task, f"I wrote {report}")
-    report.write_text("All is well.")
-    real.clock.tick(120)
-    real.call("task_update", task_id=task, status="paused")
-    real.call("task_update", task_id=task, status="active")
-
-    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
-
-
-def test_a_claim_is_not_forgotten_by_ending_the_task_and_reopening_it(
-    real: World, tmp_path: Path
-) -> None:
-    task = real.register(plan=["Think"])
-    real.narrate(task, f"I wrote {tmp_path / 'old.md'}")
-    real.call("task_update", task_id=task, status="failed")
-    real.call("task_update", task_id=task, status="active")
-
-    with pytest.raises(EvidenceMissing):
-        ends(real, task, tmp_path)
-    real.narrate(task, f"I deleted {tmp_path / 'old.md'}")
-    assert ends(real, task, tmp_path) is TaskStatus.COMPLETED
-
-
-def test_what_cannot_be_looked_at_is_not_asked_for_because_it_was_said_once(
-    tmp_path: Path,
-) -> None:
-    world = World(plugins=[])
-    task = world.register(plan=["Think"])
-    world.narrate(task, f"I wrote {tmp_path / 'out.md'}")
-
-    assert ends(world, task, tmp_path) is TaskStatus.COMPLETED
-    assert world.store.read_task(task).artifacts == ()
-
-
-def test_the_thread_is_read_only_for_a_task_that_is_to_be_completed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = world.register(plan=["Think"])
-    read: list[str] = []
-    monkeypatch.setattr(
-        world.store, "read_thread", lambda *given: read.append(str(given)) or []
-    )
-
-    world.narrate(task, "I wrote /w/a.md")
-    world.call("task_update", task_id=task, status="paused")
-    assert read == []
-    complete(world, task)
-    assert len(read) == 1
-
-
 @pytest.mark.parametrize(
     ("subject", "cure"),
     [
         ("command:build", r"Run the command again, as taskmem run --name NAME"),
         ("https://x.test/a", "Mend what answers at the URL"),
-        ("/w/a.md", "Write the file, or name it by its whole path"),
     ],
 )
 def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
@@ -316,7 +201,6 @@ def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
     with pytest.raises(EvidenceMissing, match=cure) as refused:
         complete(world, task)
     said = str(refused.value)
-    assert ("whole path" in said) is subject.endswith(".md")
     assert "by artifacts in the metadata" in said
 
 

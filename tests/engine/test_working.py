@@ -183,7 +183,6 @@ def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
         BAD,
         {"error": "401 unauthorized", "reason": "auth"},
         {"error": "529 overloaded", "reason": "overloaded"},
-        {"refused": "out.md is not there."},
         {"said": "What is next?"},
         {"said": "Nothing new."},
     ],

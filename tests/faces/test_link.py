@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -69,8 +70,9 @@ def test_the_opening_says_which_face_it_is(home, daemon):
     fake = daemon()
     with connect(home), connect(home, "mcp"):
         openings = [fake.next_connection().opening for _ in range(2)]
-    assert {"taskmem": 1, "face": "client"} in openings
-    assert {"taskmem": 1, "face": "mcp"} in openings
+    here = {"taskmem": 1, "folder": str(Path.cwd())}
+    assert {**here, "face": "client"} in openings
+    assert {**here, "face": "mcp"} in openings
 
 
 def test_a_link_knows_whom_it_speaks_with(home, daemon):

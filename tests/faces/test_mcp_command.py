@@ -170,7 +170,8 @@ class SdkDaemon:
     async def _visit(self, reader, writer):
         self._visits[asyncio.current_task()] = writer
         try:
-            assert json.loads(await reader.readline()) == {"taskmem": 1, "face": "mcp"}
+            opening = json.loads(await reader.readline())
+            assert (opening["taskmem"], opening["face"]) == (1, "mcp")
             writer.write(b'{"taskmem": 1, "pid": 1, "version": "0.1.0"}\n')
             server = Server(
                 "fake", on_list_tools=self._list_tools, on_call_tool=self._call_tool

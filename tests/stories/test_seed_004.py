@@ -34,6 +34,7 @@ RETRIES = 3
 REST = 90
 IDLE_ROUNDS = 3
 WRITE = ["Write report.md"]
+MADE = {"artifacts": ["report.md"]}
 OVERLOADED = "529 overloaded"
 SAVED = "I saved the report to report.md."
 
@@ -185,12 +186,12 @@ def test_unit_persistence_crud_outlives_the_process(
     assert created.read_task(task).run == session.run(task)
     assert len(created.read_checkpoints(session.run(task).run_id, 9)) == 2
 
-    (folder / "report.md").write_text("All is well.")
+    session.writes(folder / "report.md")
     session.call("task_update", task_id=task, status="completed", message="Done.")
     updated = created.read_task(task)
     assert updated.task.status is TaskStatus.COMPLETED
     assert updated.task.version > 1
-    assert [made.subject for made in updated.artifacts] == ["report.md"]
+    assert [made.subject for made in updated.artifacts] == [str(folder / "report.md")]
     assert len(created.list_events(0, 99)) == len(world.store.list_events(0, 99))
 
     world.clock.tick(timedelta(days=8).total_seconds())
@@ -240,7 +241,9 @@ def test_unit_schema_migration_keeps_the_tasks_and_gives_them_runs(old: str) -> 
 # --- 1. unit tests: completion evaluator ----------------------------------------
 
 
-@pytest.mark.parametrize("there", ["nothing", "empty", "a folder", "old", "elsewhere"])
+@pytest.mark.parametrize(
+    "there", ["nothing", "empty", "a folder", "old", "a link to nothing"]
+)
 def test_unit_completion_evaluator_negative_evidence_is_no_completion(
     session: Session, folder: Path, there: str
 ) -> None:
@@ -253,13 +256,13 @@ def test_unit_completion_evaluator_negative_evidence_is_no_completion(
         case "old":
             report.write_text("Of last week.")
             session.world.clock.tick(3600)
-        case "elsewhere":
-            (folder.parent / "report.md").write_text("All is well.")
-            report.symlink_to(folder.parent / "report.md")
+        case "a link to nothing":
+            report.symlink_to(folder / "missing.md")
     session.begins()
-    task = session.register(plan=WRITE)
-    with pytest.raises(EvidenceMissing, match=r"report\.md"):
-        session.call("task_update", task_id=task, status="completed")
+    task = session.register(plan=WRITE, metadata=MADE)
+    for _ in range(2):  # of what the metadata names, each time
+        with pytest.raises(EvidenceMissing, match=r"report\.md"):
+            session.call("task_update", task_id=task, status="completed")
     facts = session.world.store.read_task(task)
     assert facts.task.status is TaskStatus.ACTIVE
     assert facts.run is not None
@@ -274,12 +277,12 @@ def test_unit_completion_evaluator_positive_evidence_completes(
 ) -> None:
     (folder / "report.md").write_text("All is well.")
     session.begins()
-    task = session.register(plan=WRITE)
+    task = session.register(plan=WRITE, metadata=MADE)
     session.call("task_update", task_id=task, status="completed")
     facts = session.world.store.read_task(task)
     assert facts.task.status is TaskStatus.COMPLETED
     [artifact] = facts.artifacts
-    assert (artifact.kind, artifact.subject) == ("file", "report.md")
+    assert (artifact.kind, artifact.subject) == ("file", str(folder / "report.md"))
     assert artifact.verdict is Verdict.VERIFIED
     assert artifact.checksum == sha256(b"All is well.").hexdigest()
 
@@ -293,6 +296,7 @@ def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_writt
     assert session.world.task(task).status is TaskStatus.COMPLETED
     assert session.world.store.read_task(task).artifacts == ()
     assert milestones(session) == ["accepted", "completed"]
+    assert session.lines[-1].startswith("completed; nothing was written")
 
 
 # --- 1. unit tests: stalled loop detection --------------------------------------
@@ -369,20 +373,24 @@ def test_integration_write_claim_without_evidence_is_blocked(
     session.begins()
     task = session.register(plan=WRITE)
     session.does("think about it")
-    with pytest.raises(EvidenceMissing):
-        session.call("task_update", task_id=task, status="completed", message=SAVED)
-    found = evidence.unsupported(session.world.shell, session.owner, SAVED)
-    assert found is not None
-    assert found[0] == task
-    session.ends(SAVED, refused=found[1])
-    # It remains at work, and is told what is missing.
+    claim = {"task_id": task, "status": "completed", "message": SAVED}
+    with pytest.raises(EvidenceMissing, match="asked once"):
+        session.call("task_update", **claim)
+    # It remains at work, and what else was said is kept.
     assert session.world.task(task).status is TaskStatus.ACTIVE
     assert session.run(task).state is RunState.RUNNING
-    assert "report.md" in goes_on(session).text
-    [notice] = log(session, "notice")
-    assert notice.data["about"] == "unverified"
+    assert SAVED in [content for _, _, content in session.world.thread(task)]
+    [refused] = log(session, "completion_refused")
+    assert refused.data["doubt"] == "names"
     assert milestones(session) == ["accepted", "started"]
-    assert not any(SAVED in line for line in session.lines)
+    # Asked once, it completes, and the user reads what is not so.
+    answer = session.call("task_update", **claim)
+    session.ends(SAVED)
+    assert (answer["status"], answer["made"]) == ("completed", [])
+    assert [each["what"] for each in answer["unverified"]] == ["report.md"]
+    assert session.lines[-2].startswith("not verified: report.md")
+    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.world.deliver() == []
 
 
 def test_integration_write_and_verify_path_reaches_completed(
@@ -390,11 +398,11 @@ def test_integration_write_and_verify_path_reaches_completed(
 ) -> None:
     session.begins()
     task = session.register(plan=WRITE)
-    (folder / "report.md").write_text("All is well.")
-    session.does("write report.md", "12 bytes", tool="write")
+    session.writes(folder / "report.md")
     session.does("cat report.md", "All is well.")
-    assert evidence.unsupported(session.world.shell, session.owner, SAVED) is None
-    session.call("task_update", task_id=task, status="completed", message=SAVED)
+    answer = session.call(
+        "task_update", task_id=task, status="completed", message=SAVED
+    )
     session.ends(SAVED)
     assert session.run(task).state is RunState.COMPLETED
     assert milestones(session) == [
@@ -403,8 +411,13 @@ def test_integration_write_and_verify_path_reaches_completed(
         "tool_write_verified",
         "completed",
     ]
+    [made] = answer["made"]
+    assert made["path"] == str(folder / "report.md")
+    assert (made["change"], made["verdict"]) == ("created", "proved")
+    assert made["sha256"] == sha256(b"All is well.").hexdigest()
     [checked] = log(session, "evidence_checked")
     assert [each["verdict"] for each in checked.data["checked"]] == ["verified"]
+    assert session.lines[2].startswith("made: report.md")
     assert session.world.deliver() == []
 
 
@@ -461,23 +474,22 @@ def test_regression_a_session_without_tasks_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("said", "held"),
+    ("said", "asked"),
     [
         (SAVED, True),
-        ("Everything is done and delivered.", True),
-        ("I could not write report.md.", False),
-        (f"{SAVED} Shall I send it?", False),
+        (f"{SAVED} Shall I send it?", True),
+        ("Everything is done and delivered.", False),
         ("Still at it.", False),
     ],
 )
 def test_regression_the_guardrail_for_text_claims_still_holds(
-    session: Session, folder: Path, said: str, held: bool
+    session: Session, folder: Path, said: str, asked: bool
 ) -> None:
     session.begins()
     session.register(plan=WRITE)
     shell = session.world.shell
-    assert (evidence.unsupported(shell, session.owner, said) is not None) is held
-    (folder / "report.md").write_text("All is well.")
+    assert (evidence.unsupported(shell, session.owner, said) is not None) is asked
+    session.writes(folder / "report.md")
     assert evidence.unsupported(shell, session.owner, said) is None
 
 

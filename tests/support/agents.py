@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 from mcp import Client, StdioServerParameters, stdio_client
@@ -20,11 +21,11 @@ from tests.support.waiting import PATIENCE
 
 @asynccontextmanager
 async def agent(
-    home: Home, mode: str = "legacy", **settings: str
+    home: Home, mode: str = "legacy", cwd: Path | None = None, **settings: str
 ) -> AsyncIterator[Client]:
     """Start `taskmem mcp` as a host does, and speak with it by the official SDK."""
     server = StdioServerParameters(
-        command=str(COMMAND), args=["mcp"], env=environment(home, **settings)
+        command=str(COMMAND), args=["mcp"], env=environment(home, **settings), cwd=cwd
     )
     transport = stdio_client(server, errlog=sys.__stderr__)
     async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE) as client:

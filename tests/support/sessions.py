@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import Began, Ended, Said, digest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
+from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, recovery, turns
+from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
-from taskmem_hookspecs import Owner, Run
+from taskmem_hookspecs import FileChange, Owner, Run
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
@@ -70,12 +75,12 @@ class Session:
         """Begin a turn; False: it must not go on."""
         return turns.turn_began(self.world.shell, self.heard, origin)
 
-    def calls(self, about: str, tool: str = "exec") -> str:
+    def calls(self, about: str, tool: str = "exec", deed: Deed | None = None) -> str:
         """Begin a call of a tool; its id."""
         self._number += 1
         call_id = f"{self.key}:{self._number}"
         entry = Began(call_id=call_id, tool=tool, about=about)
-        turns.call_began(self.world.shell, self.heard, entry)
+        turns.call_began(self.world.shell, self.heard, entry, deed)
         return call_id
 
     def does(
@@ -86,10 +91,17 @@ class Session:
         tool: str = "exec",
         said: tuple[Said, ...] = (),
         ok: bool = True,
+        deed: Deed | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         """Call a tool from its beginning to its end."""
+        call_id = self.calls(about, tool, deed)
+        meanwhile()
+        if deed is not None:
+            text = about if deed.command else ""
+            deed = deed.model_copy(update={"call_id": call_id, "text": text})
         entry = Ended(
-            call_id=self.calls(about, tool),
+            call_id=call_id,
             tool=tool,
             about=about,
             outcome=outcome,
@@ -97,7 +109,27 @@ class Session:
             said=said,
         )
         given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
-        turns.call_ended(self.world.shell, self.heard, entry, given)
+        turns.call_ended(self.world.shell, self.heard, entry, given, deed)
+
+    def writes(self, path: Path, text: str = "All is well.") -> None:
+        """Write a file with the tool for it."""
+        change = FileChange.CHANGED if path.exists() else FileChange.CREATED
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        touch = Touch(path=str(path), change=change)
+        deed = Deed(touched=(touch,), folders=(str(path.parent),))
+        self.does(str(path), tool="write", deed=deed)
+
+    def runs_in(
+        self, folder: Path, command: str, run: Callable[[], object] | None = None
+    ) -> None:
+        """Run a command in a folder: really, or what stands for it."""
+
+        def really() -> None:
+            subprocess.run(["/bin/sh", "-c", command], check=True, cwd=folder)
+
+        deed = Deed(folders=(str(folder),), command=True)
+        self.does(command, deed=deed, meanwhile=run or really)
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""

@@ -23,6 +23,7 @@ from taskmem_hookspecs.testing.memory import MemoryStore
 from taskmem_hookspecs.testing.plugins import check_plugin
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
+    a_folder,
     a_message,
     a_revision,
     a_run,
@@ -30,6 +31,7 @@ from taskmem_hookspecs.testing.values import (
     a_wait,
     a_wake,
     an_artifact,
+    an_entry,
     an_event,
 )
 
@@ -47,6 +49,7 @@ __all__ = [
     "TransportSuite",
     "VerifierSuite",
     "a_checkpoint",
+    "a_folder",
     "a_message",
     "a_revision",
     "a_run",
@@ -54,6 +57,7 @@ __all__ = [
     "a_wait",
     "a_wake",
     "an_artifact",
+    "an_entry",
     "an_event",
     "check_plugin",
 ]

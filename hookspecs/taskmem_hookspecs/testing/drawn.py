@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from taskmem_hookspecs.evidence import Artifact, Verdict
+from taskmem_hookspecs.evidence import (
+    Artifact,
+    FileChange,
+    LedgerEntry,
+    LedgerVerdict,
+    Verdict,
+    WorkFolder,
+)
 from taskmem_hookspecs.model import (
     Author,
     Event,
@@ -54,6 +61,8 @@ json_values = st.recursive(
 
 numbers = st.integers(0, 2**31 - 1)
 
+checksums = st.text("0123456789abcdef", min_size=64, max_size=64)
+
 seconds = st.floats(0.001, 2_592_000)
 
 homes = st.none() | st.sampled_from(("home_1", "home_2"))
@@ -86,6 +95,7 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         alerts=numbers,
         alerts_in_a_row=numbers,
         held_until=st.none() | instants,
+        doubts=plans,
         stuck_due_at=st.none() | instants,
     )
 
@@ -238,9 +248,36 @@ def artifacts(artifact_id: str, task_id: str) -> st.SearchStrategy[Artifact]:
         subject=texts,
         verdict=st.sampled_from(Verdict),
         detail=texts,
-        checksum=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64),
+        checksum=st.none() | checksums,
         size=st.none() | st.integers(0, 2**63 - 1),
         checked_at=instants,
+    )
+
+
+def entries(path: str, task_id: str) -> st.SearchStrategy[LedgerEntry]:
+    """Draw entries of the ledger with this path, of this task and of no run."""
+    return st.builds(
+        LedgerEntry,
+        task_id=st.just(task_id),
+        path=st.just(path),
+        change=st.none() | st.sampled_from(FileChange),
+        call_id=st.none() | texts,
+        at=instants,
+        size=st.none() | st.integers(0, 2**63 - 1),
+        sha256=st.none() | checksums,
+        verdict=st.none() | st.sampled_from(LedgerVerdict),
+        why=st.none() | texts,
+    )
+
+
+def folders(path: str, task_id: str) -> st.SearchStrategy[WorkFolder]:
+    """Draw folders with this path, of this task."""
+    return st.builds(
+        WorkFolder,
+        task_id=st.just(task_id),
+        path=st.just(path),
+        since=st.none() | instants,
+        files=st.none() | texts,
     )
 
 

@@ -22,5 +22,7 @@ def everything(store: TaskStore) -> dict[str, list[Value]]:
         "runs": list(runs),
         "checkpoints": [c for r in runs for c in store.read_checkpoints(r.run_id, ALL)],
         "artifacts": [a for t in tasks for a in store.read_task(t.task_id).artifacts],
+        "ledger": [e for t in tasks for e in store.read_ledger(t.task_id)],
+        "folders": [f for t in tasks for f in store.read_folders(t.task_id)],
         "events": list(store.list_events(0, ALL)),
     }

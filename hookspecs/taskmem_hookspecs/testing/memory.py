@@ -15,7 +15,7 @@ from taskmem_hookspecs.errors import (
     TaskNotFound,
     WaitNotFound,
 )
-from taskmem_hookspecs.evidence import Artifact
+from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Counts,
     Event,
@@ -37,6 +37,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     moved,
     newest,
     of_home,
+    of_task,
     open_runs,
 )
 
@@ -56,6 +57,8 @@ class MemoryStore:
         self._revisions: list[PlanRevision] = []
         self._events: list[Event] = []
         self._bookmarks: dict[str, str] = {}
+        self._ledger: dict[tuple[str, str], LedgerEntry] = {}
+        self._folders: dict[tuple[str, str], WorkFolder] = {}
 
     def read_task(self, task_id: str) -> TaskFacts:
         """Return a task with its waits and its open wakes."""
@@ -79,9 +82,7 @@ class MemoryStore:
         """Return one wait."""
         with self._lock:
             if wait_id not in self._waits:
-                raise WaitNotFound(
-                    f"There is no wait {wait_id}; see the answer of smart_wait."
-                )
+                raise WaitNotFound(f"There is no wait {wait_id}; see smart_wait.")
             return self._waits[wait_id]
 
     def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
@@ -148,6 +149,16 @@ class MemoryStore:
         """Return the wakes with these ids; an unknown id is passed over."""
         with self._lock:
             return [w for w in self._wakes.values() if w.wake_id in wake_ids]
+
+    def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:
+        """Return what a task made, in order of the paths."""
+        with self._lock:
+            return of_task(task_id, self._ledger)
+
+    def read_folders(self, task_id: str) -> Sequence[WorkFolder]:
+        """Return the folders that the tools of a task used, in order of the paths."""
+        with self._lock:
+            return of_task(task_id, self._folders)
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
         """Return events with a greater id than `after`, oldest first."""
@@ -261,8 +272,7 @@ class MemoryStore:
 
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark."""
-        with self._lock:
-            return self._bookmarks.get(name)
+        return self._bookmarks.get(name)
 
     def count(self) -> Counts:
         """Return how much there is, by state."""
@@ -302,6 +312,8 @@ class MemoryStore:
             self._checkpoints |= checkpoints
             self._forget(change.forget_before)
             self._bookmarks |= {b.name: b.value for b in change.bookmarks}
+            self._ledger |= {(e.task_id, e.path): e for e in change.ledger}
+            self._folders |= {(f.task_id, f.path): f for f in change.folders}
             append(self._messages, change.messages, "message_id")
             append(self._revisions, change.revisions, "revision_id")
             append(self._events, change.events, "event_id")
@@ -371,6 +383,8 @@ class MemoryStore:
             (wake.task_id for wake in change.wakes),
             (run.task_id for run in change.runs),
             (artifact.task_id for artifact in change.artifacts),
+            (entry.task_id for entry in change.ledger),
+            (folder.task_id for folder in change.folders),
         )
         for task_id in named:
             if task_id and task_id not in self._tasks and task_id not in new:

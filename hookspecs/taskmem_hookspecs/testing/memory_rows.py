@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from taskmem_hookspecs.errors import Conflict
-from taskmem_hookspecs.evidence import Artifact
+from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Event,
     Message,
@@ -23,6 +23,7 @@ ENDED_WAITS = 20
 """Waits that ended which the facts of a task hold; the linkage needs the last."""
 RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 OwnedT = TypeVar("OwnedT", Task, Wait, Wake, Run)
+PathT = TypeVar("PathT", LedgerEntry, WorkFolder)
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
 SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 
@@ -61,6 +62,11 @@ def open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
 def of_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
     """Return what belongs to a home or to none; None: all."""
     return [row for row in rows if home is None or row.home in (None, home)]
+
+
+def of_task(task_id: str, rows: Mapping[tuple[str, str], PathT]) -> list[PathT]:
+    """Return what belongs to a task, in order of the paths."""
+    return [row for key, row in sorted(rows.items()) if key[0] == task_id]
 
 
 def age(run: Run) -> tuple[datetime, str]:

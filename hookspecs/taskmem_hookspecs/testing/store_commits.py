@@ -28,6 +28,7 @@ from taskmem_hookspecs.testing import drawn
 from taskmem_hookspecs.testing.holdings import everything
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
+    a_folder,
     a_message,
     a_revision,
     a_run,
@@ -35,6 +36,7 @@ from taskmem_hookspecs.testing.values import (
     a_wait,
     a_wake,
     an_artifact,
+    an_entry,
     an_event,
 )
 
@@ -213,6 +215,8 @@ class StoreCommits:
             runs=(a_run(),),
             checkpoints=(a_checkpoint(),),
             artifacts=(an_artifact(),),
+            ledger=(an_entry(),),
+            folders=(a_folder(),),
             events=(an_event(),),
             bookmarks=(Bookmark(name="read", value="7"),),
         )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound
+from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import WakeCause
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import RunState
@@ -20,10 +21,12 @@ from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.store_commits import drawn_often, stored
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
+    a_folder,
     a_run,
     a_task,
     a_wake,
     an_artifact,
+    an_entry,
 )
 
 SECOND = timedelta(seconds=1)
@@ -93,6 +96,32 @@ class StoreRuns:
             with pytest.raises(Conflict):
                 store.commit(Change(artifacts=(an_artifact(version=version),)))
 
+    def test_every_field_of_the_ledger_comes_back(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
+
+        @drawn_often
+        @given(drawn.entries("/work/a.md", "task_1"), drawn.folders("/work", "task_1"))
+        def comes_back(entry: LedgerEntry, folder: WorkFolder) -> None:
+            entry = entry.model_copy(update={"run_id": "run_1"})
+            store.commit(Change(ledger=(entry,), folders=(folder,)))
+            # The latest replaces the one before.
+            assert list(store.read_ledger("task_1")) == [entry]
+            assert list(store.read_folders("task_1")) == [folder]
+
+        comes_back()
+
+    def test_each_task_has_its_own_ledger_by_path(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(), a_task(task_id="task_2"))))
+        paths = ("/work/b", "/work/a", "/work/ä")
+        entries = tuple(an_entry(path=path) for path in paths)
+        folders = tuple(a_folder(path=path) for path in paths)
+        other = an_entry(task_id="task_2")
+        store.commit(Change(ledger=(*entries, other), folders=folders))
+        assert [e.path for e in store.read_ledger("task_1")] == sorted(paths)
+        assert [f.path for f in store.read_folders("task_1")] == sorted(paths)
+        assert list(store.read_ledger("task_2")) == [other]
+        assert list(store.read_folders("task_2")) == []
+
     def test_a_task_has_one_run_that_is_open(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
         second = a_run(run_id="run_2")
@@ -118,6 +147,8 @@ class StoreRuns:
         for change in (
             Change(runs=(a_run(),)),
             Change(artifacts=(an_artifact(),)),
+            Change(ledger=(an_entry(),)),
+            Change(folders=(a_folder(),)),
             Change(checkpoints=(a_checkpoint(),)),
         ):
             with pytest.raises(TaskNotFound):

@@ -24,6 +24,7 @@ from taskmem_hookspecs.testing.store_runs import StoreRuns
 from taskmem_hookspecs.testing.store_waits import StoreWaits
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
+    a_folder,
     a_message,
     a_revision,
     a_run,
@@ -31,6 +32,7 @@ from taskmem_hookspecs.testing.values import (
     a_wait,
     a_wake,
     an_artifact,
+    an_entry,
     an_event,
 )
 
@@ -75,6 +77,8 @@ class StoreSuite(StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes
                 runs=(a_run(),),
                 checkpoints=(a_checkpoint(),),
                 artifacts=(an_artifact(),),
+                ledger=(an_entry(),),
+                folders=(a_folder(files="encoded"),),
                 events=(an_event(),),
                 bookmarks=(Bookmark(name="read", value="7"),),
             )

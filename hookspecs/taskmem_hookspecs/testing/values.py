@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from taskmem_hookspecs.evidence import Artifact, Verdict
+from taskmem_hookspecs.evidence import (
+    Artifact,
+    FileChange,
+    LedgerEntry,
+    Verdict,
+    WorkFolder,
+)
 from taskmem_hookspecs.model import (
     Author,
     Event,
@@ -149,6 +155,24 @@ def an_artifact(**changes: object) -> Artifact:
             **changes,
         }
     )
+
+
+def an_entry(**changes: object) -> LedgerEntry:
+    """Return the ledger's entry of a file that `task_1` made at `DAWN`, so changed."""
+    return LedgerEntry.model_validate(
+        {
+            "task_id": "task_1",
+            "path": "/work/report.md",
+            "change": FileChange.CREATED,
+            "at": DAWN,
+            **changes,
+        }
+    )
+
+
+def a_folder(**changes: object) -> WorkFolder:
+    """Return the folder `/work` of `task_1`, of whose files nothing is known."""
+    return WorkFolder.model_validate({"task_id": "task_1", "path": "/work", **changes})
 
 
 def an_event(**changes: object) -> Event:

@@ -19,7 +19,6 @@ const COMMAND_MS = 2_000;
 const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
-const MOST_PASSES = 3; // answers of one turn that are looked at; the gateway shows no more
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew: the one instance that was started is found here.
@@ -32,7 +31,9 @@ export default {
   description,
   register(api) {
     for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
-    for (const [hook, heard] of Object.entries(hooks)) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
+    // With this hook the gateway streams no answers, so that the operator has to choose it.
+    const chosen = /^(1|on|true|yes)$/i.test(process.env.TASKMEM_HOLD_BACK ?? "") ? { ...hooks, before_agent_finalize: finalized } : hooks;
+    for (const [hook, heard] of Object.entries(chosen)) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
     if (api.registrationMode !== "full") return;
     const instance = new Instance(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
@@ -63,7 +64,7 @@ class Instance {
   fetched = new Kept(MOST_SESSIONS); // session → { found, since }: a packet on its way
   greeted = new Kept(MOST_SESSIONS); // sessions that had a turn since this start
   given = new Kept(MOST_SESSIONS); // sessions whose next turn has the packet already
-  passes = new Kept(MOST_SESSIONS); // run → answers of it that were refused
+  revised = new Kept(MOST_SESSIONS); // runs of which an answer was held back
 
   constructor(api) {
     const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
@@ -154,19 +155,16 @@ class Instance {
   }
 }
 
-/** Hold back an answer that claims what is not so: ask for another, or stop the turn. */
-async function finalized({ daemon, work, passes }, { runId, lastAssistantMessage: said }, { sessionKey }) {
+/** Ask once for another answer, where one names what is found nowhere. Where the turn
+ * has changed anything, the gateway takes the answer as it is. */
+async function finalized({ daemon, revised }, { runId, lastAssistantMessage: said }, { sessionKey }) {
+  if (revised.has(runId)) return undefined;
   await daemon.kept(KEPT_MS);
   const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: said.slice(-8_000) }, FINALIZE_MS);
   if (!refused) return undefined;
-  const pass = (passes.get(runId) ?? 0) + 1;
-  passes.set(runId, pass);
-  if (pass < MOST_PASSES && work.revisable(sessionKey)) {
-    const retry = { instruction: `${refused} You said: ${said.slice(-500)}`, idempotencyKey: `taskmem:${runId}:${pass}`, maxAttempts: MOST_PASSES };
-    return { action: "revise", reason: "What it claims is not so.", retry };
-  }
-  await work.holdBack(sessionKey, refused);
-  return undefined;
+  revised.set(runId, true);
+  const retry = { instruction: `${refused} You said: ${said.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };
+  return { action: "revise", reason: "It names what is found nowhere.", retry };
 }
 
 /** Nothing of ours may throw into the gateway. */
@@ -201,7 +199,6 @@ const hooks = {
     work.calls(event, ctx);
     return undefined;
   },
-  before_agent_finalize: (here, event, ctx) => finalized(here, event, ctx),
   after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   subagent_ended: ({ work }, event) => work.gone(event),

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { within } from "./daemon.js";
+import { deeds } from "./deeds.js";
 import { Kept } from "./kept.js";
 
 const MOST_SESSIONS = 1_000;
@@ -10,13 +10,7 @@ const MOST_LINES = 8;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
-// After these the gateway still lets an answer be revised; of a plug-in's tools it takes no word for it.
-const SAFE = new Set([
-  ...["read", "ls", "find", "grep", "glob", "search", "view_image", "web_fetch", "web_search", "x_search", "memory_get", "get_goal"],
-  ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "conversations_list", "tool_search", "tool_describe"],
-]);
 const BUDGET_MS = 200; // after which a tool is let through unasked
-const SETTLES_MS = 1_000;
 const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
 const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
 const CHILD = ":subagent:"; // in the keys of sessions that sub-agents have
@@ -49,7 +43,6 @@ export class Work {
   #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
   #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
   #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
-  #settling = new Map(); // session → who waits for the end of its turn
   #stopping = false;
 
   constructor({ api, version, own, tell, ask }) {
@@ -119,11 +112,10 @@ export class Work {
   }
 
   ended(session) {
-    const { origin = "other", said = "", calls = 0, refused = null, stopped = false } = this.#turns.get(session) ?? {};
+    const { origin = "other", said = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    this.#settling.get(session)?.();
-    return { ...this.#who(session), origin, said, calls, refused, stopped, children: this.#running(session), cut: this.#stopping };
+    return { ...this.#who(session), origin, said, calls, stopped, children: this.#running(session), cut: this.#stopping };
   }
 
   /** How many sub-agents of a session run, theirs among them. */
@@ -143,31 +135,14 @@ export class Work {
     return over ? OVER : budget.reason;
   }
 
-  /** Whether an answer may still be revised: its turn has done nothing that cannot be undone. */
-  revisable(session) {
-    return !this.#turn(session).touched;
-  }
-
-  /** Stop a turn whose last words are not so, before anybody hears them. */
-  async holdBack(session, why) {
-    const turn = this.#turn(session);
-    const { over = false } = turn;
-    turn.refused = why;
-    const settled = new Promise((done) => this.#settling.set(session, done));
-    const stopped = await this.stop([session]).catch(() => false);
-    if (stopped) await within(settled, SETTLES_MS, "").catch(() => undefined);
-    else Object.assign(turn, { refused: null, over }); // its words go out
-    this.#settling.delete(session);
-  }
-
   /** A tool is about to be called. */
   calls({ toolName, params, toolCallId }, ctx) {
     const turn = this.#turn(ctx.sessionKey);
-    if (!SAFE.has(toolName)) turn.touched = true;
     if (WRAPPERS.has(toolName)) return;
     turn.calls++;
-    const session = this.root(ctx.sessionKey);
-    if (toolCallId) this.tell({ kind: "tool_started", ...this.#who(session), call_id: toolCallId, tool: toolName, about: about(params) });
+    const who = this.#who(this.root(ctx.sessionKey));
+    const { folders, command } = this.#isOurs(toolName) ? {} : deeds({ toolName, params }, who.folder);
+    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), folders, command });
   }
 
   /** A tool has answered. */
@@ -180,7 +155,9 @@ export class Work {
     const outcome = error ? String(error) : texts(result?.content);
     const call = { call_id: toolCallId, tool: toolName, about: about(params), given: digest([toolName, params]), result: digest(outcome) };
     const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
-    this.tell({ kind: "tool_called", ...this.#who(session), ...call, ...end });
+    const who = this.#who(session);
+    const did = this.#isOurs(toolName) ? {} : deeds({ toolName, params, result, error }, who.folder);
+    this.tell({ kind: "tool_called", ...who, ...call, ...end, ...did });
   }
 
   /** End turns that must not go on; undefined: there was none; false: they cannot be ended.

@@ -179,7 +179,7 @@ async def test_a_link_that_takes_the_place_of_a_file_is_not_followed(
         return opened[-1]
 
     monkeypatch.setattr(files.os, "open", opening)
-    await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+    await unproven(scene.claim("out.txt"), "was changed while it was looked at")
     assert opened == []
 
 
@@ -195,7 +195,7 @@ async def test_a_link_out_of_the_roots_names_where_it_leads(scene):
     secret = scene.outside / "secret"
     secret.write_bytes(b"x")
     (scene.work / "link").symlink_to(secret)
-    await refuted(
+    await unproven(
         scene.claim("link"),
         f"{scene.work}/link leads to {secret}, which lies outside of {scene.work}",
     )
@@ -213,7 +213,7 @@ async def test_a_root_counts_name_by_name(scene):
     alike = scene.top / "work-old"
     alike.mkdir()
     (alike / "out.txt").write_bytes(b"x")
-    await refuted(scene.claim(alike / "out.txt"), "lies outside of")
+    await unproven(scene.claim(alike / "out.txt"), "lies outside of")
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -229,11 +229,11 @@ async def test_an_empty_root_is_not_the_folder_of_the_daemon(scene, monkeypatch)
     make(scene)
     monkeypatch.chdir(scene.work)
     for root in ("", ".", "../work", f"{scene.work}\0", "\0"):
-        await refuted(scene.claim("out.txt", roots=(root,)), "outside of")
-    await refuted(scene.claim("out.txt", roots=()), "none is named")
+        await unproven(scene.claim("out.txt", roots=(root,)), "outside of")
+    await unproven(scene.claim("out.txt", roots=()), "none is named")
     for root in (f"{scene.work}\ud800", "/\ud800"):
         claim = scene.claim("out.txt").model_copy(update={"roots": (root,)})
-        await refuted(claim, "outside of")
+        await unproven(claim, "outside of")
 
 
 async def test_a_dangling_link_names_what_is_not_there(scene):
@@ -352,22 +352,22 @@ async def test_an_impossible_instant_is_said_as_such():
 # --- changed meanwhile --------------------------------------------------------
 
 
-async def test_a_file_that_is_shorter_than_it_was_is_refuted(scene):
+async def test_a_file_that_is_shorter_than_it_was_is_not_proved(scene):
     path = make(scene)
     with happening(lambda: os.truncate(path, 2), first=True):
-        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
-async def test_a_file_that_grows_is_refuted(scene):
+async def test_a_file_that_grows_is_not_proved(scene):
     path = make(scene)
     with happening(lambda: os.truncate(path, 50)):
-        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
-async def test_a_file_that_is_changed_in_place_is_refuted(scene):
+async def test_a_file_that_is_changed_in_place_is_not_proved(scene):
     path = make(scene)
     with happening(lambda: os.utime(path, (5, 5))):
-        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
 async def test_another_file_of_the_same_content_is_another_file(scene):
@@ -375,16 +375,16 @@ async def test_another_file_of_the_same_content_is_another_file(scene):
     other = scene.work / "other"
     shutil.copy2(path, other)
     with happening(lambda: other.replace(path)):
-        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
-async def test_a_file_that_goes_is_refuted(scene):
+async def test_a_file_that_goes_is_not_proved(scene):
     path = make(scene)
     with happening(path.unlink):
-        await refuted(scene.claim("out.txt"), "was changed while it was looked at")
+        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
-async def test_a_link_that_is_turned_away_and_to_a_twin_is_refuted(scene):
+async def test_a_link_that_is_turned_away_and_to_a_twin_is_not_proved(scene):
     path = make(scene)
     twin = scene.outside / "twin"
     twin.hardlink_to(path)
@@ -396,7 +396,7 @@ async def test_a_link_that_is_turned_away_and_to_a_twin_is_refuted(scene):
         link.symlink_to(twin)
 
     with happening(turn):
-        await refuted(scene.claim("link"), "was changed while it was looked at")
+        await unproven(scene.claim("link"), "was changed while it was looked at")
 
 
 async def test_the_handle_is_given_back_however_it_ends(scene, monkeypatch):

@@ -328,44 +328,29 @@ test("where no daemon runs, a call is made", async (t) => {
   assert.equal(await calling(house), undefined);
 });
 
-/** A gateway whose daemon refuses answers, where turns can be stopped. */
+/** A gateway whose operator has chosen that answers are held back, and whose daemon does. */
 async function refusing(test, refused = "The file is not there.") {
+  process.env.TASKMEM_HOLD_BACK = "1";
+  test.after(() => delete process.env.TASKMEM_HOLD_BACK);
   const house = await at_home(test, { says: { finalize: { task_id: "task_1", refused } } });
-  const stopped = [];
-  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
-  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => house.end("r1", { aborted: true })), true);
   house.begin("r1");
   const answers = (said = "I saved a.md.", runId = "r1") => house.hooks.before_agent_finalize({ runId, lastAssistantMessage: said }, { sessionKey: MAIN });
-  return { ...house, stopped, answers };
+  return { ...house, answers };
 }
-const ended = (house) => told(house, "turn_ended").then(() => house.there.events().findLast(({ kind }) => kind === "turn_ended"));
 
-test("an answer that the daemon refuses is asked for again, with why and what was said", async (t) => {
+test("no answer is held back unless the operator has chosen it", async (t) => {
+  assert.equal((await at_home(t)).hooks.before_agent_finalize, undefined);
+});
+
+test("an answer that the daemon refuses is asked for once more, with why and what was said", async (t) => {
   const house = await refusing(t);
   const { action, retry } = await house.answers();
   assert.equal(action, "revise");
   assert.equal(retry.instruction, "The file is not there. You said: I saved a.md.");
-  assert.equal(retry.maxAttempts, 3);
+  assert.equal(retry.maxAttempts, 1);
   assert.deepEqual(house.asked("finalize").map(({ params }) => params), [{ session_key: MAIN, said: "I saved a.md." }]);
-});
-
-test("an answer is asked for again twice, by another name each time; then its turn is stopped", async (t) => {
-  const house = await refusing(t);
-  const said = [];
-  for (let n = 0; n < 2; n++) said.push((await house.answers()).retry.idempotencyKey);
+  assert.equal(await house.answers(), undefined);
   assert.equal((await house.answers("I did.", "another run")).action, "revise");
-  assert.deepEqual([new Set(said).size, house.stopped], [2, []]);
-  assert.equal(await house.answers(), undefined);
-  assert.deepEqual(house.stopped, [MAIN]);
-  const { refused, aborted } = await ended(house);
-  assert.deepEqual([refused, aborted], ["The file is not there.", true]);
-});
-
-test("an answer is not asked for again where something was done: its turn is stopped at once", async (t) => {
-  const house = await refusing(t);
-  await calling(house);
-  assert.equal(await house.answers(), undefined);
-  assert.equal((await ended(house)).refused, "The file is not there.");
 });
 
 test("an answer that the daemon takes goes out, and one that it does not know of", async (t) => {
@@ -373,7 +358,6 @@ test("an answer that the daemon takes goes out, and one that it does not know of
   assert.equal(await house.answers(), undefined);
   await house.there.close();
   assert.equal(await house.answers(), undefined);
-  assert.deepEqual(house.stopped, []);
 });
 
 test("of a long answer the daemon and the agent hear the end", async (t) => {
@@ -386,9 +370,8 @@ test("of a long answer the daemon and the agent hear the end", async (t) => {
 test("an answer waits until what went before it is kept, and for the daemon, and for neither long", async (t) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   t.after(() => mock.timers.reset());
-  const house = await at_home(t);
+  const house = await refusing(t);
   house.there.answer = () => undefined;
-  house.begin("r1");
   await told(house, "turn_started");
   const answer = house.hooks.before_agent_finalize({ runId: "r1", lastAssistantMessage: "done" }, { sessionKey: MAIN });
   globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});

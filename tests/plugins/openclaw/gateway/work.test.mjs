@@ -97,8 +97,15 @@ test("turns of sessions that go on at once do not mix", async () => {
 test("a call is told before it is made, with what it is about and where", () => {
   calling("exec", { command: "make" });
   assert.deepEqual(told, [
-    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make" },
+    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make", folders: ["/nowhere/main"], command: true },
   ]);
+});
+
+test("what a call did to files is told once it has answered; of our own tools nothing is", () => {
+  called("write", { params: { path: "a.md" }, result: { details: { changed: true, created: true } } });
+  assert.deepEqual(told.at(-1).touched, [{ path: "/nowhere/main/a.md", change: "created" }]);
+  called("task_update");
+  assert.equal(told.at(-1).folders, undefined);
 });
 
 for (const [params, about] of [
@@ -375,79 +382,6 @@ test("where the daemon cannot say what is left, the call is made, and it is aske
 test("a daemon that is asked for a budget has 200 ms", async () => {
   await blocked();
   assert.equal(asked[0][2], 200);
-});
-
-test("an answer may be revised after tools that only look", () => {
-  assert.ok(work.revisable(MAIN));
-  for (const tool of ["read", "web_search", "conversations_list", "tool_search", "tool_describe"]) calling(tool);
-  assert.ok(work.revisable(MAIN));
-});
-
-for (const tool of ["exec", "tool_call", "tool_search_code", "of_another_plugin"])
-  test(`after ${tool} the gateway lets no answer of its turn be revised`, () => {
-    calling(tool);
-    assert.equal(work.revisable(MAIN), false);
-    assert.ok(work.revisable(OTHER));
-    work.ended(MAIN);
-    assert.ok(work.revisable(MAIN));
-  });
-
-test("what sub-agents do, also while no turn of theirs runs, is not what a turn has done", () => {
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
-  calling("exec", {}, CHILD);
-  assert.ok(work.revisable(MAIN));
-  assert.equal(work.revisable(CHILD), false);
-});
-
-test("nor after any of our own tools, also those that it may repeat", () => {
-  const { contracts } = JSON.parse(readFileSync(new URL("openclaw.plugin.json", SOURCE), "utf8"));
-  for (const tool of contracts.tools) {
-    move_in();
-    calling(tool);
-    assert.equal(work.revisable(MAIN), false, tool);
-  }
-});
-
-test("an answer is held back until its turn has been stopped and is over, and its end says why", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  let end;
-  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), setImmediate(() => (end = work.ended(MAIN))), true);
-  await work.holdBack(MAIN, "It is not so.");
-  mock.timers.reset();
-  assert.deepEqual(stopped, [`id of ${MAIN}`]);
-  assert.equal(end.refused, "It is not so.");
-  assert.equal(work.ended(MAIN).refused, null);
-});
-
-test("a turn that does not end keeps its answer back for a second", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  let done = false;
-  const aborted = new Promise((went) => (sdk.abortAgentHarnessRun = () => (setImmediate(went), true)));
-  const holding = work.holdBack(MAIN, "It is not so.").then(() => (done = true));
-  await aborted;
-  mock.timers.tick(999);
-  await new Promise(setImmediate);
-  assert.equal(done, false);
-  mock.timers.tick(1);
-  await holding;
-  mock.timers.reset();
-});
-
-for (const [why, abort] of [["cannot be stopped", () => assert.fail("it cannot be")], ["is over already", () => false]])
-  test(`the answer of a turn that ${why} goes out, at once, and is not called held back`, async () => {
-    sdk.abortAgentHarnessRun = abort;
-    await work.holdBack(MAIN, "It is not so.");
-    assert.equal(await blocked(), undefined);
-    assert.equal(work.ended(MAIN).refused, null);
-  });
-
-test("a turn that is over stays so, though its answer could not be held back", async () => {
-  sdk.abortAgentHarnessRun = () => false;
-  work.began(MAIN);
-  await work.stop([MAIN]);
-  await work.holdBack(MAIN, "It is not so.");
-  assert.match(await blocked(), /this turn is stopped/);
-  await new Promise(setImmediate);
 });
 
 test("turns are stopped by what the gateway calls their sessions", async () => {

@@ -1,0 +1,183 @@
+"""Recording what tools did: entries of the ledger, and the folders that were used."""
+# ruff: noqa: PTH111, PTH117, PTH118 - paths are text, as others gave them
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import ledger
+from openclaw_taskmem.domain.ledger import Listing, Touch
+from openclaw_taskmem.domain.names import find_names
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.engine.listing import list_files, read_stamps
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Change,
+    FileChange,
+    LedgerEntry,
+    Run,
+    TaskFacts,
+    Value,
+    WorkFolder,
+)
+
+SLACK: Final = timedelta(seconds=2)
+"""How late the beginning of a call may be reported."""
+MOST_FOLDERS: Final = 100
+"""Folders of one task that are remembered."""
+MOST_USED: Final = 10_000
+"""Folders that are remembered as written down, before they are asked for anew."""
+
+
+class Deed(Value):
+    """What a tool call may have done to files, as its host reports it."""
+
+    call_id: str | None = None
+    touched: tuple[Touch, ...] = ()
+    folders: tuple[str, ...] = ()
+    """The folders that it used, absolute."""
+    command: bool = False
+    """Whether it may have changed anything in them, as a command may."""
+    text: str = ""
+    """The command's text; names in it are looked up."""
+    seconds: float = 0.0
+    """How long it took."""
+
+
+def new_folders(
+    shell: Shell, task_id: str, paths: Iterable[str], *, command: bool
+) -> tuple[WorkFolder, ...]:
+    """Return the rows of folders that a task uses from now on; known ones are left out.
+
+    Once they are written, `list_folders` is to be called with them.
+    """
+    keys = [
+        (task_id, path, command)
+        for path in dict.fromkeys(os.path.normpath(each) for each in paths)
+        if os.path.isabs(path) and path.isprintable()
+    ]
+    if all(key in shell.used_folders for key in keys):
+        return ()
+    since = shell.clock.now() - SLACK if command else None
+    known = {each.path: each for each in shell.store.read_folders(task_id)}
+    rows: list[WorkFolder] = []
+    for key in keys:
+        row = known.get(key[1])
+        if row is None and len(known) + len(rows) < MOST_FOLDERS:
+            rows.append(WorkFolder(task_id=task_id, path=key[1], since=since))
+        elif row is not None and row.since is None and command:
+            rows.append(row.model_copy(update={"since": since}))
+        else:
+            shell.used_folders.add(key)
+    return tuple(rows)
+
+
+def list_folders(
+    shell: Shell, rows: Iterable[WorkFolder], *, early: bool = False
+) -> None:
+    """List the files of new folders in which commands run, off the path of the call.
+
+    `early`: also where none has run yet.
+    """
+    if len(shell.used_folders) > MOST_USED:
+        shell.used_folders.clear()
+    for row in rows:
+        shell.used_folders.add((row.task_id, row.path, row.since is not None))
+        if row.files is None and (early or row.since):
+            shell.later(0.0, partial(_list_before, shell, row.task_id, row.path))
+
+
+def _list_before(shell: Shell, task_id: str, path: str) -> None:
+    """Keep the files that a folder has before the work, if it may be looked at."""
+    facts = shell.store.read_task(task_id)
+    listing = list_files(path) if may_look(shell, facts.run, path) else None
+    if listing is None or not listing.complete:
+        return
+    files = ledger.pack_files(_without_secrets(listing))
+
+    def once() -> None:
+        for row in shell.store.read_folders(task_id):
+            if row.path == path and row.files is None:
+                kept = row.model_copy(update={"files": files})
+                shell.commit(Change(folders=(kept,)))
+
+    shell.decide(task_id, once)
+
+
+def _without_secrets(listing: Listing) -> Listing:
+    """Leave out the files whose names hold what looks like a credential."""
+    names = "\n".join(listing.files)
+    if scrub(names) == names:
+        return listing
+    kept = {name: each for name, each in listing.files.items() if scrub(name) == name}
+    return listing._replace(files=kept)
+
+
+def may_look(shell: Shell, run: Run | None, path: str) -> bool:
+    """Whether a path lies in a folder that may be looked at, links followed."""
+    real = os.path.realpath(path)
+    roots = (*shell.roots, *((run.folder,) if run and run.folder else ()))
+    return any(
+        f"{real}/".startswith(f"{os.path.realpath(r).rstrip('/')}/") for r in roots
+    )
+
+
+def record_call(
+    shell: Shell, facts: TaskFacts, run: Run, deed: Deed, now: datetime
+) -> Change:
+    """Return the entries and folders that a call adds to the ledger of a task."""
+    folders = new_folders(shell, facts.task.task_id, deed.folders, command=deed.command)
+    began = now - timedelta(seconds=deed.seconds) - SLACK
+    began = max(began, facts.task.created_at)
+    found = [*_touched(shell, run, deed)]
+    if deed.command:
+        found += look_up_names(shell, run, [deed.text], deed.folders, began)
+    if not found:
+        return Change(folders=folders)
+    known = {each.path: each for each in shell.store.read_ledger(facts.task.task_id)}
+    for path, change, size in found:
+        new = LedgerEntry(
+            task_id=facts.task.task_id,
+            path=path,
+            run_id=run.run_id,
+            change=change,
+            call_id=deed.call_id,
+            at=now,
+            size=size,
+        )
+        known[path] = ledger.merge_entry(known.get(path), new)
+    paths = dict.fromkeys(path for path, _, _ in found)
+    return Change(ledger=tuple(known[path] for path in paths), folders=folders)
+
+
+Found = tuple[str, FileChange, int | None]
+"""A path, what happened to it, and its size; None: it is not there now."""
+
+
+def _touched(shell: Shell, run: Run, deed: Deed) -> Iterator[Found]:
+    for touch in deed.touched:
+        path = os.path.normpath(touch.path)
+        if os.path.isabs(path):
+            stamps = read_stamps(path) if may_look(shell, run, path) else None
+            yield path, touch.change, stamps.size if stamps else None
+
+
+def look_up_names(
+    shell: Shell,
+    run: Run | None,
+    texts: Sequence[str],
+    folders: Sequence[str],
+    since: datetime,
+) -> Iterator[Found]:
+    """Yield the files that the texts of commands name and that were written since."""
+    earliest = ledger.nanoseconds(since) - ledger.TICK
+    for name in find_names(*texts).here:
+        for folder in folders if not os.path.isabs(name) else ("/",):
+            path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
+            stamps = read_stamps(path) if may_look(shell, run, path) else None
+            if stamps and earliest <= stamps.written <= stamps.changed:
+                yield path, FileChange.CHANGED, stamps.size

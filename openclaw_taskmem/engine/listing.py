@@ -1,0 +1,111 @@
+"""Listing the files of a folder, as git sees it where git is there."""
+# ruff: noqa: PTH110, PTH112, PTH118, PTH119 - paths are text, as the system has them
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from time import perf_counter
+from typing import Final
+
+from openclaw_taskmem.domain.ledger import Listing, Stamps
+
+MOST: Final = 20_000
+"""Files of a folder that are looked at."""
+SECONDS: Final = 5.0
+"""How long one folder is listed."""
+_GIT: Final = (
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
+    *("-c", "core.untrackedCache=false", "ls-files", "-z", "--cached", "--others"),
+    "--exclude-standard",
+)
+"""It reads the index and names, and runs nothing that a repository may configure."""
+
+
+def list_files(folder: str) -> Listing | None:
+    """Return the files of a folder with their stamps; None: it cannot be listed.
+
+    Left out is what git ignores, and outside of git folders whose name begins with a
+    dot. Links are not followed.
+    """
+    if not os.path.isdir(folder):
+        return None
+    until = perf_counter() + SECONDS
+    top = folder.rstrip("/") + "/"
+    files: dict[str, Stamps] = {}
+    for path, info in _files(folder):
+        if len(files) >= MOST or perf_counter() > until:
+            return Listing(files=files, complete=False)
+        if stat.S_ISREG(info.st_mode):
+            files[_text(path.removeprefix(top))] = _stamps(info)
+    return Listing(files=files, complete=True)
+
+
+def read_stamps(path: str) -> Stamps | None:
+    """Return the stamps of a file; None: there is none, or it is no ordinary file."""
+    with suppress(OSError, ValueError):
+        info = os.lstat(path)
+        return _stamps(info) if stat.S_ISREG(info.st_mode) else None
+    return None
+
+
+def _stamps(info: os.stat_result) -> Stamps:
+    written, changed = max(info.st_mtime_ns, 0), max(info.st_ctime_ns, 0)
+    return Stamps(written=written, changed=changed, size=info.st_size)
+
+
+def _text(path: str) -> str:
+    """Return a path as text that can be stored, whatever its bytes are."""
+    return path.encode(errors="replace").decode()
+
+
+def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what lies in a folder, but for other folders; the nearest first."""
+    folders = deque([folder])
+    while folders:
+        here = folders.popleft()
+        names = _of_git(here) if here == folder or _is_repository(here) else None
+        for path in _of_disk(here) if names is None else names:
+            with suppress(OSError, ValueError):
+                info = os.lstat(path)
+                if not stat.S_ISDIR(info.st_mode):
+                    yield path, info
+                elif names is not None or not os.path.basename(path).startswith("."):
+                    folders.append(path)
+
+
+def _of_disk(folder: str) -> list[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(entry.path for entry in entries)
+    return []
+
+
+def _is_repository(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, ".git"))
+
+
+def _of_git(folder: str) -> list[str] | None:
+    """Return the paths that git does not ignore in a folder; None: ask the disk."""
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    try:
+        answer = subprocess.run(  # noqa: S603 - no shell, and nothing configured
+            _GIT,
+            check=False,
+            cwd=folder,
+            env={**own, **quiet},
+            capture_output=True,
+            timeout=SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if answer.returncode != 0:
+        return None
+    names = os.fsdecode(answer.stdout).split("\0")
+    paths = [os.path.join(folder, name.rstrip("/")) for name in names if name]
+    # A repository further up may ignore the folder as a whole.
+    return paths if paths or _is_repository(folder) else None

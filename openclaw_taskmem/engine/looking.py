@@ -1,0 +1,257 @@
+"""Looking at the files of one task that is to be completed."""
+# ruff: noqa: PTH111, PTH117, PTH118, PTH119 - paths are text, as others gave them
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import checkpoints, claims, evidence, ledger, names
+from openclaw_taskmem.domain.claims import Wanted
+from openclaw_taskmem.domain.ledger import Checked
+from openclaw_taskmem.engine.ledger import look_up_names, may_look
+from openclaw_taskmem.engine.listing import list_files
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.seams import proving
+from taskmem_hookspecs import (
+    FileChange,
+    Finding,
+    LedgerEntry,
+    LedgerVerdict,
+    Run,
+    Task,
+    Verdict,
+    WorkFolder,
+)
+
+LOOKING: Final = timedelta(seconds=45)
+"""How long things are looked at, one after the other: a gateway waits 60 s for a tool.
+
+Not at once, for they would share the disk, and each has little time to be read.
+"""
+HASHED: Final = 500
+"""Files of the ledger that are read; of more, it is said that they were not."""
+CALLS: Final = 400
+"""Checkpoints by which a change is put down to a call."""
+ELSEWHERE: Final = "It lies on another machine or service, where nobody here can look."
+_LATE: Final = (
+    "There was no time left to look at it, for what comes before it took "
+    f"{LOOKING.seconds} s; name fewer things."
+)
+_MANY: Final = f"More than {HASHED} files were made, and this one was not read."
+_FOREIGN: Final = "It lies outside the folders that may be looked at here."
+_HOME: Final = (
+    "It is not in the home of the daemon's user; whose ~ is meant is not known."
+)
+_UNSEEN: Final = "A tool reported it, and it was never seen on this machine."
+_PARTLY: Final = "It has more files than are looked at; there may be more changes."
+
+
+class Looker:
+    """Looks at what the tools of a task made, and at what is to be there."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        task: Task,
+        run: Run | None,
+        folders: Sequence[WorkFolder],
+        folder: str | None,
+    ) -> None:
+        """Take what is looked at; `folder` is where relative names start."""
+        self._shell, self._task, self._run = shell, task, run
+        self._folders = [_since(each, task.created_at) for each in folders]
+        self._folder = folder
+        self._until = shell.clock.now() + LOOKING
+        self._listed: list[str] = []
+        """Files that were there before, and files that changed."""
+        self._unsure: dict[str, str] = {}
+        """Folders of which not all is known, and why."""
+        self.files: list[Checked] = []
+        """What was seen of the files of the ledger."""
+        own = (folder,) if folder else ()
+        self._roots = (*shell.roots, *own)
+        used = (each.path for each in folders)
+        self.places = tuple(dict.fromkeys((*own, *used)))
+
+    # --- what the tools made -----------------------------------------------
+
+    def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
+        """Return the ledger with what else is found, each with the call that did it."""
+        entries = {each.path: each for each in known if each.change}
+        calls = self._calls()
+        texts = [text for _, _, text in calls]
+        for path, change, at, size in (*self._changes(), *self._named_in(texts)):
+            # What reports a change need not know that the file is new, or gone.
+            if path not in entries or change is not FileChange.CHANGED:
+                new = self._entry(path, change, at, size)
+                entries[path] = ledger.merge_entry(entries.get(path), new)
+        for path, entry in entries.items():
+            before = [call_id for at, call_id, _ in calls if at <= entry.at]
+            if entry.call_id is None and before:
+                entries[path] = entry.model_copy(update={"call_id": before[-1]})
+        return entries
+
+    def _entry(
+        self, path: str, change: FileChange, at: datetime, size: int | None
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            task_id=self._task.task_id,
+            path=path,
+            run_id=self._run.run_id if self._run else None,
+            change=change,
+            at=at,
+            size=size,
+        )
+
+    def _calls(self) -> list[tuple[datetime, str, str]]:
+        if self._run is None:
+            return []
+        kept = self._shell.store.read_checkpoints(self._run.run_id, CALLS)
+        return checkpoints.read_calls(kept)
+
+    def _changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+        for folder in self._folders:
+            if folder.since is None and folder.path != self._folder:
+                continue
+            if not may_look(self._shell, self._run, folder.path):
+                self._unsure |= {folder.path: _FOREIGN} if folder.since else {}
+                continue
+            listing = list_files(folder.path)
+            if listing is None:
+                continue
+            self._listed += (os.path.join(folder.path, each) for each in listing.files)
+            if folder.since is None:
+                continue
+            if not listing.complete:
+                self._unsure[folder.path] = _PARTLY
+            before = None if folder.files is None else ledger.unpack_files(folder.files)
+            left = (before or {}).keys() - listing.files.keys()
+            there = [p for p in left if os.path.lexists(os.path.join(folder.path, p))]
+            found = ledger.find_changes(folder, before, listing, there)
+            for path, change, stamps in found:
+                at = self._shell.clock.now()
+                at = ledger.instant(stamps.changed) if stamps else at
+                size = stamps.size if stamps else None
+                yield os.path.join(folder.path, path), change, at, size
+
+    def _named_in(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+        """Yield what commands that may still run name, and what was written since."""
+        since = min((f.since for f in self._folders if f.since), default=None)
+        if since is not None:
+            now = self._shell.clock.now()
+            for path, change, size in look_up_names(
+                self._shell, self._run, texts, self.places, since
+            ):
+                yield path, change, now, size
+
+    def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
+        """Return the entries with what is seen of each now, by path."""
+        return {
+            path: self._judged(entry) if number < HASHED else _doubt(entry, _MANY)
+            for number, (path, entry) in enumerate(entries.items())
+        }
+
+    def _judged(self, entry: LedgerEntry) -> LedgerEntry:
+        path = entry.path
+        if not may_look(self._shell, self._run, path):
+            return _doubt(entry, _FOREIGN)
+        if os.path.lexists(path):
+            if entry.change is FileChange.REMOVED:
+                entry = entry.model_copy(update={"change": FileChange.CHANGED})
+            seen = self._look(Wanted(kind="file", subject=path))
+            self.files.append(seen)
+            return ledger.judge_entry(entry, seen)
+        if entry.change is not FileChange.REMOVED and entry.size is None:
+            return _doubt(entry, _UNSEEN)
+        gone = {"change": FileChange.REMOVED, "verdict": LedgerVerdict.PROVED}
+        return entry.model_copy(update=gone)
+
+    # --- what is to be there -----------------------------------------------
+
+    def check(self, thing: Wanted, entries: Iterable[str]) -> Checked:
+        """Return what is found out about a thing that is to be there."""
+        if thing.kind == "file":
+            place = self._place(thing.subject, entries)
+            thing = thing.model_copy(update={"subject": place})
+        return self._look(thing)
+
+    def _place(self, name: str, entries: Iterable[str]) -> str:
+        """Return where a file lies that is named without its folder."""
+        if name.startswith("~/"):
+            return os.path.expanduser(name)
+        made = (path for path in entries if ledger.has_end([path], name))
+        there = (os.path.join(folder, name) for folder in self.places)
+        return next((p for p in (*made, *there) if os.path.lexists(p)), name)
+
+    def _look(self, thing: Wanted) -> Checked:
+        now = self._shell.clock.now()
+        claim = claims.claim(thing, self._task, self._folder, self._roots, now)
+        if thing.kind == claims.ELSEWHERE or now > self._until:
+            detail = ELSEWHERE if thing.kind == claims.ELSEWHERE else _LATE
+            doubt = Finding(verdict=Verdict.UNPROVEN, detail=detail)
+            return Checked(claim=claim, finding=doubt)
+        return evidence.together(claim, proving.findings(self._shell.seams, claim))
+
+    def enter(
+        self, checked: Iterable[Checked], entries: Mapping[str, LedgerEntry]
+    ) -> dict[str, LedgerEntry]:
+        """Return the judged entries with the files that are to be there, and are."""
+        found = dict(entries)
+        for each in checked:
+            path = os.path.join(self._folder or "", each.claim.subject)
+            file = each.claim.kind == "file" and os.path.isabs(path)
+            if each.proved and file and path not in found:
+                now, size = self._shell.clock.now(), each.finding.size
+                new = self._entry(path, FileChange.CREATED, now, size)
+                found[path] = ledger.judge_entry(new, each)
+        return dict(sorted(found.items()))
+
+    # --- what is only named ------------------------------------------------
+
+    def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
+        """Return why names are not verified; those that are found are left out."""
+        paths = set(entries)
+        doubts = {name: self._missing(name, paths) for name in named}
+        return {
+            **self._unsure,
+            **{name: why for name, why in doubts.items() if why is not None},
+        }
+
+    def _missing(self, name: str, entries: set[str]) -> str | None:
+        """Return why a name is not verified; None: it is found, or is no path."""
+        whys = [self._lost(each, entries) for each in names.readings(name)]
+        unsure = (why for why in whys if why != ledger.NOWHERE)
+        return None if None in whys else next(unsure, ledger.NOWHERE)
+
+    def _lost(self, name: str, entries: set[str]) -> str | None:
+        if name.startswith("~/"):
+            path = os.path.expanduser(name)
+            return None if path in entries or os.path.lexists(path) else _HOME
+        if os.path.isabs(name):
+            if os.path.normpath(name) in entries:
+                return None
+            if not may_look(self._shell, self._run, name):
+                return _FOREIGN if "." in os.path.basename(name) else None
+            return None if os.path.lexists(name) else ledger.NOWHERE
+        places = (os.path.join(folder, name) for folder in self.places)
+        if any(map(os.path.lexists, places)):
+            return None
+        found = ledger.has_end((*entries, *self._listed), name)
+        return None if found else ledger.NOWHERE
+
+
+def _since(folder: WorkFolder, created: datetime) -> WorkFolder:
+    """Return a folder in which nothing counts that was made before the task."""
+    if folder.since is None or folder.since >= created:
+        return folder
+    return folder.model_copy(update={"since": created})
+
+
+def _doubt(entry: LedgerEntry, why: str) -> LedgerEntry:
+    verdict = LedgerVerdict.UNVERIFIED
+    return entry.model_copy(update={"verdict": verdict, "why": why})

@@ -1,0 +1,444 @@
+"""The ledger of what a task made, on real files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+import taskmem_evidence
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.ledger import Touch
+from openclaw_taskmem.engine import evidence, listing, looking, tasks
+from openclaw_taskmem.engine.ledger import Deed
+from taskmem_hookspecs import FileChange, TaskStore
+from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
+from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_sqlmodel import task_store
+from tests.support.sessions import Session
+from tests.support.world import World
+
+MINUTE = 60.0
+FINE = 25_000_000
+"""Nanoseconds that stamps of files surely tell apart."""
+
+
+class Reader:
+    """Plays `Reading`: it says of every text what it is told to."""
+
+    def __init__(self, answer: Mapping[str, JsonValue] | None) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, str]] = []
+
+    def ask(
+        self, instruction: str, text: str, schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | None:
+        self.asked.append((instruction, text))
+        return self.answer
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder outside the workspace; what is in it is old by then."""
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    for name in ("README.md", "old.log", "src/app.py"):
+        (folder / name).write_text("Of last week.")
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    made = tmp_path / "workspace"
+    made.mkdir()
+    return made
+
+
+def session_in(
+    workspace: Path, store: TaskStore | None = None, reader: Reader | None = None
+) -> Session:
+    """A session whose time begins after all that is there now."""
+    newest = max(p.lstat().st_ctime_ns for p in workspace.parent.rglob("*"))
+    after = datetime.fromtimestamp(newest / 1e9, UTC) + timedelta(milliseconds=11)
+    world = World(
+        store or MemoryStore(),
+        FakeClock(after),
+        plugins=[("evidence", taskmem_evidence)],
+        roots=(str(workspace.parent),),
+        reading=reader,
+    )
+    return Session(world, folder=str(workspace))
+
+
+@pytest.fixture
+def session(workspace: Path, project: Path) -> Session:
+    session = session_in(workspace)
+    session.begins()
+    return session
+
+
+def written(path: Path, text: str = "New.") -> None:
+    """Write a file, until its stamps are later than all that was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    first = path.stat().st_mtime_ns
+    while path.stat().st_ctime_ns - first < FINE:
+        path.write_text(text)
+
+
+def complete(session: Session, task: str, message: str = "Done.") -> dict[str, Any]:
+    given = {"task_id": task, "status": "completed", "message": message}
+    return session.call("task_update", **given)
+
+
+def made(answer: Mapping[str, Any], root: Path) -> dict[str, tuple[str, str]]:
+    return {
+        os.path.relpath(each["path"], root): (each["change"], each["verdict"])
+        for each in answer["made"]
+    }
+
+
+# --- what is found --------------------------------------------------------------
+
+
+def test_what_tools_report_is_hashed_and_told(session: Session, project: Path) -> None:
+    task = session.register()
+    written(project / "src/new.py")
+    session.writes(project / "src/new.py")
+    answer = complete(session, task)
+    assert made(answer, project) == {"src/new.py": ("changed", "proved")}
+    [entry] = answer["made"]
+    assert entry["size"] == len("All is well.")
+    assert len(entry["sha256"]) == 64
+    [kept] = session.world.store.read_ledger(task)
+    assert kept.call_id == f"{session.key}:1"
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_what_a_command_did_is_found_in_its_folder(
+    workspace: Path, project: Path, git: bool
+) -> None:
+    if git:
+        subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
+        (project / ".gitignore").write_text("*.pyc\n")
+    session = session_in(workspace)
+    session.begins()
+    task = session.register()
+
+    def build() -> None:
+        (project / "old.log").unlink()
+        written(project / "ignored.pyc")
+        written(project / "build/out.txt")
+        written(project / "src/app.py", "Changed.")
+
+    session.runs_in(project, "make", run=build)
+    found = made(complete(session, task), project)
+    assert found == {
+        "build/out.txt": ("created", "proved"),
+        "old.log": ("removed", "proved"),
+        "src/app.py": ("changed", "proved"),
+        **({} if git else {"ignored.pyc": ("created", "proved")}),
+    }
+    calls = {e.call_id for e in session.world.store.read_ledger(task)}
+    assert calls == {f"{session.key}:1"}
+
+
+def test_where_no_command_ran_nobody_elses_changes_count(
+    session: Session, workspace: Path
+) -> None:
+    task = session.register()
+    written(workspace / "HEARTBEAT.md")
+    answer = complete(session, task)
+    assert answer["made"] == []
+    assert "Nothing was written." in answer["message"]
+
+
+def test_a_file_that_a_command_names_is_found_outside_its_folder(
+    session: Session, project: Path, tmp_path: Path
+) -> None:
+    task, out = session.register(), tmp_path / "elsewhere/out.csv"
+    session.runs_in(project, f"export > {out}", run=lambda: written(out))
+    assert made(complete(session, task), tmp_path) == {
+        "elsewhere/out.csv": ("changed", "proved")
+    }
+
+
+def test_what_was_made_and_is_gone_was_removed(session: Session, project: Path) -> None:
+    task = session.register(plan=["Write draft.md, then convert it"])
+    session.writes(project / "draft.md")
+    session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
+    answer = complete(session, task)
+    assert made(answer, project) == {"draft.md": ("removed", "proved")}
+    assert answer["unverified"] == []
+
+
+def test_the_ledger_survives_a_restart(
+    workspace: Path, project: Path, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'taskmem.db'}"
+    first = session_in(workspace, task_store(url))
+    first.begins()
+    task = first.register()
+    first.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
+    first.writes(project / "a.md")
+    first.world.store.close()
+
+    again = Session(
+        World(
+            task_store(url),
+            first.world.clock,
+            plugins=[("evidence", taskmem_evidence)],
+            roots=(str(tmp_path),),
+        ),
+        folder=str(workspace),
+    )
+    assert made(complete(again, task), project) == {
+        "a.md": ("created", "proved"),
+        "old.log": ("removed", "proved"),
+    }
+    again.world.store.close()
+
+
+def test_beyond_the_limits_is_told_as_not_verified(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST", 5)
+    monkeypatch.setattr(looking, "HASHED", 2)
+    task = session.register()
+
+    def build() -> None:
+        for number in range(4):
+            written(project / f"{number}.txt")
+
+    session.runs_in(project, "make", run=build)
+    answer = complete(session, task)
+    whys = {each["what"]: each["why"] for each in answer["unverified"]}
+    assert "more files than are looked at" in whys[str(project)]
+    assert "this one was not read" in whys[str(project / "3.txt")]
+
+
+def test_an_answer_holds_so_many_files_and_show_holds_all(
+    session: Session, project: Path
+) -> None:
+    task = session.register()
+    for number in range(60):
+        session.writes(project / f"{number}.txt")
+    answer = complete(session, task)
+    assert (len(answer["made"]), answer["made_more"]) == (50, 10)
+    assert len(session.world.store.read_ledger(task)) == 60
+    assert " and 55 more" in session.lines[-2]
+
+
+# --- what cannot be proved ------------------------------------------------------
+
+
+def test_what_cannot_be_proved_completes_and_is_told(
+    session: Session, tmp_path: Path
+) -> None:
+    touch = Touch(path="/sandbox/a.md", change=FileChange.CREATED)
+    gone = Touch(path=str(tmp_path / "gone.md"), change=FileChange.CREATED)
+    names = ["s3://bucket/b.csv", "web:/srv/c.md", "/sandbox/a.md"]
+    task = session.register(metadata={"artifacts": names})
+    session.does("write", tool="write", deed=Deed(touched=(touch, gone)))
+    answer = complete(session, task, "See ~/nowhere/d.md and web:/srv/e.md")
+    assert {each["what"] for each in answer["unverified"]} == {
+        *names,
+        str(tmp_path / "gone.md"),
+        "~/nowhere/d.md",
+        "web:/srv/e.md",
+    }
+    assert any(line.startswith("not verified: ") for line in session.lines)
+    assert not any("nothing was written" in line for line in session.lines)
+
+
+# --- refusals -------------------------------------------------------------------
+
+
+def test_a_refused_completion_keeps_message_and_marks(session: Session) -> None:
+    task = session.register(plan=["Write report.md", "Send it"])
+    with pytest.raises(EvidenceMissing, match=r'"report\.md" is named'):
+        session.call(
+            "task_update",
+            task_id=task,
+            status="completed",
+            message="Written.",
+            completed_steps=[1, 2],
+        )
+    after = session.world.task(task)
+    assert (after.status, after.done, after.doubts) == ("active", {0, 1}, ("names",))
+    assert "Written." in [said for _, _, said in session.world.thread(task)]
+
+
+def test_other_updates_are_never_held_up(session: Session) -> None:
+    task = session.register(
+        plan=["Write report.md"], metadata={"artifacts": ["report.md"]}
+    )
+    for status in ("paused", "active", "failed"):
+        answer = session.call("task_update", task_id=task, status=status)
+        assert answer["status"] == status
+        assert "made" not in answer
+
+
+def reading(workspace: Path, answer: Mapping[str, JsonValue] | None) -> Session:
+    session = session_in(workspace, reader=Reader(answer))
+    session.begins()
+    return session
+
+
+def reader_of(session: Session) -> Reader:
+    reader = session.world.shell.reading
+    assert isinstance(reader, Reader)
+    return reader
+
+
+def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
+    workspace: Path,
+) -> None:
+    session = reading(workspace, {"made": True, "decoy": False})
+    task = session.register(plan=["Den Bericht schreiben"])
+    with pytest.raises(EvidenceMissing, match="no tool has written anything"):
+        complete(session, task, "Der Bericht ist fertig.")
+    assert complete(session, task, "Er ist da.")["status"] == "completed"
+    [(instruction, text)] = reader_of(session).asked
+    assert "Der Bericht ist fertig." in text
+    assert "Den Bericht schreiben" in text
+    assert "Der Bericht" not in instruction
+    assert session.lines[-1].startswith("completed; nothing was written")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        {},
+        {"made": False, "decoy": False},
+        {"made": True, "decoy": True},
+        {"made": "yes"},
+    ],
+)
+def test_without_a_reader_who_is_sure_it_completes_and_is_told(
+    workspace: Path, answer: Mapping[str, JsonValue] | None
+) -> None:
+    session = reading(workspace, answer)
+    task = session.register(plan=["Den Bericht schreiben"])
+    assert complete(session, task)["status"] == "completed"
+    assert session.lines[-1].startswith("completed; nothing was written")
+
+
+def test_nobody_is_asked_where_anything_was_made(workspace: Path) -> None:
+    session = reading(workspace, {"made": True, "decoy": False})
+    task = session.register()
+    session.writes(workspace / "a.md")
+    assert complete(session, task)["status"] == "completed"
+    assert reader_of(session).asked == []
+
+
+# --- a person overrules -----------------------------------------------------------
+
+
+def test_a_person_accepts_what_was_refused(session: Session) -> None:
+    task = session.register(metadata={"artifacts": ["report.md"]})
+    with pytest.raises(EvidenceMissing):
+        complete(session, task)
+    shell = session.world.shell
+    updated = tasks.accept(shell, task, "I have it on paper.", "7:1")
+    assert updated.task.status == "completed"
+    [event] = [
+        e for e in session.world.store.list_events(0, 999) if "accepted" in e.kind
+    ]
+    assert event.data == {
+        "because": "I have it on paper.",
+        "process": "7:1",
+        "refused_for": ["artifacts"],
+    }
+    with pytest.raises(TaskEnded):
+        tasks.accept(shell, task, None, None)
+
+
+def test_only_what_was_refused_is_accepted(session: Session) -> None:
+    task = session.register()
+    with pytest.raises(InvalidArguments, match="was not refused"):
+        tasks.accept(session.world.shell, task, None, None)
+
+
+# --- after the completion -----------------------------------------------------------
+
+
+def test_what_the_first_answer_names_is_looked_up_once(
+    session: Session, workspace: Path
+) -> None:
+    task = session.register()
+    session.writes(workspace / "a.md")
+    complete(session, task)
+    session.ends("It is in a.md and in notes/b.md.")
+    session.ends("And in c.md.")
+    doubts = [line for line in session.lines if line.startswith("not verified")]
+    assert doubts == ['not verified: notes/b.md ("Deploy")']
+    assert session.world.deliver() == []
+
+
+def test_what_was_asked_about_is_not_told_again(session: Session) -> None:
+    task = session.register(plan=["Write report.md"])
+    with pytest.raises(EvidenceMissing):
+        complete(session, task)
+    complete(session, task)
+    session.ends("Saved report.md.")
+    doubts = [line for line in session.lines if "report.md" in line]
+    assert doubts == ['not verified: report.md ("Deploy")']
+
+
+def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> None:
+    session = session_in(workspace)
+    waiting: list[tuple[float, Callable[[], None]]] = []
+    keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
+    object.__setattr__(session.world.shell, "later", keep)
+    session.begins()
+    task = session.register()
+    session.runs_in(project, "make &", run=lambda: None)
+    complete(session, task)
+    assert session.lines[-1].startswith("completed; nothing was written")
+
+    written(project / "late.txt")
+    session.world.clock.tick(MINUTE)
+    for _, work in waiting:
+        work()
+    assert waiting[-1][0] == evidence.LATE_SECONDS
+    assert session.lines[-1] == 'made: late.txt ("Deploy")'
+
+
+# --- hosts without hooks -------------------------------------------------------------
+
+
+def test_without_hooks_the_relays_folder_is_looked_at(
+    session: Session, project: Path
+) -> None:
+    world = session.world
+    relay = Caller(folder=str(project))
+    tasks_ = [
+        world.call("task_register", relay, name=name, plan=["Write report.md"])
+        for name in ("One", "Two")
+    ]
+    written(project / "report.md")
+    (project / "old.log").unlink()
+    for each in tasks_:  # two that share a folder are both told
+        given = {"task_id": each["task_id"], "status": "completed"}
+        answer = world.call("task_update", relay, **given)
+        assert made(answer, project) == {
+            "old.log": ("removed", "proved"),
+            "report.md": ("created", "proved"),
+        }
+
+
+def test_without_any_folder_nothing_is_said_of_what_was_made(
+    session: Session,
+) -> None:
+    task = session.world.register(plan=["Think"])
+    answer = session.world.call("task_update", task_id=task, status="completed")
+    assert (answer["made"], answer["unverified"]) == ([], [])
+    assert "othing was written" not in answer["message"]
