@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
+from taskmem_hookspecs import ConditionUnclear, Judge, Readiness, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_vision.reading.ocr import Reader
@@ -30,10 +29,12 @@ def wait_judge(target: Target, wake_when: str) -> Judge | None:
         raise ConditionUnclear(
             'Its text could be read, if you quote it: shows "Download complete".'
         )
-    from taskmem_vision.gemini.client import has_key
-    from taskmem_vision.gemini.spending import calls_per_day
+    from taskmem_vision.gemini.client import Gemini
 
-    asks_gemini = has_key(os.environ) and calls_per_day(os.environ) > 0
+    gemini = Gemini()
+    asks_gemini = (
+        gemini.status().readiness is Readiness.READY and gemini.calls_per_day != 0
+    )
     reader = None if asks_gemini else _reader()
     if reader is None and wanted.reads_text:
         if not asks_gemini:
