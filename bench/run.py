@@ -19,6 +19,7 @@ from homes import disk
 from idle import idle_daemon
 from machine import described
 from packets import resume_packet, thread_query
+from reading import read_conditions
 from resumes import run_resumes
 from rules import rules_compared
 from sdk_client import update_by_sdk_client
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
+        read_conditions,
         evidence_claims,
         run_claims,
         run_checkpoints,

@@ -23,7 +23,7 @@ MOST_DAYS: Final = 36_500.0
 """A hundred years."""
 LONGEST: Final = 1e9
 """Seconds, some thirty years: what every clock and calendar can still add."""
-_COUNTS: Final = frozenset({"gemini_calls_per_day"})
+_COUNTS: Final = frozenset({"gemini_calls_per_day", "host_calls_per_day"})
 """Settings of the built-in plug-ins that are whole numbers.
 
 What is none is refused here: a plug-in would find out when it is first needed, which
@@ -80,6 +80,8 @@ class Settings:
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0
     """How long a judge may take for one ruling."""
+    readers: tuple[str, ...] = ("gemini", "host")
+    """Who is asked what a text or a picture shows, in this order; `none`: nobody."""
     idle_exit_seconds: float = 600.0
     """After which a daemon with nothing to do ends."""
     picture_days: float = 7.0

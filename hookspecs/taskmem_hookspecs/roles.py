@@ -6,10 +6,8 @@ A *provide* hook returns an object that plays one of these parts, or None.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date, datetime
-from typing import Annotated, Protocol, runtime_checkable
-
-from pydantic import Field, NonNegativeInt
+from datetime import datetime
+from typing import Protocol, runtime_checkable
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
@@ -336,23 +334,3 @@ class QueryAnswerer(Protocol):
     def answer(self, facts: QueryFacts, query: str) -> str | None:
         """Return the answer in a few sentences; None: no better than the core's."""
         ...
-
-
-class ModelUsage(Value):
-    """What a model was asked on one day, and what that cost."""
-
-    model: Annotated[str, Field(min_length=1)]
-    """Its name, as its makers write it."""
-    day: date
-    """The calendar day in UTC on which the questions were sent."""
-    calls: NonNegativeInt
-    """Requests that were sent, answered or not."""
-    calls_allowed: NonNegativeInt | None = None
-    """How many may be sent on that day; None: there is no limit, or it is another
-    model that is asked now."""
-    tokens_in: NonNegativeInt
-    """What it read, of the requests that were answered."""
-    tokens_out: NonNegativeInt
-    """What it wrote in its answers, thoughts included."""
-    cost_dollars: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """What these tokens cost by the list; None: their price is not known."""

@@ -24,9 +24,9 @@ from taskmem_hookspecs.model import (
     Wait,
 )
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
+from taskmem_hookspecs.readers import Reader
 from taskmem_hookspecs.roles import (
     AgentHost,
-    ModelUsage,
     QueryAnswerer,
     RecallSource,
     TaskStore,
@@ -108,14 +108,26 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 
 @hookspec
-def wait_judge(target: Target, wake_when: str, condition: Condition) -> Judge | None:
+def wait_judge(
+    target: Target, wake_when: str, condition: Condition, reader: Reader | None
+) -> Judge | None:
     """Called for each wait that is watched; all judges are kept.
 
-    `condition` is `wake_when` as it was parsed. The judges are asked in order until
-    one is sure. Return None for what this plug-in cannot judge, or raise
-    `ConditionUnclear` with a sentence that says what would help; with `sides`, where
-    the target can never have such a form. A wait with a side that no judge decides is
-    refused.
+    `condition` is `wake_when` as it was parsed. `reader` may be asked what a text or a
+    picture shows, on the judge's own event loop; None: nobody may be.
+
+    The judges are asked in order until one is sure. Return None for what this plug-in
+    cannot judge, or raise `ConditionUnclear` with a sentence that says what would help;
+    with `sides`, where the target can never have such a form. A wait with a side that
+    no judge decides is refused.
+    """
+
+
+@hookspec
+def reader() -> Reader | None:
+    """Called once, at start; the readers of all plug-ins are kept.
+
+    In which order they are asked is the operator's choice (`TASKMEM_READERS`).
     """
 
 
@@ -137,8 +149,3 @@ def query_answerer() -> QueryAnswerer | None:
 @hookspec
 def health_checks() -> Sequence[HealthCheck] | None:
     """Called by `taskmem doctor`; the checks of all plug-ins are made, in order."""
-
-
-@hookspec
-def model_usage() -> Sequence[ModelUsage] | None:
-    """Called by `taskmem status`, in the daemon; what all plug-ins answer is shown."""

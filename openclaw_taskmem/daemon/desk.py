@@ -16,6 +16,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.feeds import fed
 from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain import ledger
@@ -58,11 +59,13 @@ class Desk:
         settings: Settings,
         room: Watchroom,
         free: Callable[[], None] = lambda: None,
+        readers: Readers | None = None,
     ) -> None:
         """Take what is answered from.
 
         `free` is told when a session is no longer held by its gateway.
         """
+        self._readers = readers
         self._shell = shell
         self._room = room
         self._settings = settings
@@ -303,7 +306,7 @@ class Desk:
             "now": iso_millis(self._shell.clock.now()),
             **views.counts(self._shell),
             "unsent": views.unsent(self._shell),
-            "models": views.models(self._shell),
+            "readers": self._readers.view() if self._readers else [],
             "gateways": self.gateways.view(),
         }
 

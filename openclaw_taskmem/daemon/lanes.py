@@ -36,8 +36,8 @@ class Lane:
     def __init__(self, name: str) -> None:
         """Start it; `name` names the thread."""
         self._loop = asyncio.new_event_loop()
-        self._mail: tuple[Mailbox, Mailbox] | None = None
-        """There and back, for the loop that called last; None: none did."""
+        self._mail: dict[asyncio.AbstractEventLoop, tuple[Mailbox, Mailbox]] = {}
+        """There and back, for each loop that calls: the daemon's and other lanes'."""
         self._open: set[asyncio.Future[Any]] = set()
         """The answers that are still to come."""
         self._closed = False
@@ -94,9 +94,10 @@ class Lane:
             if self._closed or self._loop.is_closed():
                 raise RuntimeError("The lane is closed.")
             self._open.add(answer)
-        if self._mail is None or self._mail[0].sender is not here:
-            self._mail = Mailbox(here, self._loop), Mailbox(self._loop, here)
-        there, back = self._mail
+            if here not in self._mail:
+                self._mail = {k: v for k, v in self._mail.items() if not k.is_closed()}
+                self._mail[here] = Mailbox(here, self._loop), Mailbox(self._loop, here)
+            there, back = self._mail[here]
         visit = _Visit(begin, answer, back)
         there.post(visit.begin)
         try:
@@ -177,13 +178,15 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
+        self._making = threading.Lock()
 
     def of(self, part: object) -> Lane:
         """Return the lane of the plug-in that a part belongs to, by its package."""
         package = type(part).__module__.partition(".")[0]
-        if package not in self._lanes:
-            self._lanes[package] = Lane(package)
-        return self._lanes[package]
+        with self._making:
+            if package not in self._lanes:
+                self._lanes[package] = Lane(package)
+            return self._lanes[package]
 
     def close(self) -> None:
         """End every lane."""

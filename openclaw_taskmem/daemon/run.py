@@ -18,11 +18,14 @@ from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.identity import identity
+from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.readers import order_readers
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
@@ -99,7 +102,8 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
 
     Raises:
-        SettingsInvalid: There is no such transport, or the home is a copy of another.
+        SettingsInvalid: There is no such transport or reader, or the home is a copy
+            of another.
         StoreUnavailable: The database cannot be opened.
     """
     for warning in settings.warnings:
@@ -107,12 +111,17 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     home = identity(settings.home.mark, shares=bool(settings.database_url))
     seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
     transport = seams.transport(settings.wake_transport)
+    known = seams.readers()
+    chosen = [known[name] for name in order_readers(settings.readers, known)]
     store = seams.store(settings.database)
     loops: Loops | None = None
 
     album = Album(settings.home.pictures, settings.picture_days)
+    lanes = Lanes()
+    seconds = settings.judge_timeout_seconds
+    readers = Readers(chosen, seams, lanes, clock, seconds=seconds)
     room = Watchroom(
-        seams, clock, judge_seconds=settings.judge_timeout_seconds, album=album
+        seams, clock, lanes, judge_seconds=seconds, album=album, readers=readers
     )
 
     def nudge(due: Due) -> None:
@@ -142,8 +151,9 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         home=home,
         sole=not settings.database_url,
         nudge=nudge,
+        reading=readers,
     )
-    desk = Desk(shell, settings, room, free)
+    desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")
     door = Door(desk)
     loops = Loops(
@@ -161,6 +171,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     try:
         # Before anybody can write: what comes then is news.
         sharing.begin(shell)
+        readers.spending.begin(shell)
         tell.begin(shell)
         say.begin(shell)
         await door.open(settings.home.socket)
@@ -177,6 +188,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         await desk.close()
         await later.close()
         await passes.close()
+        await readers.spending.close()
         store.close()
         log.info("stopped")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.news import News
 from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.readers import Readers, describe_status
 from openclaw_taskmem.daemon.snapshots import SnapshotQueue, Snapshots
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.vigil import Ending, Vigil
@@ -25,7 +26,7 @@ from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.daemon.watchers import Watchers
 from openclaw_taskmem.domain import judging, targets
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.judging import rest_after
+from openclaw_taskmem.domain.judging import Understood, rest_after
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
@@ -34,6 +35,7 @@ from taskmem_hookspecs import (
     Clock,
     Condition,
     Frame,
+    Judge,
     Output,
     Target,
     TargetGone,
@@ -62,20 +64,24 @@ class Watchroom:
         self,
         seams: Seams,
         clock: Clock,
+        lanes: Lanes | None = None,
         *,
         judge_seconds: float,
         album: Album | None = None,
+        readers: Readers | None = None,
     ) -> None:
         """Take what is watched with.
 
-        `judge_seconds` is a judge's limit; without an album, no pictures are kept.
+        `judge_seconds` is a judge's limit; without an album, no pictures are kept, and
+        without readers, nobody judges free English.
         """
         self._seams = seams
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
         self._apart = Threads(THREADS, "watch")
-        self._lanes = Lanes()
+        self._lanes = lanes or Lanes()
+        self._readers = readers
         self._watchers = Watchers(seams, clock, self._lanes, self._apart)
         self._snapshots = SnapshotQueue(album, seams, clock, self._apart)
         self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
@@ -145,8 +151,7 @@ class Watchroom:
             self._answers.discard(task)
 
     async def _sight(self, target: Target, condition: Condition) -> Sighting:
-        judges = await self._apart(self._seams.judges, target, condition)
-        understood = judging.assign_judges(condition, judges.found, judges.advice)
+        _, understood = await self._apart(self._find_judges, target, condition)
         try:
             here = await self._here(target)
         except TargetGone:
@@ -158,6 +163,22 @@ class Watchroom:
         return Sighting(
             start=here.place, tail=here.tail, note=here.note, understood=understood
         )
+
+    def _find_judges(
+        self, target: Target, condition: Condition
+    ) -> tuple[Sequence[Judge], tuple[Understood, ...]]:
+        """Find who judges a condition, and how each of its sides is read."""
+        reader = status = None
+        if condition.free and self._readers is not None:
+            reader, status = self._readers.offer()
+        found = self._seams.judges(target, condition, reader)
+        advice = found.advice
+        if reader is None and status is not None:
+            advice = (describe_status(status), *advice)
+        understood = judging.assign_judges(condition, found.found, advice)
+        if reader is not None and status is not None:
+            understood = judging.note_reader(understood, reader.name, status)
+        return found.found, understood
 
     async def _end(self, target: Target) -> str:
         watcher = await self._watchers.of(target)
@@ -258,10 +279,9 @@ class Watchroom:
         async def panel(start: str) -> Panel:
             target = targets.parse(wait.target)
             condition = parse_condition(wait.wake_when)
-            judges = await self._apart(self._seams.judges, target, condition)
-            judging.assign_judges(condition, judges.found, judges.advice)
+            judges, _ = await self._apart(self._find_judges, target, condition)
             return Panel(
-                judges.found,
+                judges,
                 self._lanes,
                 self._clock,
                 start=start,

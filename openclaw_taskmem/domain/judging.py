@@ -13,6 +13,8 @@ from taskmem_hookspecs import (
     ConditionUnclear,
     Judge,
     Met,
+    ReaderStatus,
+    Readiness,
     Ruling,
     Value,
 )
@@ -38,6 +40,9 @@ class Understood(Value):
     """The forms that it was read as; None: free English, judged by a reader."""
     judged_by: str
     """Who decides it: `rules`, or the name of a reader or a plug-in's judge."""
+    note: str | None = None
+    """What to know of the reader: how it is asked, or that it is away now. None: it is
+    judged by rules."""
 
 
 class Heard(Value):
@@ -99,6 +104,18 @@ def assign_judges(
         )
         for side, judge in zip(condition.sides, deciders, strict=True)
         if judge is not None
+    )
+
+
+def note_reader(
+    understood: Sequence[Understood], reader: str, status: ReaderStatus
+) -> tuple[Understood, ...]:
+    """Tell how a reader stands at the sides that it judges."""
+    away = "away now: " if status.readiness is Readiness.AWAY else ""
+    note = f"{away}{status.detail}"
+    return tuple(
+        each.model_copy(update={"note": note}) if each.judged_by == reader else each
+        for each in understood
     )
 
 

@@ -194,6 +194,26 @@ def plugin_rows(plugins: Sequence[Document]) -> Iterator[HealthRow]:
         yield ok("plugins", f"On: {', '.join(names)}{left_out}.")
 
 
+def reader_rows(readers: Sequence[Document]) -> Iterator[HealthRow]:
+    """Look at who may be asked what a text or a picture shows."""
+    usable = [each for each in readers if each["state"] != "off"]
+    for reader in readers:
+        row, detail = f"reader.{reader['name']}", str(reader["detail"])
+        cure = reader["cure"]
+        if reader["state"] == "ready":
+            yield ok(row, detail)
+        elif reader["state"] == "off":
+            yield ok(row, f"{detail} {cure}." if cure else detail)
+        else:
+            yield warn(row, detail, cure)
+    if not usable:
+        yield ok(
+            "readers",
+            "Nobody reads what rules cannot judge, so waits in free English are "
+            "refused; the forms of docs/conditions.md need nobody.",
+        )
+
+
 # --- what is owed, and the clock ----------------------------------------------
 
 

@@ -162,13 +162,13 @@ def status(*, as_json: bool) -> None:
     for kind in ("tasks", "runs", "waits", "wakes"):
         states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
-    # A daemon that was started by an older version tells of none, nor of models.
+    # A daemon that was started by an older version tells of none, nor of readers.
     if unsent := found.get("unsent"):
         wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
         click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
     click.echo(f"plug-ins  {found['plugins']} on")
-    for row in found.get("models", ()):
-        click.echo(f"model     {line(usage.sentence(row, found['now'][:10]), 200)}")
+    for row in found.get("readers", ()):
+        click.echo(f"reader    {line(usage.describe_reader(row), 300)}")
 
 
 @cli.command()

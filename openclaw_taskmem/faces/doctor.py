@@ -173,6 +173,8 @@ def examine(
             answers = _Answers(link)
             status = answers.ask("status")
             yield from _told(answers, clock)
+            if status is not None and "readers" in status:
+                yield from checkup.reader_rows(cast("list[Any]", status["readers"]))
         yield from answers.failures
     found = _Checkup(home, status, transport, settings.database)
     for plugin, check in seams.health_checks():

@@ -1,4 +1,4 @@
-"""What a model was asked, and what it cost, as a person reads it."""
+"""What a reader was asked, and what it cost, as a person reads it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ _FEW: Final = 100
 _CENT_TENTH: Final = 0.001
 
 
-def sentence(row: Any, today: str) -> str:  # noqa: ANN401 - JSON
-    """Return a row of `models` in `taskmem status --json` on one line.
-
-    Args:
-        row: A `ModelUsage`, as JSON.
-        today: The day in UTC, as `2026-02-16`.
-    """
-    calls, allowed = row["calls"], row["calls_allowed"]
-    asked = f"{calls}" if allowed is None else f"{calls} of {allowed}"
-    one = calls == 1 and allowed in (None, 1)
-    when = "today" if row["day"] == today else f"on {row['day']} (UTC)"
-    return (
-        f"{row['model']}: {asked} question{'' if one else 's'} {when}, "
+def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
+    """Write a row of `readers` in `taskmem status --json` on one line."""
+    state = row["state"]
+    if state == "off":
+        return f"{row['name']}: {row['detail']}"
+    asked, limit = row["asked"], row["limit"]
+    count = f"{asked}" if limit is None else f"{asked} of {limit}"
+    one = asked == 1 and limit in (None, 1)
+    model = f" ({row['model']})" if row["model"] else ""
+    said = (
+        f"{row['name']}{model}: {count} question{'' if one else 's'} today, "
         f"{_amount(row['tokens_in'])} tokens in, {_amount(row['tokens_out'])} out, "
-        f"{_cost(row['cost_dollars'])}"
+        f"{_cost(row['cost_usd'])}"
     )
+    return said if state == "ready" else f"{said}; {state}: {row['detail']}"
 
 
 def _amount(tokens: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -24,8 +25,10 @@ from taskmem_hookspecs import (
     HealthCheck,
     HealthRow,
     Judge,
-    ModelUsage,
+    NoAnswer,
     QueryAnswerer,
+    Reader,
+    Reading,
     RecallSource,
     ResumeFacts,
     ResumePacket,
@@ -41,6 +44,9 @@ T = TypeVar("T")
 V = TypeVar("V", bound=Value)
 WATCH: Final = ("here", "end", "look", "changed", "close")
 """What a `Watch` does."""
+LONGEST_ANSWER: Final = 20_000
+"""Characters that a reader may answer."""
+_READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 LARGEST_JPEG: Final = 2 * 1024 * 1024
 """Bytes of a picture that is kept."""
 
@@ -238,21 +244,32 @@ def _is_health_row(answer: object) -> TypeGuard[HealthRow]:
     return isinstance(answer, HealthRow)
 
 
-def are_usages(answer: object) -> TypeGuard[Sequence[ModelUsage]]:
-    """Whether it is a sequence of `ModelUsage`.
+def is_reader(answer: object) -> TypeGuard[Reader]:
+    """Whether it plays `Reader`, and has a name that a setting can hold."""
+    return (
+        isinstance(answer, Reader)
+        and isinstance(name := cast("object", answer.name), str)
+        and _READER_NAME.fullmatch(name) is not None
+        and name != "none"
+    )
+
+
+def reading(answer: object) -> Reading:
+    """Return what a reader answered, if it is a reading of a length that can be kept.
 
     Raises:
-        TypeError: It is one whose fields are not sound.
+        NoAnswer: It is far too long.
     """
-    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        return False
-    rows = cast("Sequence[object]", answer)
-    if not all(isinstance(row, ModelUsage) for row in rows):
-        return False
-    usages(cast("Sequence[ModelUsage]", rows))
-    return True
+    found = _sound(playing(answer, _is_reading))
+    if len(found.answer) > LONGEST_ANSWER:
+        raise NoAnswer(
+            f"{found.reader}'s answer had {len(found.answer):,} characters.",
+            tokens_in=found.tokens_in,
+            tokens_out=found.tokens_out,
+            cost_usd=found.cost_usd,
+        )
+    return found
 
 
-def usages(rows: Sequence[ModelUsage]) -> Sequence[ModelUsage]:
-    """Return rows whose fields are of the types that they should be."""
-    return [_sound(row) for row in rows]
+def _is_reading(answer: object) -> TypeGuard[Reading]:
+    return isinstance(answer, Reading)

@@ -28,9 +28,9 @@ from taskmem_hookspecs import (
     EvidenceVerifier,
     HealthCheck,
     Judge,
-    ModelUsage,
     Picture,
     QueryAnswerer,
+    Reader,
     RecallSource,
     ResumeFacts,
     ResumePacket,
@@ -220,15 +220,17 @@ class Seams:
         """Return what can look at a target; None: nothing can."""
         return next(self._all("wait_sensor", parts.is_sensor, target=target), None)
 
-    def judges(self, target: Target, condition: Condition) -> parts.Judges:
+    def judges(
+        self, target: Target, condition: Condition, reader: Reader | None = None
+    ) -> parts.Judges:
         """Find all that can judge a condition, in the order they are asked.
 
         Raises:
             ConditionUnclear: The target can never have one of its forms.
         """
-        hook = "wait_judge"
-        sentence = condition.sentence
-        asked = {"target": target, "wake_when": sentence, "condition": condition}
+        hook, words = "wait_judge", condition.sentence
+        asked: dict[str, object] = {"target": target, "wake_when": words}
+        asked |= {"condition": condition, "reader": reader}
         found: list[Judge] = []
         advice: list[str] = []
         for plugin in self._in_order(hook):
@@ -291,10 +293,9 @@ class Seams:
             for check in checks
         ]
 
-    def model_usage(self) -> Sequence[ModelUsage]:
-        """Return what models were asked, as all plug-ins that ask them tell it."""
-        told = self._all("model_usage", parts.are_usages)
-        return [row for rows in told for row in parts.usages(rows)]
+    def readers(self) -> Mapping[str, Reader]:
+        """Return all readers by name; of two with one name, the first."""
+        return {r.name: r for r in reversed([*self._all("reader", parts.is_reader)])}
 
     def ask(
         self,

@@ -61,11 +61,6 @@ def unsent(shell: Shell) -> int:
     return sum(wake.last_error is not None for wake in due)
 
 
-def models(shell: Shell) -> list[JsonValue]:
-    """Return what models were asked, and what it cost."""
-    return [row.model_dump(mode="json") for row in shell.seams.model_usage()]
-
-
 def show(shell: Shell, any_id: str, kept: Kept | None = None) -> View:
     """Return a task, or a wait, with all that hangs on it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskmem_hookspecs import AgentHost, HealthCheck, WakeTransport, hookimpl
+from taskmem_hookspecs import AgentHost, HealthCheck, Reader, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
@@ -24,6 +24,14 @@ def agent_host() -> AgentHost:
     from taskmem_openclaw.host import OpenClawHost
 
     return OpenClawHost()
+
+
+@hookimpl(trylast=True)
+def reader() -> Reader:
+    """Have the user's own model read, through our plug-in in the gateway."""
+    from taskmem_openclaw.reader import HostReader
+
+    return HostReader()
 
 
 @hookimpl(trylast=True)

@@ -1,24 +1,16 @@
-"""What watches screens and windows, and judges that ask a model."""
+"""What watches screens and windows, the judges that ask a reader, and Gemini."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from taskmem_hookspecs import (
-    ConditionUnclear,
-    Judge,
-    ModelUsage,
-    Sensor,
-    Target,
-    hookimpl,
-)
+from taskmem_hookspecs import Condition, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.sensor import Screens
-    from taskmem_vision.gemini.client import Gemini
     from taskmem_vision.judges.asker import Asker
 
 
@@ -29,45 +21,33 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 
 @hookimpl(trylast=True)
-def wait_judge(target: Target, wake_when: str) -> Judge | None:
-    """Let Gemini read a terminal, or look at a screen, when there is a key for it.
-
-    Raises:
-        ConditionUnclear: There is none, or no question is allowed.
-    """
-    if target.scheme not in ("pty", "screen", "window"):
+def wait_judge(
+    target: Target, condition: Condition, reader: Reader | None
+) -> Judge | None:
+    """Have a reader judge the sides of a condition that are free English."""
+    sides = condition.free
+    if reader is None or not sides:
         return None
-    from taskmem_vision.gemini.client import has_key
+    from taskmem_vision.judges.question import name_sides
 
-    if not has_key(os.environ):
-        raise ConditionUnclear(
-            "A model could judge it: set GEMINI_API_KEY (or GOOGLE_API_KEY) and "
-            "restart the daemon."
-        )
-    from taskmem_vision.gemini.spending import VARIABLE, calls_per_day
-
-    if calls_per_day(os.environ) == 0:
-        raise ConditionUnclear(
-            f"A model could judge it: set {VARIABLE} higher than 0 and restart the "
-            "daemon."
-        )
+    words = name_sides(condition, sides)
     if target.scheme == "pty":
-        from taskmem_vision.judges.text_judge import GeminiTextJudge
+        from taskmem_vision.judges.text_judge import TextJudge
 
-        return GeminiTextJudge(wake_when, _gemini())
-    from taskmem_vision.judges.picture_judge import PictureJudge
+        return TextJudge(words, reader, sides=sides)
+    if target.scheme in ("screen", "window") and reader.sees_pictures:
+        from taskmem_vision.judges.picture_judge import PictureJudge
 
-    return PictureJudge(wake_when, _asker())
+        return PictureJudge(words, _asker(reader), sides=sides)
+    return None
 
 
 @hookimpl(trylast=True)
-def model_usage() -> Sequence[ModelUsage]:
-    """Tell what Gemini was asked on this day, once it was asked at all."""
-    from taskmem_vision.gemini.client import model_of
-    from taskmem_vision.gemini.spending import calls_per_day, spending_of
+def reader() -> Reader:
+    """Have Gemini read, where there is a key for it."""
+    from taskmem_vision.gemini.client import Gemini
 
-    account = spending_of(os.environ)
-    return account.usage(model_of(os.environ), calls_per_day(os.environ))
+    return Gemini()
 
 
 @cache
@@ -78,17 +58,13 @@ def _screens() -> Screens:
     return Screens(os.environ)
 
 
-@cache
-def _gemini() -> Gemini:
-    """Return the one client of this process: its pauses and its usage are shared."""
-    from taskmem_vision.gemini.client import Gemini
-
-    return Gemini()
+_askers: WeakKeyDictionary[Reader, Asker] = WeakKeyDictionary()
 
 
-@cache
-def _asker() -> Asker:
-    """Return what puts the questions of this process together."""
+def _asker(reader: Reader) -> Asker:
+    """Return what puts the questions to one reader together."""
     from taskmem_vision.judges.asker import Asker
 
-    return Asker(_gemini())
+    if reader not in _askers:
+        _askers[reader] = Asker(reader)
+    return _askers[reader]

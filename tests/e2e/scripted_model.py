@@ -57,6 +57,10 @@ class ModelRequest:
 
     messages: list[dict[str, Any]]
     tools: frozenset[str]
+    body: dict[str, Any] = field(default_factory=dict)
+    """All that was sent."""
+    key: str = ""
+    """What it was sent with: `Bearer …`."""
 
     @property
     def turn(self) -> Turn:
@@ -140,11 +144,13 @@ class ScriptedModel:
             lines.append(f"- after {len(turn.results)} tools: {news[-700:]!r}")
         return "\n".join(lines)
 
-    def decided(self, body: dict[str, Any]) -> tuple[int, Reply]:
+    def decided(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
         """Keep a request, and give its number and what is answered."""
         request = ModelRequest(
             messages=body["messages"],
             tools=frozenset(each["function"]["name"] for each in body.get("tools", ())),
+            body=body,
+            key=key,
         )
         with self._news:
             number = next(self._numbers)
@@ -203,7 +209,7 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             size = int(self.headers["Content-Length"])
             body = json.loads(self.rfile.read(size))
-            number, reply = model.decided(body)
+            number, reply = model.decided(body, self.headers.get("Authorization", ""))
             if isinstance(reply, Fault):
                 self._refuse(reply)
                 return

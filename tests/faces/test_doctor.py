@@ -457,6 +457,7 @@ def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served):
     assert [row.id for row in rows[:-1]] == [
         *("home", "settings", "daemon", "transport", "plugins"),
         *("wakes.owed", "wakes.unanswered", "clock"),
+        *("reader.gemini", "reader.host", "readers"),
     ]
     assert {row.state for row in rows[:-1]} == {OK}
     assert check.checkup.status["pid"] == served.process.pid

@@ -6,16 +6,19 @@ import pytest
 from click.testing import CliRunner
 
 from openclaw_taskmem.faces.cli import cli
-from openclaw_taskmem.faces.usage import sentence
+from openclaw_taskmem.faces.usage import describe_reader
 
 ROW = {
-    "model": "gemini-3.5-flash-lite",
-    "day": "2026-11-22",
-    "calls": 12,
-    "calls_allowed": 1000,
+    "name": "gemini",
+    "model": "flash-lite",
+    "asked": 12,
+    "limit": 1000,
     "tokens_in": 14_213,
     "tokens_out": 806,
-    "cost_dollars": 0.0062789,
+    "cost_usd": 0.0062789,
+    "state": "ready",
+    "detail": "flash-lite is asked with the key in GEMINI_API_KEY.",
+    "cure": None,
 }
 STATUS = {
     "version": "1",
@@ -31,12 +34,12 @@ STATUS = {
 
 
 def said(**fields):
-    return sentence({**ROW, **fields}, "2026-11-22")
+    return describe_reader({**ROW, **fields})
 
 
-def test_a_model_is_a_line_with_what_it_was_asked_and_what_that_cost():
+def test_a_reader_is_a_line_with_what_it_was_asked_and_what_that_cost():
     assert said() == (
-        "gemini-3.5-flash-lite: 12 of 1000 questions today, 14.2 k tokens in, "
+        "gemini (flash-lite): 12 of 1000 questions today, 14.2 k tokens in, "
         "0.8 k out, about $0.006"
     )
 
@@ -54,11 +57,17 @@ def test_a_model_is_a_line_with_what_it_was_asked_and_what_that_cost():
     ],
 )
 def test_how_many_questions_and_of_how_many(calls, allowed, words):
-    assert f": {words} today, " in said(calls=calls, calls_allowed=allowed)
+    assert f": {words} today, " in said(asked=calls, limit=allowed)
 
 
-def test_another_day_is_named():
-    assert "questions on 2026-11-21 (UTC), " in said(day="2026-11-21")
+def test_one_that_is_not_set_up_says_what_would_help_and_counts_nothing():
+    detail = "There is no key for Gemini."
+    assert said(state="off", detail=detail) == "gemini: There is no key for Gemini."
+
+
+@pytest.mark.parametrize("state", ["away", "resting", "spent"])
+def test_one_that_cannot_be_asked_now_says_why(state):
+    assert said(state=state, detail="Why.").endswith(f"; {state}: Why.")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,7 @@ def test_tokens_are_told_as_roughly_as_one_wants_to_know(tokens, words):
     ],
 )
 def test_a_cost_is_told_as_far_as_it_is_known(dollars, words):
-    assert said(cost_dollars=dollars).endswith(f", {words}")
+    assert said(cost_usd=dollars).endswith(f", {words}")
 
 
 # --- the command ----------------------------------------------------------------
@@ -104,16 +113,16 @@ def printed(home, daemon, monkeypatch, *words, **more):
     return run.output
 
 
-def test_status_tells_of_each_model(home, daemon, monkeypatch):
-    rows = [ROW, {**ROW, "model": "llama-9", "cost_dollars": None}]
-    *_, one, two = printed(home, daemon, monkeypatch, models=rows).splitlines()
-    assert one == f"model     {said()}"
-    assert two.startswith("model     llama-9: 12 of 1000 questions today, ")
+def test_status_tells_of_each_reader(home, daemon, monkeypatch):
+    rows = [ROW, {**ROW, "name": "host", "model": "", "cost_usd": None}]
+    *_, one, two = printed(home, daemon, monkeypatch, readers=rows).splitlines()
+    assert one == f"reader    {said()}"
+    assert two.startswith("reader    host: 12 of 1000 questions today, ")
 
 
-@pytest.mark.parametrize("more", [{"models": []}, {}], ids=["none", "an older daemon"])
-def test_status_says_nothing_where_no_model_was_asked(home, daemon, monkeypatch, more):
-    assert "model" not in printed(home, daemon, monkeypatch, **more)
+@pytest.mark.parametrize("more", [{"readers": []}, {}], ids=["none", "an older daemon"])
+def test_status_says_nothing_where_there_is_no_reader(home, daemon, monkeypatch, more):
+    assert "reader" not in printed(home, daemon, monkeypatch, **more)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +145,11 @@ def test_status_says_nothing_where_every_wake_went_out(home, daemon, monkeypatch
 
 def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
     rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
-    out = printed(home, daemon, monkeypatch, models=rows)
-    assert out.splitlines()[-1].startswith("model     red")
+    out = printed(home, daemon, monkeypatch, readers=rows)
+    assert out.splitlines()[-1].startswith("reader    gemini (red")
     assert not {"\x1b", "\u202e"} & set(out)
 
 
 def test_as_json_it_is_what_the_daemon_says(home, daemon, monkeypatch):
-    out = printed(home, daemon, monkeypatch, "--json", models=[ROW])
-    assert json.loads(out)["models"] == [ROW]
+    out = printed(home, daemon, monkeypatch, "--json", readers=[ROW])
+    assert json.loads(out)["readers"] == [ROW]

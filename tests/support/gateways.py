@@ -65,6 +65,20 @@ class FakeGateway:
         """The lines that users are shown: session, line."""
         self.stopped: bool | None = None
         """Whether a turn that is to be stopped is; None: there is none."""
+        self.facts: dict[str, Any] = {
+            "model": "local/one",
+            "pictures": True,
+            "picture_model": "local/one",
+        }
+        """What it says of its model."""
+        self.reading: dict[str, Any] = {
+            "text": '{"met": "no"}',
+            "model": "local/one",
+            "tokens_in": 100,
+            "tokens_out": 10,
+            "cost_usd": 0.002,
+        }
+        """What its model answers."""
         self.running: set[str] = set()
         self.asked: list[dict[str, Any]] = []
         """Every request, as it came."""
@@ -118,7 +132,13 @@ class FakeGateway:
         try:
             asked = json.loads(line)
             self.asked.append(dict(asked))
-            handlers = {"wake": self._wake, "say": self._say, "stop": self._stop}
+            handlers = {
+                "wake": self._wake,
+                "say": self._say,
+                "stop": self._stop,
+                "reader": lambda: self.facts,
+                "read": lambda **_: self.reading,
+            }
             handler = handlers[asked.pop("ask")]
             with self._turn:
                 said = handler(**asked)

@@ -10,8 +10,13 @@ from taskmem_hookspecs import (
     HealthCheck,
     HealthRow,
     HealthState,
-    ModelUsage,
     QueryFacts,
+    Question,
+    Reader,
+    ReaderStatus,
+    ReaderUnavailable,
+    Readiness,
+    Reading,
     ResumeFacts,
     ResumePacket,
     StuckVerdict,
@@ -68,11 +73,24 @@ def health_checks() -> Sequence[HealthCheck]:
     return [Server()]
 
 
+class Llama:
+    name = "llama"
+    model = "llama-9"
+    sees_pictures = False
+    calls_per_day = None
+
+    def status(self) -> ReaderStatus:
+        return ReaderStatus(readiness=Readiness.READY, detail="It runs here.")
+
+    async def read(self, question: Question) -> Reading:
+        if question.has_pictures:
+            raise ReaderUnavailable("It sees no pictures.", retry_seconds=60)
+        return Reading(answer="{}", reader=self.name, model=self.model)
+
+
 @hookimpl
-def model_usage() -> Sequence[ModelUsage]:
-    today = datetime.now(UTC).date()
-    row = ModelUsage(model="m", day=today, calls=1, tokens_in=2, tokens_out=3)
-    return [row] if row.cost_dollars is None else []
+def reader() -> Reader:
+    return Llama()
 
 
 class Oracle:

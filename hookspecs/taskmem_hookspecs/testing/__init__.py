@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs.testing.clock import FakeClock
 from taskmem_hookspecs.testing.memory import MemoryStore
 from taskmem_hookspecs.testing.plugins import check_plugin
+from taskmem_hookspecs.testing.scripted import ScriptedReader
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_folder,
@@ -37,6 +38,7 @@ from taskmem_hookspecs.testing.values import (
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.testing.hosts import HostSuite
+    from taskmem_hookspecs.testing.readers import ReaderSuite
     from taskmem_hookspecs.testing.stores import StoreSuite
     from taskmem_hookspecs.testing.transports import TransportSuite
     from taskmem_hookspecs.testing.verifiers import VerifierSuite
@@ -45,6 +47,8 @@ __all__ = [
     "FakeClock",
     "HostSuite",
     "MemoryStore",
+    "ReaderSuite",
+    "ScriptedReader",
     "StoreSuite",
     "TransportSuite",
     "VerifierSuite",
@@ -69,6 +73,7 @@ _SUITES = {
     ),
     "TransportSuite": ("transports",),
     "HostSuite": ("hosts",),
+    "ReaderSuite": ("readers",),
     "VerifierSuite": ("verifiers",),
 }
 """The modules of each suite; imported when first used, because they need pytest."""

@@ -4,7 +4,7 @@ import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 
-const LONGEST = 1_000_000;
+const LONGEST = 8_000_000; // a question with its pictures
 const LOOK_MS = 5_000;
 
 /** A door that stays open until it is closed, whatever becomes of its file. */
@@ -71,22 +71,29 @@ export class Door {
   }
 
   #serve(socket) {
-    let rest = "";
+    const hungUp = new AbortController();
+    let pieces = [];
+    let length = 0;
     socket.setEncoding("utf8");
     socket.on("error", () => socket.destroy());
+    socket.on("close", () => hungUp.abort());
     socket.on("data", (text) => {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop();
-      if (rest.length > LONGEST) socket.destroy();
-      for (const line of lines) void this.#answer(line).then((said) => socket.write(`${said}\n`));
+      const lines = text.includes("\n") ? [...pieces, text].join("").split("\n") : [];
+      const rest = lines.pop();
+      if (rest === undefined) pieces.push(text);
+      else pieces = [rest];
+      length = rest?.length ?? length + text.length;
+      if (length > LONGEST) socket.destroy();
+      for (const line of lines) void this.#answer(line, hungUp.signal).then((said) => socket.write(`${said}\n`));
     });
   }
 
-  async #answer(line) {
+  /** Answer a line; `signal` tells a handler that nobody waits for it any more. */
+  async #answer(line, signal) {
     try {
       const { ask, ...given } = JSON.parse(line);
       if (!Object.hasOwn(this.handlers, ask)) throw new Error(`the plug-in knows no ${ask}`);
-      return JSON.stringify((await this.handlers[ask](given)) ?? {});
+      return JSON.stringify((await this.handlers[ask](given, signal)) ?? {});
     } catch (error) {
       return JSON.stringify({ failed: String(error?.message ?? error) });
     }

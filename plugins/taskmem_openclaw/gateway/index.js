@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Kept } from "./kept.js";
+import { Reader } from "./reader.js";
 import { Sessions } from "./sessions.js";
 import { texts, Work } from "./work.js";
 
@@ -72,6 +73,7 @@ class Instance {
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
     this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
+    this.reader = new Reader({ api, id });
     this.sessions = new Sessions({ api, id, deliver, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
@@ -111,6 +113,8 @@ class Instance {
     wake: (wake) => this.sessions.wake(wake),
     open: async ({ session_key, message }) => this.sessions.run(session_key, message),
     version: () => ({ version }),
+    read: (question, signal) => this.reader.read(question, signal),
+    reader: () => this.reader.facts(),
     say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
@@ -211,8 +215,10 @@ const hooks = {
     greeted.delete(sessionKey);
     daemon.tell({ kind: "session_ended", session_key: sessionKey, reason });
   },
-  model_call_ended: ({ sessions }, { runId, outcome }) => {
-    if (outcome === "completed") sessions.answered(runId);
+  model_call_ended: ({ sessions, reader }, { runId, outcome, provider }) => {
+    if (outcome !== "completed") return;
+    sessions.answered(runId);
+    reader.answered(provider);
   },
   after_compaction: ({ daemon, news }, _, { sessionKey }) => {
     news.set(sessionKey, performance.now());

@@ -74,6 +74,7 @@ def for_plugin(config: Mapping[str, Any], wishes: Wishes) -> Plan:
     tools = sight.Tools(PLUGIN, wishes.tools, wishes.profiles)
     seen, notes = sight.changes(config, tools)
     wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), _access(config)]
+    wanted += _models(config)
     return Plan(_real(config, [*wanted, *seen, *_servers(config)]), notes)
 
 
@@ -211,6 +212,32 @@ def _access(config: Mapping[str, Any]) -> Change:
         "a task's packet comes back by itself after a compaction, on a session's first "
         "turn and on 'continue'; without it the agent has to ask where it was",
         (Put(path, value=True),),
+    )
+
+
+def _models(config: Mapping[str, Any]) -> Iterator[Change]:
+    """Let the small model read texts, and the one for images pictures.
+
+    Without it, the agent's own model reads both, as far as it takes pictures.
+    """
+    defaults = ("agents", "defaults")
+    images = at(config, (*defaults, "imageModel"))
+    found = {
+        "texts": at(config, (*defaults, "utilityModel")),
+        "pictures": at(images, ("primary",)) or images,
+    }
+    named = {k: each for k, each in found.items() if isinstance(each, str) and each}
+    if not named:
+        return
+    use = " and ".join(f"{model} read {what}" for what, model in named.items())
+    yield Change(
+        f"models for reading: {', '.join(dict.fromkeys(named.values()))}",
+        f"waits in plain English, and on screens, are judged by your own model; this "
+        f"lets {use}; without it, your agent's model does, where it can",
+        (
+            Put((*_ENTRY, "llm", "allowModelOverride"), value=True),
+            Words((*_ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
+        ),
     )
 
 

@@ -23,6 +23,11 @@ _LOADS_SECONDS: Final = 30.0
 _COMMENTS: Final = (
     "OpenClaw writes its configuration as plain JSON: comments in it are lost."
 )
+_GEMINI_KEYS: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_GEMINI: Final = (
+    "There is a key for Gemini, and it is not used: waits in plain English are read by "
+    'OpenClaw\'s own model. To use it, write readers = "gemini,host" into config.toml.'
+)
 _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute."
 
 
@@ -49,7 +54,8 @@ def move_in(choice: Choice) -> None:
         asked = _chosen(planned.changes, choice)
         what = shipped.bundle() if choice.bundle else shipped.plugin()
         move = moving.moving_in(host, record, now, what, asked)
-        for note in planned.notes:
+        has_key = any(os.environ.get(variable) for variable in _GEMINI_KEYS)
+        for note in [*planned.notes, *([_GEMINI] if has_key else [])]:
             click.echo(f"note: {note}")
         if choice.dry_run:
             _show(move)

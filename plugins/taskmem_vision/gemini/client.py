@@ -1,143 +1,150 @@
-"""Gemini, asked for one verdict at a time.
+"""Gemini as a reader.
 
 The SDK is imported when it is first needed, in a thread: that takes seconds. It
-retries nothing and waits no longer than the judge may: whoever asks backs off, and
-what goes wrong is told by `failures`.
+retries nothing; whoever asks backs off, and `failures` says what went wrong.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from pydantic import BaseModel
-
-from taskmem_hookspecs import JudgeUnavailable
+from taskmem_hookspecs import (
+    NoAnswer,
+    Question,
+    ReaderStatus,
+    ReaderUnavailable,
+    Readiness,
+    Reading,
+)
 from taskmem_vision.gemini import failures
 from taskmem_vision.gemini.keys import KEYS
-from taskmem_vision.gemini.spending import (
-    DayUsedUp,
-    Spending,
-    Tokens,
-    calls_per_day,
-    spending_of,
-)
+from taskmem_vision.gemini.prices import cost_dollars
 
 if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.types import GenerateContentResponse, ThinkingConfigDict
 
-T = TypeVar("T", bound=BaseModel)
-
+NAME: Final = "gemini"
 MODEL: Final = "gemini-3.5-flash-lite"
+VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
+CALLS_PER_DAY: Final = 1000
 TOKENS: Final = 1024
 """The longest answer, thoughts included; a verdict takes some sixty."""
 LONGEST_PAUSE: Final = 3600.0
 """How long a key rests at most, in seconds, whatever Gemini asks for."""
 
 _JUDGE_SECONDS: Final = 20.0
-_SHARE: Final = 0.9
-"""Of a judge's limit: an answer that comes too late is told, rather than cut off."""
 _BLIND_PAUSE: Final = 10.0
 _MOST_TOKENS: Final = 10**9
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(slots=True)
-class Usage:
-    """What asking has cost so far."""
+class Tokens(NamedTuple):
+    """What a model read and wrote, its thoughts included."""
 
-    calls: int = 0
-    """Requests that were sent, answered or not."""
-    tokens: Tokens = field(default_factory=Tokens)
-    """Of those that were answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    """A verdict, and what it cost."""
-
-    verdict: T
-    tokens: Tokens
+    read: int = 0
+    written: int = 0
 
 
 class Gemini:
-    """One model, asked under one key; all waits share it."""
+    """One model, asked under one key; plays `Reader`."""
 
-    def __init__(
-        self,
-        environ: Mapping[str, str] = os.environ,
-        spending: Spending | None = None,
-    ) -> None:
-        """Take the environment; the key is read from it whenever it is used.
+    name = NAME
+    sees_pictures = True
 
-        Args:
-            environ: The environment.
-            spending: Where requests are counted; None: the account of its home.
-        """
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Take the environment; the key is read from it whenever it is used."""
         self._environ = environ
-        self.model = model_of(environ)
-        self._allowed = calls_per_day(environ)
-        self._spending = spending_of(environ) if spending is None else spending
-        self._seconds = _judge_seconds(environ) * _SHARE
+        self._seconds = _judge_seconds(environ)
         self._account: _Account | None = None
-        self.usage = Usage()
 
-    async def ask(
-        self, instruction: str, parts: Sequence[str | bytes], form: type[T]
-    ) -> Answer[T]:
-        """Return the model's answer, in the form asked for.
+    @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        return self._environ.get("TASKMEM_GEMINI_MODEL", "").strip() or MODEL
 
-        Args:
-            instruction: What the model is there for; never from outside.
-            parts: What is asked; each is sent as it is, as one part: a text, or a
-                picture as JPEG.
-            form: Its fields and their docs are sent as the schema of the answer.
+    @property
+    def calls_per_day(self) -> int | None:
+        """How many requests may be sent on one day; the core has refused nonsense."""
+        raw = self._environ.get(VARIABLE, "").strip()
+        return int(raw) if _WHOLE.fullmatch(raw) else CALLS_PER_DAY
+
+    def status(self) -> ReaderStatus:
+        """Look for a key, and whether it may be used.
+
+        A key in the environment may have been put there for another program. Where
+        OpenClaw was set up, which has a model of its own, it is used only if the
+        operator's setting names Gemini.
+        """
+        variable, secret = _key(self._environ)
+        if not secret:
+            return ReaderStatus(
+                readiness=Readiness.OFF,
+                detail="There is no key for Gemini.",
+                cure="Set GEMINI_API_KEY and run: taskmem daemon stop",
+            )
+        named = NAME in re.split(r"[\s,]+", self._environ.get("TASKMEM_READERS", ""))
+        if not named and self._was_set_up():
+            return ReaderStatus(
+                readiness=Readiness.OFF,
+                detail=f"The key in {variable} is not used, since OpenClaw's own model "
+                "was set up.",
+                cure="To use it, set TASKMEM_READERS=gemini,host and run: taskmem "
+                "daemon stop",
+            )
+        return ReaderStatus(
+            readiness=Readiness.READY,
+            detail=f"{self.model} is asked with the key in {variable}.",
+        )
+
+    def _was_set_up(self) -> bool:
+        """Whether `taskmem setup openclaw` was run for this home: it keeps a record."""
+        home = self._environ.get("TASKMEM_HOME", "")
+        return bool(home) and any(Path(home, "setup").glob("openclaw-*.json"))
+
+    async def read(self, question: Question) -> Reading:
+        """Ask the model.
 
         Raises:
-            NoVerdict: It answered, and not what it was asked for.
-            DayUsedUp: It may not be asked again on this day.
-            JudgeUnavailable: It did not answer; the sentence says why.
+            ReaderRefused: The key is not valid.
+            NoAnswer: It answered, and what it answered is none.
+            ReaderUnavailable: It did not answer; the sentence says why.
         """
         account = self._current()
         account.refuse_while_paused(_now())
-        # Also before the client is made, which may take seconds.
-        self._spending.refuse_when_used_up(self._allowed)
+        model = self.model
         try:
             async with asyncio.timeout(self._seconds):
                 client = await account.client()
-                sent = self._spending.send(self.model, self._allowed)
-                self.usage.calls += 1
-                response = await _send(client, self.model, instruction, parts, form)
-        except DayUsedUp:
-            raise
+                response = await _send(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
             trouble = failures.told(
-                error, account.secret, account.variable, self.model, self._seconds
+                error, account.secret, account.variable, model, self._seconds
             )
             if failures.is_limit(error):
                 trouble.retry_seconds = account.pause(_now(), trouble.retry_seconds)
         else:
-            tokens = _tokens(response)
-            self.usage.tokens += tokens
-            self._spending.answered(sent, tokens)
-            return Answer(failures.verdict(response, form), tokens)
+            return _reading(response, model)
         # Outside, so that the error that was caught is not its context.
         raise trouble
 
     def _current(self) -> _Account:
         variable, secret = _key(self._environ)
         if not secret:
-            raise JudgeUnavailable(
+            raise ReaderUnavailable(
                 "There is no key for Gemini; set GEMINI_API_KEY (or GOOGLE_API_KEY) "
                 "and restart the daemon."
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret:
-            raise JudgeUnavailable(
+            raise ReaderUnavailable(
                 f"{variable} holds characters that no key has; set it again and "
                 "restart the daemon."
             )
@@ -200,21 +207,11 @@ class _Account:
     def refuse_while_paused(self, now: float) -> None:
         left = self._paused_until - now
         if left > 0:
-            raise JudgeUnavailable(
+            raise ReaderUnavailable(
                 "Gemini's limit is reached, and the key rests; it is asked again in "
                 f"{left:.0f} s.",
                 left,
             )
-
-
-def model_of(environ: Mapping[str, str]) -> str:
-    """Return the name of the model that is asked."""
-    return environ.get("TASKMEM_GEMINI_MODEL", "").strip() or MODEL
-
-
-def has_key(environ: Mapping[str, str]) -> bool:
-    """Whether there is a key in the environment."""
-    return bool(_key(environ)[1])
 
 
 def _key(environ: Mapping[str, str]) -> tuple[str, str]:
@@ -258,11 +255,7 @@ def _client(secret: str, address: str, seconds: float) -> Client:
 
 
 async def _send(
-    client: Client,
-    model: str,
-    instruction: str,
-    parts: Sequence[str | bytes],
-    form: type[T],
+    client: Client, model: str, question: Question
 ) -> GenerateContentResponse:
     from google.genai.types import Part
 
@@ -274,12 +267,12 @@ async def _send(
             part
             if isinstance(part, str)
             else Part.from_bytes(data=part, mime_type="image/jpeg")
-            for part in parts
+            for part in question.parts
         ],
         config={
-            "system_instruction": instruction,
+            "system_instruction": question.instruction,
             "response_mime_type": "application/json",
-            "response_schema": form,
+            "response_json_schema": dict(question.answer_schema),
             "max_output_tokens": TOKENS,
             "candidate_count": 1,
             "thinking_config": thinking(model),
@@ -287,6 +280,26 @@ async def _send(
         },
     )
     return response
+
+
+def _reading(response: GenerateContentResponse, model: str) -> Reading:
+    tokens = _tokens(response)
+    today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
+    cost = cost_dollars(model, today, tokens_in=tokens.read, tokens_out=tokens.written)
+    try:
+        text = failures.answer_of(response)
+    except NoAnswer as error:
+        error.tokens_in, error.tokens_out = tokens
+        error.cost_usd = cost
+        raise
+    return Reading(
+        answer=text,
+        reader=NAME,
+        model=model,
+        tokens_in=tokens.read,
+        tokens_out=tokens.written,
+        cost_usd=cost,
+    )
 
 
 def thinking(model: str) -> ThinkingConfigDict:
@@ -308,9 +321,9 @@ def _tokens(response: GenerateContentResponse) -> Tokens:
     if told is None:
         return Tokens()
     return Tokens(
-        prompt=_number(told.prompt_token_count),
-        candidates=_number(told.candidates_token_count),
-        thoughts=_number(told.thoughts_token_count),
+        read=_number(told.prompt_token_count),
+        written=_number(told.candidates_token_count)
+        + _number(told.thoughts_token_count),
     )
 
 

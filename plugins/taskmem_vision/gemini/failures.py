@@ -1,4 +1,4 @@
-"""What can go wrong between a question and its verdict, told apart.
+"""What can go wrong between a question and its answer, told apart.
 
 The SDK raises nothing for a question that was blocked or an answer that was cut,
 and lets the errors of its HTTP library through. No sentence holds the key.
@@ -7,17 +7,13 @@ and lets the errors of its HTTP library through. No sentence holds the key.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pydantic import BaseModel, ValidationError
-
-from taskmem_hookspecs import JudgeUnavailable
+from taskmem_hookspecs import NoAnswer, ReaderRefused, ReaderUnavailable
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError
     from google.genai.types import GenerateContentResponse
-
-T = TypeVar("T", bound=BaseModel)
 
 _SAID_CHARACTERS: Final = 200
 _DELAY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
@@ -30,52 +26,32 @@ _LIMIT: Final = 429
 _SERVER: Final = 500
 
 
-class NoVerdict(JudgeUnavailable):
-    """The model answered, and not what it was asked for."""
-
-
 # --- answers that are none ----------------------------------------------------
 
 
-def verdict(response: GenerateContentResponse, form: type[T]) -> T:
-    """Return the verdict that a response holds.
+def answer_of(response: GenerateContentResponse) -> str:
+    """Return the text of an answer that came to its end.
 
     Raises:
-        NoVerdict: It holds none.
+        NoAnswer: It did not.
     """
-    text = _text(response)
-    try:
-        return form.model_validate_json(text)
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
-    if any(fault["type"] == "json_invalid" for fault in faults):
-        raise NoVerdict("Gemini's answer was not JSON; it is asked again.")
-    fields = {".".join(map(str, fault["loc"])) or "all of it" for fault in faults}
-    raise NoVerdict(
-        "Gemini's answer was not in the form that it was asked for "
-        f"({', '.join(sorted(fields))}); it is asked again."
-    )
-
-
-def _text(response: GenerateContentResponse) -> str:
-    """Return the text of an answer that came to its end."""
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        raise NoVerdict(
+        raise NoAnswer(
             f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}"
         )
     if not response.candidates:
-        raise NoVerdict("Gemini's answer held nothing at all; it is asked again.")
+        raise NoAnswer("Gemini's answer held nothing at all; it is asked again.")
     candidate = response.candidates[0]
     finish = candidate.finish_reason.value if candidate.finish_reason else "STOP"
     if finish == "MAX_TOKENS":
-        raise NoVerdict("Gemini's answer was cut, being too long; it is asked again.")
+        raise NoAnswer("Gemini's answer was cut, being too long; it is asked again.")
     if finish != "STOP":
-        raise NoVerdict(f"Gemini broke off its answer ({finish}); {_QUOTE}")
+        raise NoAnswer(f"Gemini broke off its answer ({finish}); {_QUOTE}")
     parts = (candidate.content.parts if candidate.content else None) or ()
     text = "".join(part.text or "" for part in parts if not part.thought)
     if not text.strip():
-        raise NoVerdict("Gemini's answer was empty; it is asked again.")
+        raise NoAnswer("Gemini's answer was empty; it is asked again.")
     return text
 
 
@@ -84,7 +60,7 @@ def _text(response: GenerateContentResponse) -> str:
 
 def told(
     error: Exception, secret: str, variable: str, model: str, seconds: float
-) -> JudgeUnavailable:
+) -> ReaderUnavailable:
     """Return what an error of the SDK means, without the key.
 
     Args:
@@ -100,22 +76,23 @@ def told(
         api = cast("APIError", error)
         said = _said(api, secret)
         delay = retry_seconds(api)
-        return JudgeUnavailable(_refusal(api, said, variable, model, delay), delay)
+        kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
+        return kind(_refusal(api, said, variable, model, delay), delay)
     if kinds & {"TimeoutError", "TimeoutException"}:
-        return JudgeUnavailable(
+        return ReaderUnavailable(
             f"Gemini gave no answer within {seconds:g} s; it is asked again."
         )
     # By name: the SDK chooses one of several HTTP libraries.
     if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
-        return JudgeUnavailable(
+        return ReaderUnavailable(
             f"The connection to Gemini failed ({name}); see that the network and "
             "GOOGLE_GEMINI_BASE_URL are right."
         )
     if isinstance(error, ImportError):
-        return JudgeUnavailable(
+        return ReaderUnavailable(
             f"google-genai cannot be loaded ({name}); install openclaw-taskmem anew."
         )
-    return JudgeUnavailable(
+    return ReaderUnavailable(
         f"What answers is not Gemini, or not understood ({name}); see that "
         "GOOGLE_GEMINI_BASE_URL is right."
     )
@@ -126,11 +103,15 @@ def is_limit(error: Exception) -> bool:
     return getattr(error, "code", None) == _LIMIT
 
 
+def _refuses_key(error: APIError) -> bool:
+    return error.code in _NO_KEY or (error.code == _BAD_REQUEST and _blames_key(error))
+
+
 def _refusal(
     error: APIError, said: str, variable: str, model: str, delay: float | None
 ) -> str:
     code = error.code
-    if code in _NO_KEY or (code == _BAD_REQUEST and _blames_key(error)):
+    if _refuses_key(error):
         return (
             f"Gemini refused the key in {variable} ({said}); set a valid one and "
             "restart the daemon."

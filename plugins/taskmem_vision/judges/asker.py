@@ -6,10 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from taskmem_vision.gemini.client import Gemini
-from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_hookspecs import NoAnswer, Reader
+from taskmem_vision.judges.asking import DECOYS, Answered, Swayed, ask_reader
 from taskmem_vision.judges.picture_question import (
-    DECOYS,
     INSTRUCTION,
     PictureVerdict,
     PictureVerdicts,
@@ -25,54 +24,50 @@ TOGETHER: Final = 16
 """Conditions in one question."""
 
 
-class Swayed(NoVerdict):
-    """The model said yes to what never holds."""
-
-
 @dataclass(slots=True)
 class _Round:
     """One request that is being put together."""
 
     conditions: dict[str, str] = field(default_factory=dict[str, str])
-    asking: asyncio.Task[dict[str, PictureVerdict]] | None = None
+    asking: asyncio.Task[tuple[dict[str, PictureVerdict], Answered]] | None = None
 
 
 class Asker:
-    """Asks one model for all who wait on pictures."""
+    """Asks one reader for all who wait on pictures."""
 
-    def __init__(self, gemini: Gemini) -> None:
+    def __init__(self, reader: Reader) -> None:
         """Take whom to ask."""
-        self.gemini: Final = gemini
+        self.reader: Final = reader
         self._rounds: dict[object, _Round] = {}
         self._asked = 0
 
     async def ask(
-        self, wake_when: str, scene: Scene, *, alone: bool = False
-    ) -> PictureVerdict:
-        """Return the model's verdict on a condition.
+        self, words: str, scene: Scene, *, alone: bool = False
+    ) -> tuple[PictureVerdict, Answered]:
+        """Return the reader's verdict on a condition, and who gave it.
 
         Args:
-            wake_when: The condition.
+            words: The condition.
             scene: What is shown.
             alone: Whether to ask about nothing else: a question that is refused, or
                 answered with nonsense, may be so because of another condition.
 
         Raises:
             Swayed: It also said yes to what never holds.
-            NoVerdict: It answered, and not what it was asked for.
+            NoAnswer: It answered, and not what it was asked for.
             JudgeUnavailable: It did not answer; the sentence says why.
         """
         joined = self._join(object() if alone else scene.key)
         number = str(len(joined.conditions) + 1)
-        joined.conditions[number] = wake_when
+        joined.conditions[number] = words
         if joined.asking is None:
             joined.asking = asyncio.create_task(self._ask(joined, scene))
             joined.asking.add_done_callback(taken_note_of)
         # Who gives up does so alone.
-        verdicts = await asyncio.shield(joined.asking)
+        verdicts, answered = await asyncio.shield(joined.asking)
         if number not in verdicts:
-            raise NoVerdict("Gemini left a condition out; it is asked again.")
-        return verdicts[number]
+            raise NoAnswer(f"{answered.reader} left a condition out.")
+        return verdicts[number], answered
 
     def _join(self, key: object) -> _Round:
         known = self._rounds.get(key)
@@ -80,7 +75,9 @@ class Asker:
             known = self._rounds[key] = _Round()
         return known
 
-    async def _ask(self, joined: _Round, scene: Scene) -> dict[str, PictureVerdict]:
+    async def _ask(
+        self, joined: _Round, scene: Scene
+    ) -> tuple[dict[str, PictureVerdict], Answered]:
         await asyncio.sleep(GATHER)
         for key in [key for key, each in self._rounds.items() if each is joined]:
             del self._rounds[key]
@@ -88,13 +85,10 @@ class Asker:
         decoy = str(len(ids) + 1)
         self._asked += 1
         asked = {**joined.conditions, decoy: DECOYS[self._asked % len(DECOYS)]}
-        answer = await self.gemini.ask(
-            INSTRUCTION, question(asked, scene), PictureVerdicts
+        found, answered = await ask_reader(
+            self.reader, INSTRUCTION, question(asked, scene), PictureVerdicts
         )
-        verdicts = told(answer.verdict, ids, decoy)
+        verdicts = told(found, ids, decoy)
         if verdicts is None:
-            raise Swayed(
-                "Gemini also said yes to what never holds: a text on the screen may "
-                "have swayed it, and its answer is not taken."
-            )
-        return verdicts
+            raise Swayed(answered.reader)
+        return verdicts, answered

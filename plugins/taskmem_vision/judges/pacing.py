@@ -1,8 +1,9 @@
-"""When a model is worth asking about a terminal: pure, and without a clock.
+"""When a reader is worth asking about a terminal: pure, and without a clock.
 
 A question costs money and takes a second or more, so it is asked when the answer may
-have changed: at the start, when the command ends, when a text appears that the model
-said to look out for, when the output falls silent, and at ever rarer beats.
+have changed: when the output falls silent, when the command ends, and when a text
+appears that the reader said to look out for. Something new is asked about ever more
+rarely; nothing new only where the reader said when to look again.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ CALLS: Final = 30
 """How often a model is asked for one wait."""
 RESERVE: Final = 3
 """How many of these are kept for the end of the command."""
-QUIET: Final = 3.0
+QUIET: Final = 6.0
 """How long the output is silent before it counts, in seconds."""
 QUIETEST: Final = 15.0
 """The same for output that has long silences by habit, such as a line every 7 s."""
-BEAT: Final = 20.0
-"""When the next question comes at the latest; then at twice that time, and so on."""
-LONGEST_BEAT: Final = 640.0
-FRESH: Final = 2.0
-"""How much later a frame must be to confirm what an earlier one showed."""
+BEAT: Final = 30.0
+"""How much longer output that never falls silent is waited for, in seconds."""
+GROWTH: Final = 8.0
+"""How many times the time that has passed goes by until news is asked about again."""
+LONGEST_REST: Final = 640.0
+"""The longest time between two questions about something new, in seconds."""
+FRESH: Final = 1.0
+"""After how long a yes is confirmed although nothing new came, in seconds."""
 
 _SHARE: Final = 4
-"""Questions for one reason are apart by this part of the time that has passed: so a
-wait of minutes and one of hours are both asked about all along."""
+"""Questions about hints, and looks that the reader wants, are apart by this part of the
+time that has passed."""
 _HINTS: Final = 5
 _SHORTEST_HINT, _LONGEST_HINT = 3, 80
 _RHYTHM: Final = 5
@@ -84,7 +88,7 @@ class Pacing:
         self._gaps: deque[float] = deque(maxlen=_RHYTHM)
         self._asked: _Sight | None = None
         self._asked_at = 0.0
-        self._last_for: dict[Reason, float] = {}
+        self._hint_at: float | None = None
         self._wanted: float | None = None
         self._hints: list[str] = []
         self.doubtful = False
@@ -99,7 +103,9 @@ class Pacing:
         text = shown(frame) or ""
         sight = _Sight(_digest(text), frame.exit_status, frame.gone)
         if self._sight is None:
-            self._moved = -_since(frame.changed_at, frame)
+            # Where nobody knows since when it stands still, it has for long enough.
+            known = frame.changed_at is not None
+            self._moved = -_since(frame.changed_at, frame) if known else -QUIET
         elif sight != self._sight:
             self._move(self._now - _since(frame.changed_at, frame))
         if sight != self._sight:
@@ -126,7 +132,8 @@ class Pacing:
         """
         self.calls += 1
         self._asked, self._asked_at = self._sight, self._now
-        self._last_for[reason] = self._now
+        if reason is Reason.HINT:
+            self._hint_at = self._now
         self.doubtful = doubtful
         self._wanted = look_again_seconds
         plain = (_plain(hint) for hint in hints)
@@ -135,6 +142,10 @@ class Pacing:
             for hint in plain
             if _SHORTEST_HINT <= len(hint) <= _LONGEST_HINT and hint not in self._text
         ][:_HINTS]
+
+    def unsettle(self) -> None:
+        """Note that a yes was none, and that the answer which shows it is no good."""
+        self.doubtful = False
 
     def wasted(self) -> None:
         """Note that the answer was nonsense: it counts, and is asked for again."""
@@ -154,32 +165,47 @@ class Pacing:
 
     def look_again_seconds(self) -> float | None:
         """Return when to be shown a frame although nothing changed; None: no need."""
-        if self.spent or self._asked is None or self._asked.gone is not None:
+        if self.spent or (self._asked is not None and self._asked.gone is not None):
             return None
+        if self._asked is None:
+            return max(min(self._moved + QUIET, BEAT) - self._now, 0.1)
         due: list[float] = []
         if self.doubtful:
             due.append(self._asked_at + FRESH)
         if not self.saving:
-            due.append(self._asked_at + self._beat())
+            if self._wanted is not None:
+                due.append(self._asked_at + self._wish())
             if self._sight != self._asked:
-                due.append(max(self._moved + self._quiet(), self._next(Reason.QUIET)))
+                quiet = max(self._moved + self._quiet(), self._due())
+                due.append(min(quiet, self._due() + BEAT))
         return max(min(due) - self._now, 0.1) if due else None
 
     def _reason(self, sight: _Sight) -> Reason | None:
+        still = self._now - self._moved
         if self._asked is None:
-            return Reason.END if sight.over else Reason.FIRST
+            quiet = still >= QUIET or self._now >= BEAT
+            return Reason.END if sight.over else Reason.FIRST if quiet else None
         fresh = sight != self._asked
+        if self.doubtful and (fresh or self._late(FRESH)):
+            return Reason.CONFIRM
         if sight.over and (sight[1:] != self._asked[1:]):
             return Reason.END
-        if sight.gone is None and self.doubtful and self._late(FRESH):
-            return Reason.CONFIRM
-        if fresh and self._hinted() and self._now >= self._next(Reason.HINT):
+        if fresh and (reason := self._reason_for_news(still)) is not None:
+            return reason
+        wanted = self._wanted is not None and sight.gone is None
+        return Reason.BEAT if wanted and self._late(self._wish()) else None
+
+    def _reason_for_news(self, still: float) -> Reason | None:
+        if self._hinted() and self._now >= self._next_hint():
             return Reason.HINT
-        still = self._now - self._moved
-        if fresh and still >= self._quiet() and self._now >= self._next(Reason.QUIET):
+        if self._now >= self._due() and still >= self._quiet():
             return Reason.QUIET
-        late = sight.gone is None and self._late(self._beat())
-        return Reason.BEAT if late else None
+        return Reason.BEAT if self._now >= self._due() + BEAT else None
+
+    def _due(self) -> float:
+        """Return from when on something new is worth a question: ever more rarely."""
+        rest = min(GROWTH * self._asked_at, LONGEST_REST)
+        return self._asked_at + max(QUIET, rest)
 
     def _late(self, seconds: float) -> bool:
         """Whether so much time has passed since the last question."""
@@ -188,13 +214,10 @@ class Pacing:
     def _hinted(self) -> bool:
         return any(hint in self._text for hint in self._hints)
 
-    def _next(self, reason: Reason) -> float:
-        """Return from when on to ask again for a reason."""
-        last = self._last_for.get(reason)
-        if last is None:
-            return 0.0
-        least = QUIET if reason is Reason.QUIET else _LEAST_HINT_GAP
-        return last + max(least, last / _SHARE)
+    def _next_hint(self) -> float:
+        """Return from when on a text that was looked out for is asked about."""
+        last = self._hint_at
+        return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _SHARE)
 
     def _quiet(self) -> float:
         """Return how long a silence is one: twice as long as those it has by habit."""
@@ -202,12 +225,11 @@ class Pacing:
             return QUIET
         return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
 
-    def _beat(self) -> float:
-        """Return how long after the last question the next one is due at the latest."""
-        beat = min(max(BEAT, self._asked_at), LONGEST_BEAT)
-        if self._wanted is None:
-            return beat
-        return min(max(self._wanted, _SOONEST, self._asked_at / _SHARE), beat)
+    def _wish(self) -> float:
+        """Return how long after the last question the reader wants another look."""
+        longest = min(max(BEAT, self._asked_at), LONGEST_REST)
+        least = max(self._wanted or 0.0, _SOONEST, self._asked_at / _SHARE)
+        return min(least, longest)
 
     def _move(self, at: float) -> None:
         gap = at - self._moved

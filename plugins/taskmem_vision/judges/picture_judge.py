@@ -1,4 +1,4 @@
-"""A judge that has Gemini look at pictures, when something there deserves a question.
+"""A judge that has a reader look at pictures, when something deserves a question.
 
 It is shown every look and answers at once; the question runs beside, so that what comes
 and goes meanwhile is seen and kept. A confident YES settles the wait; a hesitant one
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
-from taskmem_vision.gemini.failures import NoVerdict
-from taskmem_vision.judges.asker import Asker, Swayed
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
+from taskmem_vision.judges.asker import Asker
+from taskmem_vision.judges.asking import Answered, Swayed
 from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
-from taskmem_vision.judges.text_judge import CONFIDENT, HESITANT, one_line
+from taskmem_vision.judges.text_judge import HESITANT, one_line
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
@@ -29,6 +29,8 @@ from taskmem_vision.looking.look import Look
 from taskmem_vision.looking.pictures import look_of
 from taskmem_vision.looking.shot import Shot, telling
 
+CONFIDENT: Final = 0.7
+"""From here on one yes is enough."""
 CALLS: Final = 40
 """How often a model answers for one wait; the last time only before it times out."""
 FRESH: Final = 1.0
@@ -42,14 +44,12 @@ HINTS: Final = 5
 SHORTEST_HINT: Final = 3
 """Texts that are looked out for at most, and characters of one at least."""
 
-_NOT_ASKED: Final = "Gemini has not been asked yet."
-
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     """A question under way."""
 
-    task: asyncio.Task[PictureVerdict]
+    task: asyncio.Task[tuple[PictureVerdict, Answered]]
     shots: list[Shot]
     title: str
     """What the target was called then; empty: nothing."""
@@ -61,22 +61,26 @@ class PictureJudge:
 
     def __init__(
         self,
-        wake_when: str,
+        words: str,
         asker: Asker,
         *,
         calls: int = CALLS,
+        sides: tuple[int, ...] | None = None,
         now: Callable[[], float] = loop_time,
     ) -> None:
         """Take the condition and whom to ask.
 
         Args:
-            wake_when: The condition.
+            words: What is asked.
             asker: Whom to ask.
             calls: How often at most.
+            sides: Which sides of the condition that is; None: all of it.
             now: The time, in seconds that only grow: that of the looks.
         """
-        self.name = f"gemini:{asker.gemini.model}"
-        self._wake_when = wake_when
+        self.name = asker.reader.name
+        if sides is not None:
+            self.sides = sides
+        self._words = words
         self._asker = asker
         self._now = now
         self._limit = calls
@@ -96,7 +100,8 @@ class PictureJudge:
         self._failures = 0
         self._rests_until = 0.0
         self._trouble: str | None = None
-        self._last = _NOT_ASKED
+        self._not_asked = f"{self.name} has not been asked yet."
+        self._last = self._not_asked
         self._met: Ruling | None = None
         self._parting = False
         """Whether the last question before the timeout was asked."""
@@ -171,7 +176,7 @@ class PictureJudge:
             gone=frame.gone,
             details_only=self._swayed,
         )
-        asking = self._asker.ask(self._wake_when, scene, alone=self._alone)
+        asking = self._asker.ask(self._words, scene, alone=self._alone)
         task = asyncio.create_task(asking)
         task.add_done_callback(taken_note_of)
         self._question = _Question(task, shots, frame.text or "", now)
@@ -209,9 +214,9 @@ class PictureJudge:
         self._question = None
         self._took = max(self._took, now - question.began)
         try:
-            verdict = question.task.result()
+            verdict, answered = question.task.result()
         except JudgeUnavailable as trouble:
-            self.calls += isinstance(trouble, NoVerdict)
+            self.calls += isinstance(trouble, NoAnswer)
             self._fail(question, trouble, now)
             return
         except Exception:
@@ -219,7 +224,8 @@ class PictureJudge:
             raise
         self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
-        self._last = one_line(verdict.observation)
+        note = f" ({one_line(answered.note)})" if answered.note else ""
+        self._last = f"{one_line(verdict.observation)}{note}"
         shot = telling(question.shots)
         likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
         if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
@@ -239,7 +245,7 @@ class PictureJudge:
         rest = min(2.0 ** min(self._failures - 1, 10), LONGEST_REST)
         if isinstance(trouble, Swayed) and not self._swayed:
             self._swayed, rest = True, 0.0
-        elif isinstance(trouble, NoVerdict) and not self._alone:
+        elif isinstance(trouble, NoAnswer) and not self._alone:
             self._alone, rest = True, 0.0
         self._trouble = str(trouble)
         self._rests_until = now + max(rest, trouble.retry_seconds or 0.0)
@@ -257,11 +263,13 @@ class PictureJudge:
     def _ruling(self, observation: str, frame: Frame) -> Ruling:
         words = [observation]
         if self._trouble is not None:
-            if observation is _NOT_ASKED:
+            if observation is self._not_asked:
                 words.clear()
             words.append(f"{self.name} is in trouble: {self._trouble}")
         if self.calls >= self._limit - 1:
-            words.append(f"Gemini answered {self.calls} times, as often as it may.")
+            words.append(
+                f"{self.name} answered {self.calls} times, as often as it may."
+            )
         return Ruling(
             met=Met.UNSURE,
             observation=" ".join(words),

@@ -14,7 +14,8 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from taskmem_hookspecs import Met
-from taskmem_vision.judges.question import Verdict
+from taskmem_vision.judges.asking import describe_condition, make_sendable
+from taskmem_vision.judges.question import ConditionVerdict
 from taskmem_vision.looking.shot import Shot
 
 INSTRUCTION: Final = """\
@@ -38,21 +39,10 @@ itself, and give one verdict for each id.
 FULL: Final = 1000
 """What a box counts to, whatever the picture's size."""
 
-CONDITION: Final = "The condition with the id "
-"""Begins the part that holds a condition, word for word."""
 
-DECOYS: Final = (
-    "A violet giraffe in a top hat plays the trombone.",
-    "Seven green owls sit on a floating piano.",
-    "An orange walrus knits a scarf on the moon.",
-)
-"""Conditions that hold on nobody's screen."""
-
-
-class PictureVerdict(Verdict):
+class PictureVerdict(ConditionVerdict):
     """Whether one condition holds."""
 
-    id: str = Field(description="Of the condition.")
     watch_box: list[int] | None = Field(
         description="When it does not hold yet, and would show in one part of the "
         "picture only: that part, generously, as [ymin, xmin, ymax, xmax] from 0 to "
@@ -100,8 +90,7 @@ def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
         scene: What is shown.
     """
     parts: list[str | bytes] = [
-        f"{CONDITION}{number}:\n{_sendable(words)}"
-        for number, words in conditions.items()
+        describe_condition(number, words) for number, words in conditions.items()
     ]
     facts = [*scene.facts]
     if scene.title:
@@ -136,12 +125,7 @@ def _shown(
 def _line(text: str) -> str:
     """Return a text on one line, as it can be sent."""
     clean = "".join(each if each.isprintable() else " " for each in text)
-    return _sendable(" ".join(clean.split()))
-
-
-def _sendable(text: str) -> str:
-    """Return a text without lone surrogates, which could not be sent."""
-    return text.encode(errors="replace").decode()
+    return make_sendable(" ".join(clean.split()))
 
 
 def part_of(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:

@@ -1,49 +1,63 @@
-"""A judge that has Gemini read a terminal, when no rule can tell.
+"""A judge that has a reader read a terminal, for what no rule can tell.
 
-A confident YES settles the wait; a hesitant one only together with a second, on a
-later frame. Neither is proof: a text that a program prints may sway the model, and a
-model that is swayed may be confident. What follows is that the agent is woken too
-early, with the model's sentence; nothing is done on the strength of it here.
+A yes wakes nobody before a second question has confirmed it: about the newest lines as
+soon as something came, else a second later; about a target that is gone at once, for
+nothing will come. The second question also asks about what never holds. None of it is
+proof: a text that a program prints may sway a model. What follows is that the agent is
+woken too early, with the reader's sentence; nothing is done on the strength of it here.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from taskmem_hookspecs import Frame, Met, Ruling
-from taskmem_vision.gemini.client import Gemini
-from taskmem_vision.gemini.failures import NoVerdict
+from taskmem_hookspecs import Frame, Met, NoAnswer, Reader, Ruling
+from taskmem_vision.judges.asking import (
+    DECOYS,
+    Answered,
+    Swayed,
+    ask_reader,
+    describe_condition,
+)
 from taskmem_vision.judges.pacing import CALLS, Pacing, Reason
-from taskmem_vision.judges.question import INSTRUCTION, Verdict, question, shown
+from taskmem_vision.judges.question import (
+    INSTRUCTION,
+    Confirmation,
+    Verdict,
+    ask_again,
+    question,
+    shown,
+)
 
-CONFIDENT: Final = 0.7
-"""From here on one YES is enough."""
 HESITANT: Final = 0.5
-"""From here on a YES is worth a second look; below, it is none."""
+"""From here on a yes is one; below, it is none."""
 OBSERVATION_CHARACTERS: Final = 300
 
-_NOT_ASKED: Final = "Gemini has not been asked yet."
 
+class TextJudge:
+    """Judges the sides of one wait's condition that only reading can tell."""
 
-class GeminiTextJudge:
-    """Judges one wait's condition by the text of its terminal.
-
-    The text goes to Gemini as the core passes it: nothing is taken out of it here,
-    secrets that a program printed neither.
-    """
-
-    def __init__(self, wake_when: str, gemini: Gemini, calls: int = CALLS) -> None:
-        """Take the condition, whom to ask, and how often at most."""
-        self.name = f"gemini:{gemini.model}"
-        self._wake_when = wake_when
-        self._gemini = gemini
+    def __init__(
+        self,
+        words: str,
+        reader: Reader,
+        calls: int = CALLS,
+        sides: tuple[int, ...] | None = None,
+    ) -> None:
+        """Take what is asked, whom to ask, how often at most, and which sides it is."""
+        self.name = reader.name
+        if sides is not None:
+            self.sides = sides
+        self._words = words
+        self._reader = reader
         self._pacing = Pacing(calls)
-        self._last = _NOT_ASKED
+        self._last = f"{self.name} has not been asked yet."
         self._text = ""
         self._asking = False
+        self._confirmations = 0
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Ask the model, when it is worth while, whether the condition holds.
+        """Ask the reader, when it is worth while, whether the condition holds.
 
         Raises:
             JudgeUnavailable: It was asked in vain, and wants to be asked again.
@@ -62,32 +76,68 @@ class GeminiTextJudge:
             return self._waiting()
         self._asking = True
         try:
-            answer = await self._gemini.ask(
-                INSTRUCTION, [question(self._wake_when, frame)], Verdict
-            )
-        except NoVerdict:
+            return await self._ask(frame, reason)
+        except NoAnswer:
             self._pacing.wasted()
             raise
         finally:
             self._asking = False
-        return self._weigh(answer.verdict, reason)
 
-    def _weigh(self, verdict: Verdict, reason: Reason) -> Ruling:
-        """Return what a verdict is worth."""
-        self._last = one_line(verdict.observation)
-        yes = verdict.met is Met.YES
-        likely = yes and verdict.confidence >= HESITANT
-        # Whatever is asked after a doubtful answer is asked about a later frame.
-        sure = likely and (verdict.confidence >= CONFIDENT or self._pacing.doubtful)
+    async def _ask(self, frame: Frame, reason: Reason) -> Ruling:
+        if reason is Reason.CONFIRM:
+            return await self._confirm(frame)
+        verdict, answered = await ask_reader(
+            self._reader, INSTRUCTION, [question(self._words, frame)], Verdict
+        )
+        likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
+        self._note(verdict, answered)
         self._pacing.answered(
             reason,
             doubtful=likely,
             hints=verdict.expect_text or (),
             look_again_seconds=verdict.look_again_seconds,
         )
-        if sure:
+        if likely and frame.gone is not None and not self._pacing.spent:
+            return await self._confirm(frame)
+        return self._ruling(Met.UNSURE if verdict.met is Met.YES else verdict.met)
+
+    async def _confirm(self, frame: Frame) -> Ruling:
+        """Ask about a yes once more, beside a condition that never holds.
+
+        Raises:
+            Swayed: The reader said yes to that, too.
+        """
+        self._confirmations += 1
+        decoy = DECOYS[self._confirmations % len(DECOYS)]
+        asked = [self._words, decoy]
+        if self._confirmations % 2:
+            asked.reverse()
+        ids = {words: str(number) for number, words in enumerate(asked, 1)}
+        parts = [describe_condition(number, words) for words, number in ids.items()]
+        parts.append(ask_again(frame))
+        found, answered = await ask_reader(
+            self._reader, INSTRUCTION, parts, Confirmation, confirms=True
+        )
+        verdicts = {each.id.strip(): each for each in found.verdicts}
+        lie, verdict = verdicts.get(ids[decoy]), verdicts.get(ids[self._words])
+        if lie is not None and lie.met is Met.YES:
+            self._pacing.unsettle()
+            raise Swayed(answered.reader)
+        if verdict is None:
+            raise NoAnswer(f"{answered.reader} left the condition out.")
+        self._note(verdict, answered)
+        self._pacing.answered(
+            Reason.CONFIRM,
+            hints=verdict.expect_text or (),
+            look_again_seconds=verdict.look_again_seconds,
+        )
+        if verdict.met is Met.YES and verdict.confidence >= HESITANT:
             return Ruling(met=Met.YES, observation=self._last)
-        return self._ruling(Met.UNSURE if yes else verdict.met)
+        return self._ruling(Met.UNSURE)
+
+    def _note(self, verdict: Verdict, answered: Answered) -> None:
+        note = f" ({one_line(answered.note)})" if answered.note else ""
+        self._last = f"{one_line(verdict.observation)}{note}"
 
     def _waiting(self) -> Ruling:
         return self._ruling(Met.UNSURE)
@@ -102,11 +152,11 @@ class GeminiTextJudge:
     def _budget(self) -> str:
         calls = self._pacing.calls
         if self._pacing.spent:
-            return f" (Gemini was asked {calls} times, as often as one wait may.)"
+            return f" ({self.name} was asked {calls} times, as often as one wait may.)"
         if self._pacing.saving:
             return (
-                f" (Gemini was asked {calls} times; the rest is kept for the end of "
-                "the command.)"
+                f" ({self.name} was asked {calls} times; the rest is kept for the end "
+                "of the command.)"
             )
         return ""
 

@@ -9,12 +9,17 @@ from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.conditions import Condition
+    from taskmem_hookspecs.readers import Reader
     from taskmem_vision.reading.ocr import OcrEngine
 
 
 @hookimpl(trylast=True)
-def wait_judge(target: Target, condition: Condition) -> Judge | None:
+def wait_judge(
+    target: Target, condition: Condition, reader: Reader | None
+) -> Judge | None:
     """Judge the forms of a condition by the text, the title and the changes.
+
+    Without an OCR engine only titles are read, and a reader has to tell the rest.
 
     Raises:
         ConditionUnclear: The target cannot have such a form, a regular expression is
@@ -33,12 +38,15 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
         return None
     reads = any(is_read(form) for side in condition.sides for form in side.forms)
     engine = _engine() if reads else None
-    if reads and engine is None:
+    judge = ScreenJudge(condition, engine)
+    if engine or not reads:
+        return judge
+    if reader is None or not reader.sees_pictures:
         raise ConditionUnclear(
             "Its text could be read by tesseract: install tesseract-ocr (or "
             "openclaw-taskmem[ocr]) and restart the daemon."
         )
-    return ScreenJudge(condition, engine)
+    return judge if judge.sides or target.scheme == "window" else None
 
 
 @cache

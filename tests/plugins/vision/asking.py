@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_hookspecs import JudgeUnavailable
+from taskmem_hookspecs import Question, ReaderUnavailable
+from taskmem_vision.judges.asking import ask_reader
 from taskmem_vision.judges.question import Verdict
 
+QUESTION = Question(
+    instruction="You judge.",
+    parts=("Does it hold?",),
+    answer_schema=Verdict.model_json_schema(),
+)
 
-async def ask(gemini):
-    """Ask anything."""
-    return await gemini.ask("You judge.", ["Does it hold?"], Verdict)
+
+async def ask(reader):
+    """Ask anything, and return the verdict."""
+    verdict, _ = await ask_reader(reader, "You judge.", ["Does it hold?"], Verdict)
+    return verdict
 
 
-async def failure(gemini):
+async def failure(reader):
     """Ask in vain, and return the error."""
-    with pytest.raises(JudgeUnavailable) as caught:
-        await ask(gemini)
+    with pytest.raises(ReaderUnavailable) as caught:
+        await ask(reader)
     return caught.value

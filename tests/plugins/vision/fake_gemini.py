@@ -329,6 +329,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _response(step, request):
     text = step.get("text")
+    if text is None and "met" in step and request.conditions:
+        # To confirm a yes, each condition is asked about, and one that never holds.
+        step = {
+            "verdicts": [_one_of(step, *asked) for asked in request.conditions.items()]
+        }
     if text is None and "met" in step:
         extra = {"expect_text": None, "look_again_seconds": None}
         text = json.dumps(extra | {k: v for k, v in step.items() if k != "latency"})
@@ -350,6 +355,11 @@ def _response(step, request):
     if text is not None:
         candidate["content"] = {"role": "model", "parts": [{"text": text}]}
     return told | {"candidates": [candidate]}
+
+
+def _one_of(step, number, words):
+    decoy = any(animal in words for animal in ("giraffe", "green owls", "walrus"))
+    return {**(step if not decoy or "everything" in step else NO), "id": number}
 
 
 def _logging(answer, path):

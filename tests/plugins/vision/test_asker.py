@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from taskmem_hookspecs import JudgeUnavailable, Met
-from taskmem_vision.gemini.failures import NoVerdict
-from taskmem_vision.judges.asker import TOGETHER, Asker, Swayed
-from taskmem_vision.judges.picture_question import DECOYS, Scene
+from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer
+from taskmem_vision.judges.asker import TOGETHER, Asker
+from taskmem_vision.judges.asking import DECOYS, Swayed
+from taskmem_vision.judges.picture_question import Scene
 from taskmem_vision.looking.shot import Shot
 from tests.plugins.vision.fake_gemini import NO, YES, looks
 from tests.plugins.vision.painted import Easel
@@ -31,7 +31,8 @@ def other_scene():
 async def test_a_picture_goes_inline_and_in_colour(asker, server, scene):
     whole = [scene.shots[0].whole]
     server.answer = looks(lambda words, shown: "there" in words and shown == whole)
-    verdict = await asker.ask("It is there.", scene)
+    verdict, answered = await asker.ask("It is there.", scene)
+    assert answered.reader == "gemini"
     assert verdict.met is Met.YES
     [request] = server.requests
     kinds = [p["inlineData"]["mime_type"] for p in request.parts if "inlineData" in p]
@@ -41,7 +42,7 @@ async def test_a_picture_goes_inline_and_in_colour(asker, server, scene):
 async def test_those_who_ask_about_one_scene_ask_at_once(asker, server, scene):
     server.answer = looks(lambda words, _: words == "B")
     verdicts = await asyncio.gather(*(asker.ask(each, scene) for each in "ABC"))
-    assert [each.met for each in verdicts] == [Met.NO, Met.YES, Met.NO]
+    assert [each.met for each, _ in verdicts] == [Met.NO, Met.YES, Met.NO]
     [request] = server.requests
     assert len(request.pictures) == 1
     assert [*request.conditions.values()][:3] == ["A", "B", "C"]
@@ -101,15 +102,15 @@ async def test_a_condition_that_is_left_out_gets_no_verdict(asker, server, scene
     answers = await asyncio.gather(
         asker.ask("A", scene), asker.ask("B", scene), return_exceptions=True
     )
-    assert answers[0].met is Met.YES
-    assert isinstance(answers[1], NoVerdict)
+    assert answers[0][0].met is Met.YES
+    assert isinstance(answers[1], NoAnswer)
 
 
 async def test_an_answer_without_a_verdict_on_what_never_holds_is_taken(
     asker, server, scene
 ):
     server.script.append({"verdicts": [{**NO, "id": "1"}]})
-    assert (await asker.ask("A", scene)).met is Met.NO
+    assert (await asker.ask("A", scene))[0].met is Met.NO
 
 
 @pytest.mark.parametrize(
@@ -145,4 +146,4 @@ async def test_who_gives_up_does_so_alone(asker, server, scene):
     second = asyncio.create_task(asker.ask("B", scene))
     await asyncio.sleep(0)
     first.cancel()
-    assert (await second).met is Met.NO
+    assert (await second)[0].met is Met.NO

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from taskmem_hookspecs import Met
+from taskmem_hookspecs import Met, NoAnswer
 from taskmem_vision.gemini.client import Gemini
-from taskmem_vision.gemini.failures import NoVerdict
-from taskmem_vision.judges.text_judge import GeminiTextJudge
+from taskmem_vision.judges.text_judge import TextJudge
 from tests.plugins.vision import fake_gemini
 from tests.plugins.vision.frames import frame
 
@@ -26,9 +25,10 @@ async def test_as_a_script_it_plays_its_steps_and_keeps_a_log(tmp_path):
     script.write_text(json.dumps([{"text": "?"}]))
     with serving("--yes-when", "DONE", "--script", script, "--log", log) as process:
         gemini = Gemini(json.loads(process.stdout.readline()))
-        with pytest.raises(NoVerdict):
-            await GeminiTextJudge("one", gemini).rule(frame())
-        ruling = await GeminiTextJudge("two", gemini).rule(frame(tail="DONE"))
+        with pytest.raises(NoAnswer):
+            await TextJudge("one", gemini).rule(frame())
+        gone = frame(tail="DONE", gone="It closed.")
+        ruling = await TextJudge("two", gemini).rule(gone)
         assert ruling.met is Met.YES
         process.communicate()
     assert process.returncode == 0

@@ -10,66 +10,84 @@ from types import ModuleType
 import pytest
 
 import taskmem_vision
+from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.seams import manager
-from taskmem_hookspecs import ConditionUnclear, Judge, Met, Sensor, Target, hookimpl
-from taskmem_vision.gemini.keys import KEYS
+from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
+from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.judges.picture_judge import PictureJudge
-from tests.plugins.vision.fake_gemini import FakeGemini, shows
 from tests.plugins.vision.frames import frame
 
 PTY = Target(scheme="pty", name="build")
+SCREEN = Target(scheme="screen", name="")
+FREE = "the report looks complete"
+NO = {
+    "observation": "Nothing yet.",
+    "met": "no",
+    "confidence": 0.9,
+    "expect_text": None,
+    "look_again_seconds": None,
+}
 
 
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch):
-    for variable in (*KEYS, "GOOGLE_GEMINI_BASE_URL"):
-        monkeypatch.delenv(variable, raising=False)
-    taskmem_vision._gemini.cache_clear()
-    yield
-    taskmem_vision._gemini.cache_clear()
+def judge_of(words, target=PTY, reader=None):
+    reader = ScriptedReader(lambda _: NO) if reader is None else reader
+    return taskmem_vision.wait_judge(target, parse_condition(words), reader)
 
 
-@pytest.mark.parametrize("variable", KEYS)
-def test_with_a_key_a_terminal_is_judged(monkeypatch, variable):
-    monkeypatch.setenv(variable, "a-key")
-    judge = taskmem_vision.wait_judge(PTY, "the build is done")
+def test_gemini_is_provided_as_a_reader():
+    reader = taskmem_vision.reader()
+    assert isinstance(reader, Reader)
+    assert reader.name == "gemini"
+
+
+def test_free_english_on_a_terminal_is_read():
+    judge = judge_of(FREE)
     assert isinstance(judge, Judge)
-
-
-def test_all_waits_share_one_client(monkeypatch):
-    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
-    one, two = (taskmem_vision.wait_judge(PTY, when) for when in ("one", "two"))
-    assert one is not two
-    assert one._gemini is two._gemini
-
-
-def test_the_model_is_the_one_that_is_set(monkeypatch):
-    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
-    monkeypatch.setenv("TASKMEM_GEMINI_MODEL", "gemini-9-flash")
-    assert taskmem_vision.wait_judge(PTY, "done").name == "gemini:gemini-9-flash"
-
-
-@pytest.mark.parametrize("key", [None, "", " "])
-def test_without_a_key_it_says_what_would_help(monkeypatch, key):
-    if key is not None:
-        monkeypatch.setenv("GEMINI_API_KEY", key)
-    with pytest.raises(ConditionUnclear) as caught:
-        taskmem_vision.wait_judge(PTY, "done")
-    assert str(caught.value) == (
-        "A model could judge it: set GEMINI_API_KEY (or GOOGLE_API_KEY) and restart "
-        "the daemon."
-    )
+    assert (judge.name, judge.sides) == ("scripted", (0,))
 
 
 @pytest.mark.parametrize("scheme", ["window", "screen"])
-def test_with_a_key_what_is_seen_is_judged_by_pictures(monkeypatch, scheme):
-    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
-    judge = taskmem_vision.wait_judge(Target(scheme=scheme, name=""), "done")
+def test_free_english_on_what_is_seen_is_judged_by_pictures(scheme):
+    judge = judge_of(FREE, Target(scheme=scheme, name="x"))
     assert isinstance(judge, PictureJudge)
+    assert (judge.name, judge.sides) == ("scripted", (0,))
+
+
+def test_waits_on_pictures_share_their_questions_to_one_reader():
+    reader, other = ScriptedReader(), ScriptedReader()
+    one, two, three = (judge_of(FREE, SCREEN, each) for each in (reader, reader, other))
+    assert one._asker is two._asker is not three._asker
+
+
+async def test_only_the_free_side_is_asked_about_and_the_whole_goes_along():
+    reader = ScriptedReader(lambda _: NO)
+    judge = judge_of(f'"DONE" appears or {FREE}', reader=reader)
+    assert judge.sides == (1,)
+    await judge.rule(frame(0, "work"))
+    (question,) = reader.asked
+    assert f'"DONE" appears or {FREE}' in question.parts[0]
+    assert f"Judge only this part of it: “{FREE}”" in question.parts[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "reader"),
+    [
+        ('"DONE" appears', PTY, ScriptedReader()),
+        (FREE, SCREEN, ScriptedReader(sees_pictures=False)),
+        (FREE, Target(scheme="mail", name=""), ScriptedReader()),
+    ],
+)
+def test_what_needs_no_reader_or_cannot_be_read_is_left_to_others(
+    words, target, reader
+):
+    assert judge_of(words, target, reader) is None
+
+
+def test_without_a_reader_there_is_no_judge():
+    assert taskmem_vision.wait_judge(PTY, parse_condition(FREE), None) is None
 
 
 def test_other_targets_are_left_to_others():
-    assert taskmem_vision.wait_judge(Target(scheme="mail", name=""), "done") is None
     assert taskmem_vision.wait_sensor(Target(scheme="mail", name="")) is None
 
 
@@ -77,43 +95,6 @@ def test_other_targets_are_left_to_others():
 def test_what_can_be_seen_is_watched(scheme):
     sensor = taskmem_vision.wait_sensor(Target(scheme=scheme, name="x"))
     assert isinstance(sensor, Sensor)
-
-
-@pytest.mark.parametrize("scheme", ["pty", "screen"])
-def test_where_no_question_is_allowed_it_says_what_would_help(monkeypatch, scheme):
-    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
-    monkeypatch.setenv("TASKMEM_GEMINI_CALLS_PER_DAY", "0")
-    with pytest.raises(ConditionUnclear) as caught:
-        taskmem_vision.wait_judge(Target(scheme=scheme, name=""), "done")
-    assert str(caught.value) == (
-        "A model could judge it: set TASKMEM_GEMINI_CALLS_PER_DAY higher than 0 and "
-        "restart the daemon."
-    )
-
-
-async def test_what_the_judge_asks_is_told_of_the_model_that_is_set(
-    monkeypatch, tmp_path
-):
-    monkeypatch.setenv("TASKMEM_HOME", str(tmp_path))
-    monkeypatch.setenv("TASKMEM_GEMINI_CALLS_PER_DAY", "7")
-    monkeypatch.setenv("TASKMEM_GEMINI_MODEL", "gemini-9-flash")
-    assert list(taskmem_vision.model_usage()) == []
-    with FakeGemini() as server:
-        for variable, value in server.environ.items():
-            monkeypatch.setenv(variable, value)
-        judge = taskmem_vision.wait_judge(PTY, "the build is done")
-        await judge.rule(frame(0, "work"))
-    (row,) = taskmem_vision.model_usage()
-    assert (row.model, row.calls, row.calls_allowed) == ("gemini-9-flash", 1, 7)
-
-
-async def test_the_judge_asks_whom_the_environment_names(monkeypatch):
-    with FakeGemini(shows("DONE")) as server:
-        for variable, value in server.environ.items():
-            monkeypatch.setenv(variable, value)
-        judge = taskmem_vision.wait_judge(PTY, "the build is done")
-        assert (await judge.rule(frame(0, "work"))).met is Met.NO
-        assert (await judge.rule(frame(1, "DONE", exit_status=0))).met is Met.YES
 
 
 # --- order and weight ---------------------------------------------------------
@@ -145,9 +126,12 @@ LIGHT = """
 import json, sys
 import taskmem_vision
 after_import = [name for name in sys.modules if name.startswith("taskmem_vision.")]
-from taskmem_hookspecs import Target
-assert taskmem_vision.wait_judge(Target(scheme="pty", name="a"), "done") is not None
-assert list(taskmem_vision.model_usage()) == []
+from taskmem_hookspecs import Condition, Side, Target
+from taskmem_hookspecs.testing import ScriptedReader
+told = taskmem_vision.reader().status()
+free = Condition(sentence="so it is", sides=(Side(words="so it is"),))
+pty = Target(scheme="pty", name="a")
+assert taskmem_vision.wait_judge(pty, free, ScriptedReader()) is not None
 heavy = ("google.", "httpx", "PIL", "numpy", "requests")
 print(json.dumps([after_import, [n for n in sys.modules if n.startswith(heavy)]]))
 """

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Picture
-from taskmem_vision.gemini.failures import NoVerdict
-from taskmem_vision.judges.asker import Swayed
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Picture
+from taskmem_vision.judges.asking import Answered, Swayed
 from taskmem_vision.judges.picture_judge import CALLS, FRESH, PictureJudge
 from taskmem_vision.judges.picture_question import PictureVerdict
 from taskmem_vision.looking.attention import WATCHFUL
@@ -40,13 +39,13 @@ class Model:
     """Answers when it is told to."""
 
     def __init__(self):
-        self.gemini = SimpleNamespace(model="played")
+        self.reader = SimpleNamespace(name="played")
         self.scenes = []
         self.alone = []
         self._answers = deque()
 
-    async def ask(self, wake_when, scene, *, alone=False):
-        assert wake_when == "It is done."
+    async def ask(self, words, scene, *, alone=False):
+        assert words == "It is done."
         self.scenes.append(scene)
         self.alone.append(alone)
         answer = asyncio.get_running_loop().create_future()
@@ -60,7 +59,7 @@ class Model:
         if isinstance(what, Exception):
             answer.set_exception(what)
         else:
-            answer.set_result(what)
+            answer.set_result((what, Answered("played", None)))
         await turn()
 
     @property
@@ -249,7 +248,7 @@ async def test_a_model_in_trouble_is_told_and_asked_the_same_again(room):
     await room.model.answer(JudgeUnavailable("It is down."))
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
-    assert "gemini:played is in trouble: It is down." in ruling.observation
+    assert "played is in trouble: It is down." in ruling.observation
     assert ruling.look_again_seconds == pytest.approx(1)
     room.now += 1
     await room.rule()
@@ -342,7 +341,7 @@ async def test_questions_without_an_answer_do_not_count(room):
 
 async def test_an_answer_that_is_none_is_asked_for_again_alone(room):
     await room.rule()
-    await room.model.answer(NoVerdict("Nonsense."))
+    await room.model.answer(NoAnswer("Nonsense."))
     await room.rule()
     await room.rule()
     assert room.model.alone == [False, True]

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import Frame, Judge, JudgeUnavailable, Met
+from taskmem_vision.judges.asking import DECOYS, Swayed
 from taskmem_vision.judges.pacing import CALLS, RESERVE
-from taskmem_vision.judges.text_judge import GeminiTextJudge
+from taskmem_vision.judges.text_judge import TextJudge
 from tests.plugins.vision.fake_gemini import NO, YES, shows, swayed
 from tests.plugins.vision.frames import DAWN, frame
 
@@ -15,12 +16,12 @@ WHEN = 'the "build" is done'
 
 @pytest.fixture
 def judge(gemini):
-    return GeminiTextJudge(WHEN, gemini)
+    return TextJudge(WHEN, gemini)
 
 
-def test_it_plays_a_judge_and_names_its_model(judge):
+def test_it_plays_a_judge_and_is_named_for_its_reader(judge):
     assert isinstance(judge, Judge)
-    assert judge.name == "gemini:gemini-3.5-flash-lite"
+    assert judge.name == "gemini"
 
 
 async def test_it_asks_with_the_condition_and_the_terminal(judge, server):
@@ -31,11 +32,54 @@ async def test_it_asks_with_the_condition_and_the_terminal(judge, server):
     assert request.terminal == ["compiling"]
 
 
-async def test_a_confident_yes_settles_it(judge, server):
+async def test_a_yes_settles_it_once_it_is_confirmed(judge, server):
     server.answer = shows("DONE")
     assert (await judge.rule(frame(0, "work"))).met is Met.NO
-    ruling = await judge.rule(frame(1, "work\nDONE", exit_status=0))
+    assert (await judge.rule(frame(20, "work\nDONE", quiet=6))).met is Met.UNSURE
+    ruling = await judge.rule(frame(21, "work\nDONE", quiet=7))
     assert (ruling.met, ruling.observation) == (Met.YES, "It is there.")
+    assert len(server.requests) == 3
+
+
+async def test_to_confirm_it_asks_anew_and_about_what_never_holds(judge, server):
+    server.answer = shows("DONE")
+    await judge.rule(frame(0, "DONE"))
+    await judge.rule(frame(1, "DONE"))
+    first, second = server.requests
+    assert first.conditions == {}
+    assert len(second.conditions) == 2
+    assert WHEN in second.conditions.values()
+    assert {*second.conditions.values()} & {*DECOYS}
+    assert second.terminal == ["DONE"]
+
+
+async def test_the_decoy_is_not_always_at_the_same_place(judge, server):
+    server.answer = lambda request: YES if not request.conditions else NO
+    for at in (0, 1, 20, 21, 50, 51):
+        await judge.rule(frame(at, str(at // 20)))
+    asked = [each.conditions for each in server.requests if each.conditions]
+    assert {conditions["1"] == WHEN for conditions in asked} == {True, False}
+
+
+async def test_a_yes_about_what_is_gone_is_confirmed_at_once(judge, server):
+    server.answer = shows("DONE")
+    ruling = await judge.rule(frame(0, "DONE", gone="It ended."))
+    assert ruling.met is Met.YES
+    assert len(server.requests) == 2
+
+
+async def test_a_yes_about_what_is_gone_that_is_not_confirmed_is_none(judge, server):
+    server.script.extend([YES, NO])
+    ruling = await judge.rule(frame(0, "DONE", gone="It ended."))
+    assert ruling.met is Met.UNSURE
+    assert len(server.requests) == 2
+
+
+async def test_a_confirmation_that_could_not_be_had_is_asked_for_again(judge, server):
+    server.script.extend([YES, {"status": 500}, YES])
+    with pytest.raises(JudgeUnavailable):
+        await judge.rule(frame(0, "DONE", gone="It ended."))
+    assert (await judge.rule(frame(1, "DONE", gone="It ended."))).met is Met.YES
 
 
 @pytest.mark.parametrize("met", [Met.NO, Met.UNSURE])
@@ -53,7 +97,7 @@ async def test_when_it_does_not_ask_it_is_unsure_and_says_what_it_saw_last(
     await judge.rule(frame(0, "a"))
     ruling = await judge.rule(frame(1, "a"))
     assert (ruling.met, ruling.observation) == (Met.UNSURE, NO["observation"])
-    assert ruling.look_again_seconds == 19
+    assert ruling.look_again_seconds is None
     assert len(server.requests) == 1
 
 
@@ -72,40 +116,34 @@ def hesitant(confidence=0.6):
     return {**YES, "confidence": confidence}
 
 
-async def test_a_hesitant_yes_needs_another_on_a_later_frame(judge, server):
+async def test_a_yes_is_confirmed_a_second_later_where_nothing_came(judge, server):
     server.script.extend([hesitant(), hesitant()])
     first = await judge.rule(frame(0, "a"))
-    assert (first.met, first.look_again_seconds) == (Met.UNSURE, 2)
-    assert (await judge.rule(frame(1, "a"))).met is Met.UNSURE
+    assert (first.met, first.look_again_seconds) == (Met.UNSURE, 1)
+    assert (await judge.rule(frame(0.9, "a"))).met is Met.UNSURE
     assert len(server.requests) == 1
-    assert (await judge.rule(frame(2, "a"))).met is Met.YES
+    assert (await judge.rule(frame(1, "a"))).met is Met.YES
 
 
-async def test_an_end_is_as_good_as_a_later_frame(judge, server):
-    server.script.extend([hesitant(), hesitant()])
+async def test_a_yes_is_confirmed_at_once_on_the_lines_that_came(judge, server):
+    server.script.extend([YES, YES])
     await judge.rule(frame(0, "a"))
-    assert (await judge.rule(frame(0.5, "a", exit_status=0))).met is Met.YES
+    assert (await judge.rule(frame(0.1, "a\nb"))).met is Met.YES
+    assert server.requests[1].terminal == ["a", "b"]
 
 
-async def test_a_hesitant_yes_that_is_not_confirmed_is_none(judge, server):
-    server.script.extend([hesitant(), NO, hesitant()])
+async def test_a_yes_that_is_not_confirmed_is_none(judge, server):
+    server.script.extend([YES, NO, YES])
     await judge.rule(frame(0, "a"))
-    assert (await judge.rule(frame(2, "a"))).met is Met.NO
+    assert (await judge.rule(frame(2, "a"))).met is Met.UNSURE
     assert (await judge.rule(frame(3, "a", exit_status=0))).met is Met.UNSURE
 
 
 async def test_a_yes_that_is_hardly_one_is_none_however_often(judge, server):
     server.answer = lambda request: hesitant(0.4)
-    for at in range(0, 400, 2):
+    for at in range(0, 2000, 10):
         assert (await judge.rule(frame(at, f"{at}"))).met is Met.UNSURE
     assert len(server.requests) > 3
-
-
-async def test_a_hesitant_yes_about_what_is_gone_stays_one(judge, server):
-    server.script.extend([hesitant(), hesitant()])
-    ruling = await judge.rule(frame(0, "a", gone="It closed."))
-    assert (ruling.met, ruling.look_again_seconds) == (Met.UNSURE, None)
-    assert (await judge.rule(frame(9, "a", gone="It closed."))).met is Met.UNSURE
 
 
 # --- a model that is swayed ---------------------------------------------------
@@ -124,16 +162,31 @@ async def test_a_text_that_plays_the_system_stays_in_the_terminals_lines(judge, 
     assert INJECTED not in request.instruction
 
 
-async def test_a_model_that_is_swayed_and_hesitates_once_settles_nothing(judge, server):
-    server.answer = lambda request: {**swayed(request), "confidence": 0.6}
+async def test_a_model_that_is_swayed_says_yes_to_everything_and_settles_nothing(
+    judge, server
+):
+    server.answer = lambda request: {**swayed(request), "everything": True}
     assert (await judge.rule(frame(0, INJECTED))).met is Met.UNSURE
-    assert (await judge.rule(frame(2, "work"))).met is Met.NO
+    with pytest.raises(Swayed, match="gemini also said yes to what never holds"):
+        await judge.rule(frame(1, INJECTED))
+    assert (await judge.rule(frame(2, INJECTED))).met is Met.UNSURE
 
 
-async def test_a_model_that_is_swayed_and_confident_is_believed(judge, server):
-    # No fence helps against that: it is why quoted text is judged without a model.
+async def test_a_model_that_is_swayed_about_what_is_gone_settles_nothing(judge, server):
+    server.answer = lambda request: {**swayed(request), "everything": True}
+    gone = frame(0, INJECTED, gone="It ended.")
+    with pytest.raises(Swayed):
+        await judge.rule(gone)
+    assert (await judge.rule(gone)).met is Met.UNSURE
+
+
+async def test_a_model_that_believes_one_line_and_sees_through_the_decoy_is_believed(
+    judge, server
+):
+    # No fence helps against that: it is why the documented forms need no model.
     server.answer = swayed
-    assert (await judge.rule(frame(0, INJECTED))).met is Met.YES
+    await judge.rule(frame(0, INJECTED))
+    assert (await judge.rule(frame(1, INJECTED))).met is Met.YES
 
 
 # --- trouble ------------------------------------------------------------------
@@ -154,29 +207,31 @@ async def test_a_model_that_is_swayed_and_confident_is_believed(judge, server):
     ],
 )
 async def test_trouble_never_settles_it_and_is_asked_about_again(judge, server, step):
-    server.script.extend([step, YES])
+    server.script.extend([step, YES, YES])
     with pytest.raises(JudgeUnavailable):
         await judge.rule(frame(0, "a"))
-    assert (await judge.rule(frame(1, "a"))).met is Met.YES
+    await judge.rule(frame(1, "a"))
+    assert (await judge.rule(frame(2, "a"))).met is Met.YES
 
 
 async def test_a_limit_holds_for_all_waits_of_a_client(gemini, server):
     server.script.append({"status": 429, "retry_delay": "60s"})
     for when in ("one", "two"):
         with pytest.raises(JudgeUnavailable) as caught:
-            await GeminiTextJudge(when, gemini).rule(frame())
+            await TextJudge(when, gemini).rule(frame())
         assert 59 < caught.value.retry_seconds <= 60
     assert len(server.requests) == 1
 
 
 async def test_nonsense_uses_the_budget_up_and_silence_does_not(gemini, server):
-    judge = GeminiTextJudge(WHEN, gemini, calls=4)
-    server.script.extend([{"status": 503}, {"status": 503}, {"text": "?"}, YES])
+    judge = TextJudge(WHEN, gemini, calls=4)
+    server.script.extend([{"status": 503}, {"status": 503}, {"text": "?"}, YES, YES])
     for at in range(3):
         with pytest.raises(JudgeUnavailable):
             await judge.rule(frame(at, "a"))
     assert judge._pacing.calls == 1
-    assert (await judge.rule(frame(4, "a"))).met is Met.YES
+    await judge.rule(frame(4, "a"))
+    assert (await judge.rule(frame(5, "a"))).met is Met.YES
 
 
 async def test_a_frame_without_text_is_not_asked_about(judge, server):
@@ -198,7 +253,7 @@ async def test_one_question_at_a_time(judge, server):
     await asyncio.to_thread(server.wait_for, 1)
     ruling = await judge.rule(frame(60, "b", exit_status=0))
     assert ruling.met is Met.UNSURE
-    assert ruling.observation == "Gemini has not been asked yet."
+    assert ruling.observation == "gemini has not been asked yet."
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -210,17 +265,17 @@ async def test_one_question_at_a_time(judge, server):
 
 
 async def test_it_says_when_the_rest_is_kept_and_when_all_is_spent(gemini, server):
-    judge = GeminiTextJudge(WHEN, gemini, calls=2)
+    judge = TextJudge(WHEN, gemini, calls=2)
     kept = await judge.rule(frame(0, "a"))
     assert kept.observation == (
-        f"{NO['observation']} (Gemini was asked 1 times; the rest is kept for the end "
+        f"{NO['observation']} (gemini was asked 1 times; the rest is kept for the end "
         "of the command.)"
     )
     await judge.rule(frame(1, "a", exit_status=0))
     spent = await judge.rule(frame(2, "a", exit_status=0, gone="It closed."))
     assert (spent.met, spent.look_again_seconds) == (Met.UNSURE, None)
     assert spent.observation == (
-        f"{NO['observation']} (Gemini was asked 2 times, as often as one wait may.)"
+        f"{NO['observation']} (gemini was asked 2 times, as often as one wait may.)"
     )
     assert len(server.requests) == 2
 
@@ -238,3 +293,23 @@ async def test_an_observation_is_one_clean_line(judge, server):
     assert observation.startswith("one two [31m xxx")
     assert len(observation) == 301
     assert observation.isprintable()
+
+
+# --- who is asked, about what ---------------------------------------------------
+
+
+async def test_a_reader_that_stands_in_for_another_is_named(judge, gemini, monkeypatch):
+    async def read(question):
+        reading = await type(gemini).read(gemini, question)
+        note = "host was asked instead: gemini is away."
+        return reading.model_copy(update={"note": note})
+
+    monkeypatch.setattr(gemini, "read", read)
+    ruling = await judge.rule(frame())
+    said = "Nothing of it is there yet. (host was asked instead: gemini is away.)"
+    assert ruling.observation == said
+
+
+def test_it_decides_the_sides_that_it_is_given(gemini):
+    assert TextJudge(WHEN, gemini, sides=(1,)).sides == (1,)
+    assert not hasattr(TextJudge(WHEN, gemini), "sides")

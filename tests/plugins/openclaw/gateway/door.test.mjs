@@ -77,7 +77,7 @@ test("who sends a line without an end is shown out", async (t) => {
   const socket = connect(path);
   socket.on("error", () => {});
   const shown_out = new Promise((done) => socket.on("close", done));
-  socket.write("x".repeat(1_500_000));
+  socket.write("x".repeat(8_500_000));
   await shown_out;
 });
 
@@ -124,4 +124,25 @@ test("a door that is closed leaves nothing behind", async (t) => {
   const { path, made } = await door(t, {});
   made.close();
   assert.deepEqual(readdirSync(dirname(path)), []);
+});
+
+test("a handler is told when nobody waits for its answer any more", async (t) => {
+  let given;
+  const begun = new Promise((done) => {
+    t.told = (signal) => done((given = signal));
+  });
+  const { path } = await door(t, { slow: (_, signal) => (t.told(signal), new Promise(() => {})) });
+  const socket = connect(path);
+  socket.write('{"ask":"slow"}\n');
+  await begun;
+  assert.equal(given.aborted, false);
+  socket.destroy();
+  await until(() => given.aborted);
+});
+
+test("a request of some megabytes arrives whole, in pieces", async (t) => {
+  const { path } = await door(t, { size: ({ jpeg }) => ({ length: jpeg.length }) });
+  const request = (jpeg) => `${JSON.stringify({ ask: "size", jpeg })}\n`;
+  const big = "x".repeat(5_000_000);
+  assert.deepEqual(await said(path, request(big) + request("y"), 2), [{ length: 5_000_000 }, { length: 1 }]);
 });

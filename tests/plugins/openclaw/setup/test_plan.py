@@ -59,6 +59,44 @@ def test_what_is_not_needed_is_left_to_the_operator():
     assert entry["enabled"] is True
 
 
+# --- models that read ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("defaults", "models"),
+    [
+        ({}, None),
+        ({"model": "local/one"}, None),
+        ({"utilityModel": ""}, None),
+        ({"utilityModel": "local/small"}, ["local/small"]),
+        ({"imageModel": "local/eye"}, ["local/eye"]),
+        (
+            {"utilityModel": "local/small", "imageModel": {"primary": "local/eye"}},
+            ["local/small", "local/eye"],
+        ),
+        ({"utilityModel": "local/x", "imageModel": "local/x"}, ["local/x"]),
+        ({"utilityModel": 7, "imageModel": {"primary": []}}, None),
+    ],
+)
+def test_other_models_may_read_once_the_operator_allows_it(defaults, models):
+    config = {"agents": {"defaults": defaults}}
+    entry = taken(config)["plugins"]["entries"]["taskmem"]
+    allowed = {"allowModelOverride": True, "allowedModels": models}
+    assert entry.get("llm") == (allowed if models else None)
+    refused = taken(config, everything=False)["plugins"]["entries"]["taskmem"]
+    assert "llm" not in refused
+
+
+def test_models_that_are_allowed_already_are_not_asked_for_again():
+    config = taken({"agents": {"defaults": {"utilityModel": "local/small"}}})
+    assert plan.for_plugin(config, WISHES).changes == []
+    config["plugins"]["entries"]["taskmem"]["llm"]["allowedModels"] = ["theirs/big"]
+    (change,) = plan.for_plugin(config, WISHES).changes
+    assert "lets local/small read texts" in change.reason
+    found = applied(config, [change])["plugins"]["entries"]["taskmem"]["llm"]
+    assert found["allowedModels"] == ["theirs/big", "local/small"]
+
+
 def test_what_else_is_said_of_the_plugin_stays():
     config = {"plugins": {"entries": {"taskmem": {"hooks": {"timeoutMs": 5}}}}}
     entry = taken(config)["plugins"]["entries"]["taskmem"]

@@ -1,0 +1,151 @@
+"""What readers were asked on each day, and how much more they may be. Pure.
+
+A day is a calendar day in UTC. A question counts before it is sent, on the day on which
+it is sent, whatever comes of it: questions under way at once cannot exceed a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+
+from taskmem_hookspecs import Value
+from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_hookspecs.readers import Dollars
+
+NO_READER: Final = "none"
+KNOWN_READERS: Final = ("gemini", "host")
+"""Names that the setting may hold also where no plug-in provides such a reader."""
+DAYS_KEPT: Final = 7
+LONGEST_REST: Final = 3600.0
+"""Seconds; a reader without calls left is looked at again no later: clocks are set."""
+
+
+class Spent(Value):
+    """What one reader used up on one day."""
+
+    asked: NonNegativeInt = 0
+    """Questions that were sent, answered or not."""
+    tokens_in: NonNegativeInt = 0
+    tokens_out: NonNegativeInt = 0
+    cost_usd: Dollars | None = 0.0
+    """None: the price of some of it is not known."""
+
+
+Days = Mapping[date, Mapping[str, Spent]]
+"""What was used up, by day and by reader."""
+
+_DAYS: Final[TypeAdapter[dict[date, dict[str, Spent]]]] = TypeAdapter(
+    dict[date, dict[str, Spent]]
+)
+
+
+def load_days(text: str | None) -> Days:
+    """Return what `dump_days` wrote; what cannot be read counts as nothing."""
+    try:
+        return _DAYS.validate_json(text or "{}")
+    except ValidationError:
+        return {}
+
+
+def dump_days(days: Days) -> str:
+    """Write the newest days down as JSON."""
+    kept = {day: dict(days[day]) for day in sorted(days)[-DAYS_KEPT:]}
+    return _DAYS.dump_json(kept).decode()
+
+
+def count_question(days: Days, now: datetime, name: str) -> Days:
+    """Return the days with one more question that is about to be sent."""
+    spent = spent_on(days, now, name)
+    return _put(days, now, name, spent.model_copy(update={"asked": spent.asked + 1}))
+
+
+def count_answer(
+    days: Days,
+    now: datetime,
+    name: str,
+    *,
+    tokens_in: int | None,
+    tokens_out: int | None,
+    cost_usd: float | None,
+) -> Days:
+    """Return the days with what an answer used up; None: it was not told."""
+    spent = spent_on(days, now, name)
+    known = None if None in (spent.cost_usd, cost_usd) else spent.cost_usd
+    return _put(
+        days,
+        now,
+        name,
+        Spent(
+            asked=spent.asked,
+            tokens_in=spent.tokens_in + (tokens_in or 0),
+            tokens_out=spent.tokens_out + (tokens_out or 0),
+            cost_usd=None if known is None else known + (cost_usd or 0.0),
+        ),
+    )
+
+
+def spent_on(days: Days, now: datetime, name: str) -> Spent:
+    """Return what a reader used up on the day of an instant."""
+    return days.get(_day(now), {}).get(name, Spent())
+
+
+def refuse_spent(
+    name: str, spent: Spent, limit: int | None, now: datetime, *, confirms: bool
+) -> tuple[str, float] | None:
+    """Return why a question may not be sent, and for how many seconds; None: it may.
+
+    The last call of a day is kept for a question that confirms a yes.
+    """
+    if limit is None:
+        return None
+    reserve = 1 if limit > 1 and not confirms else 0
+    if spent.asked < limit - reserve:
+        return None
+    variable = f"TASKMEM_{name.upper().replace('-', '_')}_CALLS_PER_DAY"
+    ends = datetime.combine(_day(now) + timedelta(days=1), time(), UTC)
+    rest = min((ends - now).total_seconds(), LONGEST_REST)
+    if limit == 0:
+        return f"{name} is never asked, because {variable} is 0.", rest
+    kept = spent.asked < limit
+    sentence = (
+        f"{name} was asked {spent.asked} times today ({variable} is {limit})"
+        f"{'; its last call is kept to confirm a yes' if kept else ''}. It is asked "
+        f"again from {ends:%Y-%m-%d} 00:00 UTC on."
+    )
+    return sentence, rest
+
+
+def order_readers(wanted: Sequence[str], there: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the readers to ask, in the operator's order.
+
+    Args:
+        wanted: As the setting says; `none` alone: nobody is asked.
+        there: The readers that plug-ins provide.
+
+    Raises:
+        SettingsInvalid: A name is unknown; the sentence lists those there are.
+    """
+    if tuple(wanted) == (NO_READER,):
+        return ()
+    names = {*there}
+    unknown = [n for n in wanted if n not in names | {*KNOWN_READERS}]
+    if unknown:
+        listed = ", ".join(sorted(names | {*KNOWN_READERS}))
+        raise SettingsInvalid(
+            f"TASKMEM_READERS names {unknown[0]!r}, and no plug-in has such a reader; "
+            f"use {NO_READER}, or some of: {listed}."
+        )
+    return tuple(name for name in dict.fromkeys(wanted) if name in names)
+
+
+def _put(days: Days, now: datetime, name: str, spent: Spent) -> Days:
+    day = _day(now)
+    return {**days, day: {**days.get(day, {}), name: spent}}
+
+
+def _day(now: datetime) -> date:
+    return now.astimezone(UTC).date()

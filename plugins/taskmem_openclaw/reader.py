@@ -1,0 +1,217 @@
+"""The host's model as a reader: OpenClaw asks the user's own, with the user's own key.
+
+Our plug-in in the gateway does the asking, outside any turn and without tools. Which
+model it is, and whether it may be shown pictures, is for the gateway to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeGuard, cast
+
+from pydantic import JsonValue
+
+from taskmem_hookspecs import (
+    NoAnswer,
+    Question,
+    ReaderStatus,
+    ReaderUnavailable,
+    Readiness,
+    Reading,
+)
+from taskmem_openclaw import configuration, door
+
+NAME: Final = "host"
+VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
+CALLS_PER_DAY: Final = 200
+GLANCE_SECONDS: Final = 0.5
+"""How long the gateway may take to say which model it has."""
+READ_SECONDS: Final = 60.0
+"""How long one question may take at most; whoever asks usually cuts it earlier."""
+_MOST_TOKENS: Final = 10**9
+_MOST_DOLLARS: Final = 10**6
+AWAY_SECONDS: Final = 5.0
+"""After how long a gateway that is away is looked for again."""
+
+
+class HostReader:
+    """Plays `Reader` through the door of our plug-in."""
+
+    name = NAME
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Take the environment."""
+        self._environ = environ
+        self._facts: Mapping[str, Any] = {}
+        """What the gateway said last of its model."""
+
+    @property
+    def calls_per_day(self) -> int | None:
+        """How many questions may be sent on one day; the core has refused nonsense."""
+        raw = self._environ.get(VARIABLE, "").strip()
+        return int(raw) if re.fullmatch(r"[0-9]{1,9}", raw) else CALLS_PER_DAY
+
+    @property
+    def model(self) -> str:
+        """The model as the gateway named it last, else as the configuration does."""
+        return str(self._facts.get("model") or _configured_model(self._environ) or "")
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the gateway said last that its model takes pictures.
+
+        While it has said nothing yet, it may.
+        """
+        return self._facts.get("pictures") is not False
+
+    def status(self) -> ReaderStatus:
+        """Ask the gateway which model it has."""
+        if not configuration.may_want_plugin(self._environ):
+            return ReaderStatus(
+                readiness=Readiness.OFF,
+                detail="OpenClaw is not set up here, so its model cannot be asked.",
+                cure="Run: taskmem setup openclaw",
+            )
+        try:
+            self._facts = _glance(door.path(self._environ))
+        except (OSError, ValueError) as error:
+            return ReaderStatus(
+                readiness=Readiness.AWAY,
+                detail=f"OpenClaw's gateway is away ({_why(error)}).",
+                cure="Run: openclaw gateway start",
+            )
+        pictures = self._facts.get("picture_model")
+        seen = f"pictures go to {pictures}" if pictures else "it takes no pictures"
+        return ReaderStatus(
+            readiness=Readiness.READY,
+            detail=f"OpenClaw asks {self.model or 'its model'}; {seen}.",
+        )
+
+    async def read(self, question: Question) -> Reading:
+        """Have the gateway ask its model.
+
+        A provider that refuses the key is rested by the plug-in, which learns when it
+        takes one again.
+
+        Raises:
+            NoAnswer: What the model answered is no answer.
+            ReaderUnavailable: It could not be asked.
+        """
+        path = door.path(self._environ)
+        try:
+            said: Mapping[str, Any] = await door.ask(
+                path,
+                "read",
+                READ_SECONDS,
+                instruction=question.instruction,
+                parts=[_part(part) for part in question.parts],
+                schema=dict(question.answer_schema),
+                limit=READ_SECONDS,
+            )
+        except door.NobodyHome as error:
+            raise ReaderUnavailable(
+                f"OpenClaw's gateway is away ({error}).", AWAY_SECONDS
+            ) from error
+        except door.Failed as error:
+            raise ReaderUnavailable(
+                f"OpenClaw's model could not be asked: {error}."
+            ) from error
+        return self._reading(said)
+
+    def _reading(self, said: Mapping[str, Any]) -> Reading:
+        if "unavailable" in said:
+            raise ReaderUnavailable(
+                f"OpenClaw's model was not asked: {_line(said['unavailable'])}.",
+                _number(said.get("retry")),
+            )
+        if "none" in said:
+            raise NoAnswer(
+                f"OpenClaw's model gave no answer: {_line(said['none'])}.",
+                tokens_in=_number(said.get("tokens_in")),
+                tokens_out=_number(said.get("tokens_out")),
+                cost_usd=_cost(said.get("cost_usd")),
+            )
+        text = said.get("text")
+        if not isinstance(text, str):
+            raise NoAnswer("OpenClaw's plug-in answered without an answer.")
+        return Reading(
+            answer=_unfenced(text),
+            reader=NAME,
+            model=str(said.get("model") or self.model),
+            tokens_in=_number(said.get("tokens_in")),
+            tokens_out=_number(said.get("tokens_out")),
+            cost_usd=_cost(said.get("cost_usd")),
+        )
+
+
+def _part(part: str | bytes) -> Mapping[str, JsonValue]:
+    if isinstance(part, bytes):
+        return {"jpeg": base64.b64encode(part).decode()}
+    return {"text": part}
+
+
+def _unfenced(text: str) -> str:
+    """Return an answer without the fence that some models put round JSON."""
+    bare = text.strip()
+    if bare.startswith("```") and bare.endswith("```"):
+        bare = bare.strip("`").removeprefix("json").strip()
+    return bare
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).split())[:300].rstrip(".")
+
+
+def _number(told: object) -> int | None:
+    if isinstance(told, bool) or not isinstance(told, int):
+        return None
+    return told if 0 <= told < _MOST_TOKENS else None
+
+
+def _cost(told: object) -> float | None:
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    return float(told) if 0 <= told < _MOST_DOLLARS else None
+
+
+def _glance(path: Path) -> Mapping[str, Any]:
+    """Ask for the facts, without an event loop: it takes a millisecond.
+
+    Raises:
+        OSError: The gateway is away.
+        ValueError: What answers is not our plug-in.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        link.settimeout(GLANCE_SECONDS)
+        link.connect(os.fspath(path))
+        link.sendall(b'{"ask": "reader"}\n')
+        line = link.makefile("rb").readline(65_536)
+    found: object = json.loads(line)
+    if not isinstance(found, dict) or "failed" in found:
+        raise ValueError("its plug-in is an older one; restart the gateway")
+    return cast("dict[str, Any]", found)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) if not isinstance(error, json.JSONDecodeError) else "it hung up"
+
+
+def _configured_model(environ: Mapping[str, str]) -> str | None:
+    """Return the model that OpenClaw's configuration names; None: it names none."""
+    found: object = configuration.read(environ) or {}
+    for key in ("agents", "defaults", "model"):
+        found = found.get(key) if _is_object(found) else None
+    named = found.get("primary") if _is_object(found) else found
+    return named if isinstance(named, str) else None
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
