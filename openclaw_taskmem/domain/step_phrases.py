@@ -1,17 +1,95 @@
 """Read which steps a message says are done, or not done after all.
 
-Only a small set of whole phrases marks a step; docs/notes.md lists them. Anything else
-marks nothing, and at most earns a hint how to mark. Source: ruling "narration".
+A clause marks steps only when every word of it stands in the tables below: "Step 2
+done", "finished step 4", "[x] Push to ghcr.io". One word more, and it marks nothing;
+then the answer to the message may say how to mark. Source: ruling "narration".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.plan import identity
 from taskmem_hookspecs import Value
+
+TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
+DID: Final = TICKS | {"done", "completed", "finished", "skipped"}
+"""What may stand before a step: "finished step 2", but not "complete step 2"."""
+DONE: Final = DID | {"complete"}
+EMPTY: Final = frozenset(
+    """
+    is are was were has have been am the of plan i we i've we've i'm and but so now then
+    just also already both fully finally successfully too ok okay today great cleanly
+    got marked as with without errors issues any 🎉
+    """.split()  # noqa: SIM905 - it is read as a text
+)
+"""Words that change nothing in a clause about steps."""
+HEADINGS: Final = frozenset(("progress", "status", "update", "summary", "so", "far"))
+"""What may stand before a colon and say nothing itself."""
+DOUBTS: Final = frozenset(
+    """
+    if when whenever once after until unless before assuming should as hopefully maybe
+    perhaps can provided
+    """.split()  # noqa: SIM905
+)
+"""A sentence that begins with one of these marks nothing."""
+OBJECTIONS: Final = frozenset(
+    "no not oops nope wait actually except though if unless".split()  # noqa: SIM905
+)
+"""A clause or sentence behind a mark that begins with one of these takes it back."""
+REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
+DENIED: Final = frozenset(
+    "not never failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
+)
+"""A clause with one of these, or with "n't", calls no step done."""
+PROGRESS: Final = DONE | frozenset(
+    """
+    built ran wrote made sent got works live ready ok up did passes succeeds green
+    marking
+    """.split()  # noqa: SIM905
+)
+"""Words by which a message sounds like progress, beside those that end in "ed".
+
+They decide a hint and nothing else.
+"""
+SENTENCE_CHARS: Final = 400
+"""Characters of a sentence that are read."""
+
+_NUMBERS: Final = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    *("ten", "eleven", "twelve"),
+)
+_TROUBLED: Final = frozenset(
+    """
+    crashed denied refused rejected needed required expected supposed aborted timed
+    interrupted disconnected killed unchanged used called planned
+    """.split()  # noqa: SIM905
+)
+_ORDINALS: Final = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"),
+    *("ninth", "tenth"),
+)
+_N: Final = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})(?![\w(]|\.\d)"
+_SPAN: Final = rf"{_N}(?: ?(?:[-–]|to|through) ?{_N})?"
+_REFERENCE: Final = re.compile(
+    rf"\bsteps? #?(?P<list>{_SPAN}(?:(?:, and |, ?| and | ?& ?)(?:steps? )?{_SPAN})*)"
+    rf"(?: ?/ ?(?P<total>{_N}))?"
+    rf"|\b(?P<ordinal>{'|'.join(_ORDINALS)}|final) step\b"
+    rf"|\b(?:all (?:of )?(?:the )?(?P<count>{_N} )?steps|every step)\b"
+)
+_QUOTED: Final = re.compile(
+    r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL
+)
+_CLAUSE: Final = re.compile(r"\s*[,:(—–]\s*|\)\s*|\s-+\s|\s(?=(?:and|but)\s)|\s*→\s*")
+_WORD: Final = re.compile(r"\[x\]|[✅☑✔✓🎉]|‹[\d·]+›|[\w'/]+")
+_DURATION: Final = re.compile(r"\bin \d[\d.]* ?\w+")
+_OPENED: Final = re.compile(
+    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*",
+    re.IGNORECASE,
+)
+_BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
 class StepMarks(Value):
@@ -30,277 +108,191 @@ class StepMarks(Value):
     """Decides only whether a message without marks is answered with a hint."""
 
 
-# --- how a step is named --------------------------------------------------------
-# A reference to steps is rewritten as ‹1,2,3›, so that phrases need not read numbers.
-
-_WORDS: Final = (
-    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve"),
-)
-_ORDINALS: Final = (
-    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"),
-    *("ninth", "tenth"),
-)
-_N: Final = rf"(?:[0-9]{{1,3}}|{'|'.join(_WORDS)})(?!\w|\.[0-9])"
-_SPAN: Final = rf"{_N}(?: ?(?:[-–]|\bto\b|\bthrough\b|\bthru\b) ?{_N})?"
-_REFERENCE: Final = re.compile(
-    r"\b(?:(?:all (?:of )?)?(?:the )?steps?[ -]?(?:#|no\.? ?|number )?"
-    rf"(?P<list>{_SPAN}(?:(?:,? and |, ?| ?& ?)(?:steps? )?{_SPAN})*)"
-    rf"(?:(?: ?/ ?| (?:out )?of )(?P<total>{_N}))?(?!\([a-z]\)|[—|(][0-9])"
-    rf"|(?:the )?(?P<ordinal>{'|'.join(_ORDINALS)}|final|last) step\b"
-    rf"|(?:all (?:of )?(?:the )?(?:(?P<count>{_N}) )?steps|every (?:single )?step)\b)"
-    r"(?: (?:of|in|on) (?:the|this|my|our) (?:plan|task)\b)?"
-)
-_REF: Final = r"‹([0-9,]+)›"
-
-
-def _rewrite(text: str, size: int, done: Collection[int] = ()) -> str:
-    """Return a text whose references to a plan's steps read ‹1,2,3›."""
-
-    def write(match: re.Match[str]) -> str:
-        given, total, ordinal, count = match.group("list", "total", "ordinal", "count")
-        steps = [*range(1, size + 1)]
-        # "The last step" may be the one before, unless it alone is open.
-        if ordinal == "last" and not set(done) >= set(range(size - 1)):
-            return match[0]
-        if ordinal in ("last", "final"):
-            steps = steps[-1:]
-        elif ordinal:
-            steps = [_ORDINALS.index(ordinal) + 1]
-        elif given:
-            steps = _listed(given)
-        wrong = any(each and _number(each) != size for each in (total, count))
-        if wrong or not steps or not set(steps) <= set(range(1, size + 1)):
-            return match[0]
-        return f"‹{','.join(map(str, steps))}›"
-
-    return _REFERENCE.sub(write, text)
-
-
-def _listed(text: str) -> list[int]:
-    """Return the numbers of `1, 2 and 4-6`; a range that runs backwards has none."""
-    steps: list[int] = []
-    for span in re.finditer(_SPAN, text):
-        ends = [_number(each) for each in re.findall(_N, span[0])]
-        steps += range(ends[0], ends[-1] + 1)
-    return steps
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdigit() else _WORDS.index(word) + 1
-
-
-def _steps(text: str) -> set[int]:
-    lists = re.findall(_REF, text)
-    return {int(number) - 1 for each in lists for number in each.split(",")}
-
-
-def find_step_numbers(text: str, size: int) -> frozenset[int]:
-    """Return which of a plan's `size` steps a text names by number, from 0."""
-    lowered = text.lower()
-    if "step" not in lowered:
-        return frozenset()
-    return frozenset(_steps(_rewrite(_plain(lowered), size)))
-
-
-# --- what is said of it ---------------------------------------------------------
-
-_TICK: Final = r"(?:[✅☑✔✓]\ufe0f?|\[x\])"
-_DONE: Final = rf"(?:(?:done|completed?|finished|skipped)(?!\w)|{_TICK})"
-_ADVERBS: Final = r"(?: (?:now|already|also|all|both|fully|just|finally|successfully))*"
-_TAIL: Final = (
-    r"(?: (?:now|already|today|too|successfully|cleanly|as planned"
-    r"|with(?:out(?: any)?| no) (?:errors|issues|problems)"
-    rf"|in [0-9.]+ ?(?:m?s|sec(?:onds)?|min(?:utes)?|m|h|hours?)|[🎉🚀👍]|{_TICK}))*"
-)
-_END: Final = r"(?= ?(?:$|[.!…,:()|—–]|-+ | and | but | so ))"
-_BULLET: Final = r"(?:[-*+•#]+ |[0-9]{1,3}[.)] )*"
-_START: Final = (
-    rf"(?:^{_BULLET}(?:{_TICK} )?(?:(?:status|progress|update|summary)[a-z ]*: )?"
-    r"|[,—–(|] ?| - |(?= (?:and|but|so) ))"
-    r"(?: ?(?:and|but|so|now|then|also|finally|yes|ok|okay|great)[,:]? )*"
-)
-_SAID_DONE: Final = (
-    re.compile(
-        rf"{_START}{_REF}(?: ?(?:[:=–—→]|-+) ?"
-        rf"|(?: (?:is|are|was|were|has been|have been|got))?{_ADVERBS} )"
-        rf"{_DONE}{_TAIL}{_END}"
-    ),
-    re.compile(
-        rf"{_START}(?:(?:i|we)(?:'ve| have)? |(?:i'm|i am|we're|we are|have) (?=done))?"
-        r"(?:(?:just|now|already|also|successfully|finally) )*"
-        r"(?:(?:done|completed|finished|skipped) ?: ?|done with |finished (?:with )?"
-        rf"|completed |skipped |(?:got|marked) (?={_REF} (?:as )?{_DONE}))"
-        rf"{_REF}(?: (?:as )?{_DONE})?{_TAIL}{_END}"
-    ),
-    re.compile(rf"^{_BULLET}{_TICK} {_BULLET}{_REF}{_END}"),
-)
-_ALL_DONE: Final = re.compile(rf"^{_BULLET}(?:{_TICK} )?all done{_TAIL}{_END}")
-_SAID_UNDONE: Final = re.compile(
-    r"^(?:(?:actually|correction|oops|sorry|no|wait)[,:]? )*"
-    rf"{_REF} (?:is|are|was|were)(?: actually| really)?(?:n't| not)"
-    rf"(?: actually| really)? (?:done|completed?|finished)(?: after all)?{_END}"
-)
-_PLAINLY: Final = re.compile(
-    r"actually|really|after all|correction|oops|sorry|^no|wait"
-)
-# Before a phrase, these make it supposed, wished, asked for, or said by others ...
-_DOUBT: Final = re.compile(
-    r"[%\"]|'(?:ll|d)\b|n't\b|\b(?:if|unless|until|till|once|when\w*|before|after"
-    r"|assum\w+|suppos\w+|should|would|could|might|may|must|can|cannot|will|shall"
-    r"|need\w*|want\w*|lets?|tr(?:y|ies|ying)|going|hop(?:e|es|ing|efully)|maybe"
-    r"|perhaps|probably|seems?|looks|think\w*|believe\w*|guess|doubt\w*|claim\w*"
-    r"|sa(?:y|ys|id)|reads?|logs?|reports?|reported|told|asked|that|wish|goals?|todo"
-    r"|next|plan|target|example|remaining|pending|open|missing|left|ensure|not|never"
-    r"|no|get|criteri\w+|definition|requires?|depends?|according)\b"
-)
-# ... and after it, these take it back or tie it to something.
-_OBJECTION: Final = re.compile(
-    r"[ ,:(—–|.-]*(?:(?:and|but|or) )?(?:(?:if|unless|until|till|once|when|provided|by"
-    r"|assuming|pending|except|apart|save|minus|hopefully|maybe|perhaps|probably|but"
-    r"|almost|nearly|mostly|partly|partially|tomorrow|tonight|soon|later|or|as soon"
-    r"|though|although|however|yet|not(?! (?:needed|necessary|required))|never|no|still"
-    r"|false|actually|oops|fail\w*|undone|i (?:think|hope|guess|believe))\b"
-    r"|[❌✗✘]|[0-9.]+ ?%"
-    r"|[^,.]*\b(?:though|only|dry[ -]run|sa(?:y|ys|id)|claims?|according)\b)"
-)
-_DENIAL: Final = re.compile(
-    r"n't\b|[❌✗✘]|\b(?:not|never|neither|cannot|un(?:done|finished)|incomplete|redo\w*"
-    r"|re-?open\w*|revert\w*|fail\w*|broken?|block\w*|abort\w*|stuck)\b"
-)
-# Who speaks of step 0 counts from 0, and means another step by each number.
-_UNSURE: Final = re.compile(
-    r"\bstep[ -]?#?(?:0|zero)\b|(?:^|[.!…\n] *)(?:oops|nope|scratch that|just kidding"
-    r"|never ?mind|not (?:really|yet)|hopefully|maybe|almost|i (?:think|guess)\b"
-    r"|(?:no|wait|actually),? (?:no|not|wait|that|it)\b)"
-)
-_TROUBLED: Final = (
-    r"(?:fail|block|crash|deni|refus|reject|need|requir|expect|suppos|tim|abort|revert"
-    r"|interrupt|disconnect|kill|start|look|tri|check|notic|investigat|decid|want|ask"
-    r"|wait|us|call|nam|plann|unchang|unfinish)ed\b"
-)
-_PROGRESS: Final = re.compile(
-    rf"(?<!not )(?<!n't )\b(?:done|complete|finished|ok|okay|ready|live|works|passes|up"
-    r"|succeeds|built|sent|wrote|made|ran|did|got|set|put|found|green"
-    rf"|(?!{_TROUBLED})[a-z]{{2,}}ed)\b|\b[0-9]+ ?/ ?[0-9]+\b|{_TICK}"
-)
-_ONGOING: Final = re.compile(r"\W*(?!marking|everything|nothing)[a-z]{2,}ing\b")
-_READ: Final = 400
-"""Characters of a sentence that are read."""
-_QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|https?://\S+")
-_CLAUSE: Final = re.compile(r", |[—–|()]| -+ | and | but ")
-
-
-def parse_step_marks(
-    message: str, plan: Sequence[str], done: Collection[int] = ()
-) -> StepMarks:
-    """Return what a message says of a plan's steps; `done` are those marked before."""
+def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
+    """Read which of a plan's steps a message marks, reopens and names."""
     own = [identity(step) for step in plan]
-    told, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
+    done, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
     all_done = False
-    for sentence in _sentences(_plain(message)):
-        unquoted = _QUOTED.sub('"', sentence.lower())
-        said = _rewrite(unquoted, len(plan), done).rstrip(".!… ")
-        told |= _find_done(said)
-        denied |= _find_failed(said)
-        reopened |= _find_undone(said)
-        named |= _steps(said)
-        match = _ALL_DONE.match(said)
-        all_done |= match is not None and not _OBJECTION.match(said[match.end() :])
-        step = _find_own_words(sentence, own)
-        if step is not None and _steps(said) <= {step}:
-            told.add(step)
-        elif step is not None:
-            denied |= _steps(said)
-    unsure = _UNSURE.search(_plain(message).lower()) is not None
+    for sentence in _split_sentences(message):
+        clauses = _split_clauses(sentence, len(plan))
+        words = [word for clause in clauses for word in clause]
+        named |= _read_steps(words)
+        if not words or words[0] in DOUBTS:
+            continue
+        if words[0] in OBJECTIONS and "not" not in words:
+            done.clear()  # "Step 2 done. Oops, no."
+            all_done = False
+            continue
+        reopened |= _find_reopened(clauses)
+        denied |= _find_denied(clauses)
+        by_words = _find_own_words(sentence, own)
+        if by_words and _read_steps(words) - by_words:
+            continue  # "Step 3: Build the image - done" means one or the other
+        done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())
+        all_done |= clauses[0] == ["all", "done"] and not _objects(clauses[1:2])
+    if -1 in named:  # who counts from 0 means another step by each number
+        done.clear()
+        reopened.clear()
     return StepMarks(
-        done=frozenset() if unsure else frozenset(told - denied - reopened),
+        done=frozenset(done - reopened - denied),
         reopened=frozenset(reopened),
         denied=frozenset(denied),
-        named=frozenset(named),
-        all_done=all_done and not unsure,
+        named=frozenset(named - {-1}),
+        all_done=all_done,
         sounds_like_progress=sounds_like_progress(message),
     )
 
 
 def sounds_like_progress(message: str) -> bool:
-    """Whether a message may tell of progress; generous, and in English."""
+    """Return whether a message may tell of progress; generous, and in English."""
     return any(
-        _PROGRESS.search(_QUOTED.sub('"', sentence))
-        for sentence in _sentences(_plain(message).lower())
-        if not _ONGOING.match(sentence)
+        any(map(_is_progress, words)) or re.search(r"\d ?/ ?\d", sentence)
+        for sentence in _split_sentences(message)
+        if (words := _WORD.findall(sentence.lower())) and not _is_ongoing(words[0])
     )
 
 
-def _plain(text: str) -> str:
-    text = re.sub(r"```(?:(?!```)[\s\S])*(?:```)?|[‹›]|\*\*|__", "", text)
-    return text.translate(str.maketrans("“”„«»‘’\t", '"""""\'\' '))
+def _is_progress(word: str) -> bool:
+    past = word.endswith("ed") and word not in DENIED | _TROUBLED
+    return past or word in PROGRESS
 
 
-def _sentences(text: str) -> Iterator[str]:
-    """Yield the statements: no questions, no list under a doubtful heading."""
-    for paragraph in re.split(r"\n\s*\n", text):
-        for sentence in re.split(r"(?<=[.!?…]) |\n|;", paragraph):
-            words = " ".join(sentence.split())
-            if words.endswith(":") and _DOUBT.search(words.lower()):
-                break
-            if words.endswith("?"):
-                continue
-            # What a phrase marks stands early; the "x" keeps a cut from ending one.
-            yield words if len(words) <= _READ else f"{words[:_READ]}x"
+def _is_ongoing(word: str) -> bool:
+    return word.endswith("ing") and word not in ("marking", "everything", "nothing")
 
 
-def _find_done(said: str) -> set[int]:
-    told: set[int] = set()
-    for phrase in _SAID_DONE:
-        for match in phrase.finditer(said):
-            before, after = said[: match.start()], said[match.end() :]
-            clause = _CLAUSE.split(after.lstrip(" ,:(—–|-"), maxsplit=1)[0]
-            objected = _OBJECTION.match(after) and not re.search(_REF, clause)
-            if not objected and not _DOUBT.search(before):
-                told |= _steps(match[0])
-    return told
+def find_step_numbers(text: str, size: int) -> frozenset[int]:
+    """Read which of a plan's `size` steps a text names by number, from 0."""
+    clauses = _split_clauses(text, size)
+    return frozenset(_read_steps([w for c in clauses for w in c])) - {-1}
 
 
-def _find_failed(said: str) -> set[int]:
-    clauses = _CLAUSE.split(said)
-    return {step for each in clauses if _DENIAL.search(each) for step in _steps(each)}
+def _split_sentences(message: str) -> Iterator[str]:
+    """Yield the statements of a message: no questions, quotations or code.
 
-
-def _find_undone(said: str) -> set[int]:
-    match = _SAID_UNDONE.match(said)
-    if match is None or _OBJECTION.match(said[match.end() :]):
-        return set()
-    return _steps(match[0]) if _PLAINLY.search(match[0]) else set()
-
-
-_OPENED: Final = re.compile(
-    rf"{_BULLET}(?:{_TICK}\s|(?:done|completed|finished)\s*[:–—-]\s*)", re.IGNORECASE
-)
-_CLOSED: Final = re.compile(
-    r"(?:\s*(?::|=|→|[–—]|-+\s)\s*|\s+(?:(?:is|are|was)\s+)?(?:now\s+)?)"
-    rf"{_DONE}{_TAIL}[.!\s]*$",
-    re.IGNORECASE,
-)
-
-
-def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> int | None:
-    """Return the step that a sentence names in its own words and calls done.
-
-    None: there is none, or more than one step has these words.
+    A list under a heading such as "Missing:" is left out.
     """
-    opened = _OPENED.match(sentence)
-    rest = sentence[opened.end() :] if opened else sentence
-    for cut in re.finditer(r"(?= ?[,:(—–]| - |$)", rest):
-        words, after = rest[: cut.start()], rest[cut.start() :]
-        closed = _CLOSED.search(words)
-        if not (opened or closed) or _OBJECTION.match(after.lower()):
-            continue
-        bare = (words[: closed.start()] if closed else words).strip()
-        if (
-            bare
-            and not _REFERENCE.fullmatch(bare.lower())
-            and own.count(identity(bare)) == 1
-        ):
-            return own.index(identity(bare))
-    return None
+    text = _QUOTED.sub('"', message.replace("**", "").replace("__", ""))
+    for paragraph in re.split(r"\n\s*\n", text):
+        for sentence in re.split(r"(?<=[.!?…])\s|\n|;", paragraph):
+            words = sentence.strip()
+            if words.endswith(":") and not _is_plain(f"{words} "):
+                break
+            if words and not words.endswith("?") and not words.startswith(">"):
+                yield words.rstrip(".!…")[:SENTENCE_CHARS]
+
+
+def _split_clauses(sentence: str, size: int) -> list[list[str]]:
+    """Split a sentence into clauses of words; steps read ‹1·2›."""
+    text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
+    text = _DURATION.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
+    parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
+    return [part for part in parts if part] or [[]]
+
+
+def _write_steps(found: re.Match[str], size: int) -> str:
+    """Write a reference as ‹1·2›; one that does not fit the plan stays as it is."""
+    steps: list[int] = []
+    if found["ordinal"] == "final":
+        steps = [size]
+    elif found["ordinal"]:
+        steps = [_ORDINALS.index(found["ordinal"]) + 1]
+    elif found["list"]:
+        for span in re.finditer(_SPAN, found["list"]):
+            first, *last = [_read_number(n) for n in re.findall(_N, span[0])]
+            steps += range(first, (last or [first])[0] + 1)
+    else:
+        steps = [*range(1, size + 1)]
+    sizes = [_read_number(found[g]) for g in ("total", "count") if found[g]]
+    fits = steps and all(0 <= step <= size for step in steps) and set(sizes) <= {size}
+    return f" ‹{'·'.join(map(str, steps))}› " if fits else found[0]
+
+
+def _read_number(word: str) -> int:
+    word = word.strip()
+    return int(word) if word.isdigit() else _NUMBERS.index(word)
+
+
+def _read_steps(words: Sequence[str]) -> set[int]:
+    listed = [word[1:-1].split("·") for word in words if word.startswith("‹")]
+    return {int(number) - 1 for numbers in listed for number in numbers}
+
+
+def _find_done(clauses: Sequence[list[str]]) -> set[int]:
+    """Find the steps of clauses: "step 2 done", "finished step 2", "step 2: done"."""
+    said = [[word for word in clause if word not in EMPTY] for clause in clauses]
+    found: set[int] = set()
+    for index, words in enumerate(said):
+        steps = _read_steps(words)
+        others = [word for word in words if not word.startswith("‹")]
+        after = said[index + 1] if index + 1 < len(said) else []
+        before = said[index - 1] if index else []
+        following = index + 1
+        if not others and len(after) == 1 and after[0] in DONE:
+            others, following = after, index + 2
+        elif not others and len(before) == 1 and before[0] in DID:
+            others = before
+        first = words[0] if words else ""
+        fits = set(others) <= (DID if first in DONE else DONE)
+        if steps and others and fits and not _objects(clauses[following:]):
+            found |= steps
+    return found
+
+
+def _is_plain(sentence: str) -> bool:
+    """Return whether a sentence stands under no heading such as "Goal:"."""
+    head, colon, _ = sentence.lower().partition(": ")
+    said = set(_WORD.findall(head)) - (EMPTY | DONE | HEADINGS)
+    return not colon or not said or bool(_REFERENCE.search(head))
+
+
+def _objects(clauses: Sequence[list[str]]) -> bool:
+    """Return whether the next clause takes back what was said."""
+    first = [word for word in clauses[0] if word != "but"] if clauses else []
+    return bool(first) and first[0] in OBJECTIONS and first[1:] != ["needed"]
+
+
+def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
+    return {
+        step
+        for clause in clauses
+        if any(word in DENIED or word.endswith("n't") for word in clause)
+        for step in _read_steps(clause)
+    }
+
+
+def _find_reopened(clauses: Sequence[list[str]]) -> set[int]:
+    """Find the steps of "step 2 is not done after all"; "not done yet" reopens none."""
+    found: set[int] = set()
+    plain = any(REOPENED.intersection(clause) for clause in clauses)
+    for clause in clauses if plain else ():
+        said = [word for word in clause if word not in EMPTY | REOPENED | {"all"}]
+        kept = [word for word in said if not word.startswith("‹")]
+        if len(kept) == 2 and kept[1] in DONE and _is_not(kept[0]):  # noqa: PLR2004
+            found |= _read_steps(said)
+    return found
+
+
+def _is_not(word: str) -> bool:
+    return word == "not" or word.endswith("n't")
+
+
+def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
+    """Find the step that a sentence names in its own words, and calls done or ticks."""
+    text = _BULLET.sub("", sentence)
+    opened = _OPENED.match(text)
+    text = text[opened.end() :] if opened else text
+    cuts = [*_CLAUSE.finditer(text)]
+    ends = [(cut.start(), text[cut.end() :]) for cut in cuts] + [(len(text), "")]
+    for end, rest in ends:
+        words = text[:end].split()
+        called = bool(opened)
+        while words and words[-1].lower() in DONE | EMPTY:
+            called |= words.pop().lower() in DONE
+        after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
+        if [word for word in after if word not in EMPTY] in [[each] for each in DONE]:
+            called, after = True, []
+        name = identity(" ".join(words))
+        if called and own.count(name) == 1 and not _objects([after]):
+            return {own.index(name)}
+    return set()

@@ -125,7 +125,7 @@ def update(
         lifecycle.require_open(before, "its steps keep their marks")
     said = StepMarks()
     if wish.message is not None and not resting:
-        said = step_phrases.parse_step_marks(wish.message, before.plan, before.done)
+        said = step_phrases.parse_step_marks(wish.message, before.plan)
     told = _marked_by(said, before, wish) - reopened
     counts = fencing.writes(facts.run, wish.caller, wish.token)
     if counts:

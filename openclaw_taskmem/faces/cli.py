@@ -13,7 +13,6 @@ import click
 from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.texts import CONTROLS
 from openclaw_taskmem.faces import detail, usage
-from openclaw_taskmem.faces.accept import accept
 from openclaw_taskmem.faces.detail import line
 from openclaw_taskmem.faces.link import LinkError, connect, reach
 from openclaw_taskmem.home import HomeRefused, find_home
@@ -154,21 +153,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         _print(found)
         return
-    click.echo(
-        f"taskmem {found['version']} runs as process {found['pid']}\n"
-        f"home      {found['home']}\n"
-        f"database  {found['database']}"
-    )
-    for kind in ("tasks", "runs", "waits", "wakes"):
-        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
-        click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
-    # A daemon that was started by an older version tells of none, nor of readers.
-    if unsent := found.get("unsent"):
-        wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
-        click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
-    click.echo(f"plug-ins  {found['plugins']} on")
-    for row in found.get("readers", ()):
-        click.echo(f"reader    {line(usage.describe_reader(row), 300)}")
+    usage.print_status(found)
 
 
 @cli.command()
@@ -252,7 +237,16 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
         )
 
 
-cli.add_command(accept)
+@cli.command()
+@click.argument("task")
+@click.option("--because", help="Why, in your words; they are kept.")
+def accept(*, task: str, because: str | None) -> None:
+    """Complete TASK, whose completion was refused. For persons only."""
+    from openclaw_taskmem.faces.accept import refusal
+
+    if why := refusal(os.environ):
+        _fail(why)
+    click.echo(_ask("accept", id=task, because=because)["message"])
 
 
 def _listed(rows: list[list[str]], limit: int, none: str) -> None:

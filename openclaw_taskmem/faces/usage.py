@@ -1,8 +1,13 @@
-"""What a reader was asked, and what it cost, as a person reads it."""
+"""How a daemon and its readers stand, as a person reads it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+import click
+
+from openclaw_taskmem.faces.detail import line
 
 _THOUSAND: Final = 1000
 _FEW: Final = 100
@@ -44,3 +49,22 @@ def _cost(dollars: float | None) -> str:
     if dollars < _CENT_TENTH:
         return f"less than ${_CENT_TENTH}"
     return f"about ${dollars:.3f}" if dollars < 1 else f"about ${dollars:.2f}"
+
+
+def print_status(found: Mapping[str, Any]) -> None:
+    """Print what a daemon tells of itself."""
+    click.echo(
+        f"taskmem {found['version']} runs as process {found['pid']}\n"
+        f"home      {found['home']}\n"
+        f"database  {found['database']}"
+    )
+    for kind in ("tasks", "runs", "waits", "wakes"):
+        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
+        click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
+    # A daemon that was started by an older version tells of none, nor of readers.
+    if unsent := found.get("unsent"):
+        wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
+        click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
+    click.echo(f"plug-ins  {found['plugins']} on")
+    for row in found.get("readers", ()):
+        click.echo(f"reader    {line(describe_reader(row), 300)}")

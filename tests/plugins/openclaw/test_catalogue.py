@@ -21,6 +21,7 @@ COMMAND = (
 GIVEN = {
     "openclaw/plugin-sdk/agent-harness",
     "openclaw/plugin-sdk/agent-harness-runtime",
+    "openclaw/plugin-sdk/agent-runtime",
 }
 """What the gateway itself gives to the plug-ins that it loads."""
 IMPORTS = re.compile(
