@@ -244,9 +244,10 @@ def _read_part(tokens: Part) -> Form | None:
 
 
 def _read_text(cursor: Cursor) -> Form | None:
-    start = cursor.take(PLACE)
-    hides = start and cursor.take(HIDES)
-    if start and not hides and not cursor.take(SHOWS):
+    place = cursor.take(PLACE)
+    hides = cursor.take(HIDES)
+    shows = hides or cursor.take(SHOWS)
+    if place and not shows:
         return None
     cursor.take(OBJECT)
     cursor.skip_articles()
@@ -254,8 +255,8 @@ def _read_text(cursor: Cursor) -> Form | None:
     if text is None and (regex := cursor.take_kind("regex")) is None:
         return None
     cursor.take(PLACED)
-    gone = bool(hides) or (not start and cursor.take(GONE))
-    if not gone and not start:
+    gone = hides or (not shows and cursor.take(GONE))
+    if not gone and not shows:
         cursor.take(APPEARS)
     cursor.take(PLACED)
     if text is not None:

@@ -106,7 +106,7 @@ def test_without_a_key_the_end_of_a_download_is_read_off_the_screen(
     with browsing(screen, site, "/download"):
         daemon = start(**KEYS, DISPLAY=screen.display)
         wait = opened(daemon, 'shows "report.csv" and "Done"', "screen")
-        read(daemon, wait, "is not shown")
+        read(daemon, wait, "does not show")
         site.go.set()
         assert ended(daemon, wait)["status"] == "resolved"
 
@@ -117,18 +117,18 @@ def test_without_a_key_a_line_that_changes_from_the_middle_on_is_read_whole(
     with browsing(screen, site, "/dialog"):
         daemon = start(**KEYS, DISPLAY=screen.display)
         wait = opened(daemon, 'shows "Download complete"')
-        read(daemon, wait, "is not shown")
+        read(daemon, wait, "does not show")
         site.go.set()
         found = ended(daemon, wait)
         assert found["status"] == "resolved"
-        assert found["last_observation"] == '"Download complete" is shown.'
+        assert found["last_observation"] == 'The text shows "Download complete".'
 
 
 def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
     with browsing(screen, site, "/dialog"):
         daemon = start(**KEYS, DISPLAY=screen.display)
         wait = opened(daemon, 'a dialog says "The report was saved"', "screen")
-        read(daemon, wait, "is not shown")
+        read(daemon, wait, "does not show")
         site.go.set()
         assert ended(daemon, wait)["status"] == "resolved"
 

@@ -36,6 +36,7 @@ READ = {
         '"Build finished" appears',
         "fails",
     ],
+    'shows "A" and "B"': ['"A" appears and "B" appears'],
     'it prints "done"': ['"done" appears'],
     "the text 'Ready' is shown on the screen": ['"Ready" appears'],
     'the log no longer shows "pending"': ['"pending" is gone'],
