@@ -293,6 +293,8 @@ def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
         if [word for word in after if word not in EMPTY] in [[each] for each in DONE]:
             called, after = True, []
         name = identity(" ".join(words))
+        if _REFERENCE.fullmatch(" ".join(words).lower()):
+            continue  # a step that is called "Step 1" is named by its number
         if called and own.count(name) == 1 and not _objects([after]):
             return {own.index(name)}
     return set()

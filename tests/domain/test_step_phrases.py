@@ -85,6 +85,10 @@ def test_only_all_done_itself_speaks_of_all() -> None:
     assert not parse("Everything works").all_done
 
 
+def test_a_step_that_is_called_step_2_is_named_by_its_number() -> None:
+    assert parse("Step 2 done", plan=("Step 0", "Step 1", "Step 2")).done == {1}
+
+
 def test_words_that_two_steps_share_mark_neither() -> None:
     assert (
         parse("Run tests: done", plan=("Run tests", "Fix", "Run tests")).done == set()
