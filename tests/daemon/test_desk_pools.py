@@ -73,7 +73,9 @@ async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
             return await desk.answer("call", params)
         return await desk.answer_gateway(desk, "call", params)
 
-    tasks = [world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)]
+    tasks = [
+        world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)
+    ]
     completing = [
         asyncio.create_task(call("task_update", task_id=task, status="completed"))
         for task in tasks
