@@ -74,8 +74,8 @@ def parse_condition(sentence: str) -> Condition:
     """Parse a sentence into its sides, and each side into forms as far as it has any.
 
     Raises:
-        ConditionUnclear: It has too many sides, or a regular expression that RE2 does
-            not take.
+        ConditionUnclear: It has too many sides, a value outside its limits, or a
+            regular expression that RE2 does not take.
     """
     groups = _split(scan_words(sentence))
     forms = iter(_share_verbs([part for parts in groups for part in parts]))
@@ -236,7 +236,14 @@ def _read_part(tokens: Part) -> Form | None:
     ):
         cursor = Cursor(tokens)
         cursor.skip_empty()
-        form = read(cursor)
+        try:
+            form = read(cursor)
+        except ValidationError:
+            raise ConditionUnclear(
+                "A quoted text or a regex is one line of at most 1,000 characters that "
+                "is not blank, and a time of silence is at most 30 days. "
+                "Nothing was written."
+            ) from None
         cursor.skip_empty()
         if form is not None and cursor.at_end:
             return form

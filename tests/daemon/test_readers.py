@@ -258,12 +258,16 @@ async def test_a_question_that_is_given_up_ends_there_too():
 
 async def test_two_hundred_at_once_are_all_answered_a_few_at_a_time_in_order():
     running, most, order = 0, 0, []
+    all_run = asyncio.Event()
 
     async def slowly(question):
         nonlocal running, most
         running += 1
         most = max(most, running)
         order.append(int(question.parts[0]))
+        if running == AT_ONCE:
+            all_run.set()
+        await all_run.wait()
         await asyncio.sleep(0)
         running -= 1
         return {"met": "no"}

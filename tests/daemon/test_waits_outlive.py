@@ -265,7 +265,7 @@ def test_a_wait_is_cancelled_or_sent_back_right_after_a_restart(start, log, numb
     append(log, "Build finished\nPushed\n")
     assert ended(daemon, updated)["round"] == 2
     assert row(daemon, cancelled)["status"] == "cancelled"
-    assert "'Pushed' appeared" in woken_once(daemon, updated)
+    assert '"Pushed" appeared' in woken_once(daemon, updated)
 
 
 # --- the wake that is owed --------------------------------------------------------
@@ -477,7 +477,7 @@ def test_whoever_follows_the_waits_ends_it_with_ctrl_c(daemon, home, log):
 
 
 def test_whoever_follows_the_waits_as_json_gets_whole_documents(daemon, home, log):
-    wanted = " ".join(["Build  finished"] * 120)
+    wanted = " ".join(["Build  finished"] * 60)
     wait_id = watch_file(daemon, log, wake_when=f'"{wanted}" appears')
     with following(home, "--json") as (_, said):
         (line,) = until(lambda: said.lines, "the wait is shown")

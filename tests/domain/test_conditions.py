@@ -166,6 +166,20 @@ def test_more_sides_than_a_wait_may_have_are_refused():
         parse_condition(" and ".join(["exits"] * (MAX_SIDES + 1)))
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        f'"{"Built " * 200}" appears',
+        f"/{'a' * 1001}/ appears",
+        f'"{"loss" * 300}" < 3',
+        "quiet for 800 hours",
+    ],
+)
+def test_a_value_outside_its_limits_is_refused(sentence):
+    with pytest.raises(ConditionUnclear, match="at most 1,000 characters"):
+        parse_condition(sentence)
+
+
 @pytest.mark.parametrize("pattern", ["a(b", r"(?=x)", r"(a)\1", "(a{1000}){1000}"])
 def test_a_regex_that_re2_does_not_take_is_refused(pattern):
     with pytest.raises(ConditionUnclear, match="RE2"):
