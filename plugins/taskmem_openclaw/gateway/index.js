@@ -18,6 +18,7 @@ const TOOL_MS = 60_000;
 const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
 const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
+const RECOVERY_MS = 5_000; // the same for the first call of a turn that OpenClaw resumed: it may have to stop
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
@@ -197,7 +198,7 @@ const hooks = {
   },
   before_prompt_build: (here, event, ctx) => here.context(event, ctx),
   before_tool_call: async ({ daemon, work }, event, ctx) => {
-    await daemon.kept(KEPT_MS);
+    await daemon.kept(work.isResuming(ctx.sessionKey) ? RECOVERY_MS : KEPT_MS);
     const blockReason = await work.blocked(event, ctx);
     if (blockReason) return { block: true, blockReason };
     work.calls(event, ctx);

@@ -118,6 +118,12 @@ export class Work {
     return { ...this.#who(session), origin, said, calls, stopped, children: this.#running(session), cut: this.#stopping };
   }
 
+  /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
+  isResuming(session) {
+    const { origin, calls } = this.#turn(session);
+    return origin === "recovery" && calls === 0;
+  }
+
   /** How many sub-agents of a session run, theirs among them. */
   #running(session) {
     const late = performance.now() - LONGEST_MS;

@@ -304,23 +304,28 @@ test("a call beyond its step's budget is not made, reads why, and is not told; o
   assert.deepEqual(house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])), ["task_step_done"]);
 });
 
-test("a call waits until what went before it is kept, and for its budget, and for neither long", async (t) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  t.after(() => mock.timers.reset());
-  const house = await at_home(t);
-  house.there.answer = () => undefined;
-  house.hooks.session_start({}, { sessionKey: MAIN });
-  await told(house, "session_started");
-  const call = calling(house);
-  mock.timers.tick(149);
-  globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
-  await house.there.until(() => house.asked("status").length === 1);
-  assert.equal(house.asked("budget").length, 0);
-  mock.timers.tick(1);
-  await house.there.until(() => house.asked("budget").length === 1);
-  mock.timers.tick(200);
-  assert.equal(await call, undefined);
-});
+for (const [whose, row, ms] of [
+  ["a call", {}, 150],
+  ["the first call of a turn that OpenClaw resumed", { provenance: { sourceTool: "main_session_restart_recovery" } }, 5_000],
+])
+  test(`${whose} waits until what went before it is kept, and for its budget, and for neither long`, async (t) => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    t.after(() => mock.timers.reset());
+    const house = await at_home(t);
+    house.there.answer = () => undefined;
+    house.hooks.before_message_write({ message: { role: "user", content: "go on", ...row } }, { sessionKey: MAIN });
+    house.begin("r1");
+    await told(house, "turn_started");
+    const call = calling(house);
+    mock.timers.tick(ms - 1);
+    globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+    await house.there.until(() => house.asked("status").length === 1);
+    assert.equal(house.asked("budget").length, 0);
+    mock.timers.tick(1);
+    await house.there.until(() => house.asked("budget").length === 1);
+    mock.timers.tick(200);
+    assert.equal(await call, undefined);
+  });
 
 test("where no daemon runs, a call is made", async (t) => {
   const house = await at_home(t);
