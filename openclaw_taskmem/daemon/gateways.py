@@ -214,6 +214,7 @@ class Gateways:
             return True
         heard = Heard(
             owner=owner,
+            gateway_started_at=self._known[connection].started_at,
             in_turn=event.session_key in self._known[connection].running,
             folder=event.folder,
             fingerprint=event.fingerprint,

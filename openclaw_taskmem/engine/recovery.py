@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import events, recovery, runs
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
+from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -22,6 +24,7 @@ from taskmem_hookspecs import (
     StoreFull,
     StoreUnavailable,
 )
+from taskmem_hookspecs.errors import RunNotFound
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +98,29 @@ def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
         if run.owner is not None and run.owner.boot in others:
             continue
         shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+
+
+def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
+    """Whether the run that a session's turn is for goes on elsewhere, or is given up.
+
+    `since`: when a gateway that resumed the turn by itself has started. A run that was
+    interrupted too often may have failed by then.
+    """
+    _, own, run_id = session.partition(":taskmem:")
+    if own:
+        with suppress(RunNotFound):
+            run = shell.store.read_run(run_id)
+            if not run.state.terminal and run.session_key != session:
+                return True
+    if since is None:
+        return False
+    return any(
+        run.session_key == session
+        and run.why == Why.INTERRUPTED
+        and run.ended_at is not None
+        and run.ended_at >= since
+        for run in shell.store.list_runs((RunState.FAILED,), None, BATCH, shell.only)
+    )
 
 
 def announced(shell: Shell) -> tuple[Event, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from datetime import datetime
 
 from openclaw_taskmem.domain import (
     budget,
@@ -29,6 +29,7 @@ from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, ledger, wakes
 from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.recovery import has_lost_run
 from openclaw_taskmem.engine.reported import Reported, mark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -42,7 +43,6 @@ from taskmem_hookspecs import (
     Value,
     WorkFolder,
 )
-from taskmem_hookspecs.errors import RunNotFound
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Heard(Value):
     """Of whom something was heard."""
 
     owner: Owner
+    gateway_started_at: datetime | None = None
     in_turn: bool = True
     """Whether a turn of its session runs; where none does, a sub-agent was heard."""
     reported: Reported | None = None
@@ -85,8 +86,8 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
 
     The run of the session is claimed anew where its gateway was started anew, or where
     nobody holds it. What the gateway resumes by itself, and would not be resumed here,
-    goes no further: for that the user is asked, or it has failed. Nor does a session in
-    the background whose run another has taken from there.
+    goes no further: for that the user is asked, or it has failed, maybe a moment ago.
+    Nor does a session in the background whose run another has taken from there.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -114,19 +115,9 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
 
     goes_on = _each(shell, heard, once, origin)
     if goes_on is None and origin is not Origin.USER:
-        return not _left_behind(shell, heard.session)
+        since = heard.gateway_started_at if origin is Origin.RECOVERY else None
+        return not has_lost_run(shell, heard.session, since)
     return goes_on is not False
-
-
-def _left_behind(shell: Shell, session: str) -> bool:
-    """Whether a session is a run's own, and the run goes on elsewhere by now."""
-    _, own, run_id = session.partition(":taskmem:")
-    if not own:
-        return False
-    with suppress(RunNotFound):
-        run = shell.store.read_run(run_id)
-        return not run.state.terminal and run.session_key != session
-    return False
 
 
 def call_began(

@@ -509,6 +509,26 @@ def test_however_a_turn_ends_what_a_restart_cut_is_left_to_recovery(
     assert session.run(first) == before
 
 
+def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
+    session: Session,
+) -> None:
+    task = session.register()
+    for number in range(3):
+        session.settles(session.restarts(f"boot_{number + 2}"))
+        session.world.deliver()
+        assert session.begins(Origin.TASKMEM) or number == 2
+        session.does(f"try {number}")
+    assert session.run(task).why == Why.INTERRUPTED
+    assert session.run(task).state is RunState.FAILED
+
+    assert not session.begins(Origin.RECOVERY)
+
+    assert session.begins(Origin.USER)
+    session.world.clock.tick(1)
+    session.restarts("boot_5")
+    assert session.begins(Origin.RECOVERY)
+
+
 def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
     session: Session,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Session:
     role: str = "main"
     fingerprint: str | None = "as it was"
     folder: str | None = None
+    gateway_started_at: datetime | None = None
     in_turn: bool = True
     """Whether a turn of it runs; where none does, its calls are its sub-agents'."""
     _number: int = 0
@@ -57,6 +58,7 @@ class Session:
         """As the plug-in tells of it."""
         return Heard(
             owner=self.owner,
+            gateway_started_at=self.gateway_started_at,
             in_turn=self.in_turn,
             folder=self.folder,
             fingerprint=self.fingerprint,
@@ -143,11 +145,12 @@ class Session:
     def restarts(self, boot: str, *, running: bool = False) -> Presence:
         """Start the gateway anew, and let its own recovery have its time."""
         self.boot = boot
+        self.gateway_started_at = self.world.clock.now()
         presence = Presence(
             boot=boot,
             transport="openclaw-plugin",
             version="0",
-            started_at=self.world.clock.now(),
+            started_at=self.gateway_started_at,
             main_session=MAIN,
             running={self.key: self.world.clock.now()} if running else {},
             fingerprints={} if self.fingerprint is None else {"main": self.fingerprint},
