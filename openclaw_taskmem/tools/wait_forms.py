@@ -30,8 +30,9 @@ FORMS_HELP: Final = (
     "one line, RE2; /regex/i ignores case) | exits | succeeds | fails | exits with N | "
     "prompt returns | asks for a password | asks yes or no | asks for input | quiet "
     "for 30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): a number "
-    "printed with that name, loss < 0.1. Join by or / and. Plain English is read by a "
-    "model, slower and not everywhere: only where no form fits."
+    "printed with that name, loss < 0.1. Join by or / and. On pty:NAME all that was "
+    "printed counts, elsewhere only what comes after this call. Plain English is read "
+    "by a model, slower and not everywhere: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 

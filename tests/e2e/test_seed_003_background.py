@@ -166,4 +166,6 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
     assert f"it asks: {question} Say {answer} and your answer." in asked
     story.chat(f"{answer} rye, and some salt")
     away.ends()
-    story.told('completed; nothing was written: "Bread" (Baked with rye, and some salt.)')
+    story.told(
+        'completed; nothing was written: "Bread" (Baked with rye, and some salt.)'
+    )
