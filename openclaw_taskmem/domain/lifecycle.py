@@ -93,9 +93,12 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
         return task, None
     if status is not TaskStatus.ACTIVE:
         require_open(task, f"it cannot become {status}, and nothing was written")
-    verb = "Reopened" if task.status.terminal else "Status"
+    reopens = task.status.terminal
+    verb = "Reopened" if reopens else "Status"
     message = noted(task, f"{verb}: {task.status} → {status}", now)
-    return task.model_copy(update={"status": status}), message
+    # What a reopened task claims at its next end is asked about again.
+    doubts = () if reopens else task.doubts
+    return task.model_copy(update={"status": status, "doubts": doubts}), message
 
 
 def status_changed(

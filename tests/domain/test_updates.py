@@ -213,6 +213,17 @@ def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
     assert change.messages[1].content == "Reopened: failed → active"
 
 
+def test_the_claims_of_a_reopened_task_are_asked_about_again() -> None:
+    asked = ("names",)
+
+    reopened = after(
+        Wish(status=TaskStatus.ACTIVE), status=TaskStatus.COMPLETED, doubts=asked
+    )
+    paused = after(Wish(status=TaskStatus.PAUSED), doubts=asked)
+
+    assert [each.tasks[0].doubts for each in (reopened, paused)] == [(), asked]
+
+
 def test_a_status_change_is_logged_with_both_ends() -> None:
     change = after(Wish(status=TaskStatus.COMPLETED))
 
