@@ -660,6 +660,29 @@ async def test_what_came_while_no_daemon_ran_is_seen(stage: Stage) -> None:
         assert (await room.ended(wait)).status is WaitStatus.RESOLVED
 
 
+async def test_an_older_wait_that_nobody_judges_now_goes_on_and_says_why(
+    stage: Stage,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(wake_when="blue", timeout=100)
+        first = room.world
+
+    def refuse(wake_when: str) -> None:
+        raise ConditionUnclear("Quote the text.")
+
+    plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=refuse)
+    async with watched(
+        ("stage", plugin), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: room.room.observation(wait))
+        assert room.row(wait).status is WaitStatus.WATCHING
+        await room.pass_time(101)
+        ended = await room.ended(wait)
+        assert ended.status is WaitStatus.TIMEOUT
+        assert ended.last_observation.startswith('Nobody here can judge "blue".')
+
+
 async def test_a_wait_that_is_overdue_at_start_is_timed_out_at_once(
     stage: Stage,
 ) -> None:

@@ -41,6 +41,8 @@ class Scripts:
     """What sessions do that a task has to itself."""
     below: Script | None = None
     """What sub-agents do."""
+    reader: Script | None = None
+    """What is answered outside any session, as the host's model reads for judges."""
     heard: dict[str, list[ModelRequest]] = field(default_factory=dict)
     """What the model was asked, by session."""
 
@@ -48,7 +50,7 @@ class Scripts:
         """Let the session's own script decide."""
         session = session_of(request)
         if session is None:
-            return "NO_REPLY"
+            return self.reader(request) if self.reader else "NO_REPLY"
         self.heard.setdefault(session, []).append(request)
         script = self.of.get(session)
         if script is None and ":taskmem:" in session:

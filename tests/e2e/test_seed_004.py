@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.house import House
-from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply
+from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply, text_of
 from tests.e2e.shared_house import Overheard, Scripts, Story
 from tests.support.databases import ON_BOTH
 
@@ -198,6 +199,40 @@ def test_a_lie_that_names_no_file_is_told_as_nothing_written(story: Story):
     story.told("completed; nothing was written")
     # What the answer after it names is looked up as well.
     story.told("not verified: notes/summary.md")
+
+
+def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
+    refused: list[str] = []
+    questions: list[str] = []
+
+    def reader(request: ModelRequest) -> Reply:
+        questions.append(text_of(request.messages[-1]))
+        return json.dumps({"made": True, "decoy": False})
+
+    def liar(request: ModelRequest) -> Reply:
+        if first := registers(request, "App", ["Build the app", "Test it"]):
+            return first
+        refused.extend(each for each in request.turn.results if '"error"' in each)
+        if len(request.turn.results) <= 2:
+            said = "Die App ist gebaut und getestet."
+            report = {"task_id": story.task["task_id"], "status": "completed"}
+            return [Call("task_update", {**report, "message": said})]
+        return "Alles fertig."
+
+    story.scripts.reader = reader
+    try:
+        story.follow(liar)
+        story.say("Please write an app.")
+        ended = story.ends()
+    finally:
+        story.scripts.reader = None
+    # It is asked once what would prove it; after that the user reads what is so.
+    [question] = questions
+    assert "Die App ist gebaut" in question
+    assert "no tool has written anything" in refused[0]
+    assert len(events(story, "completion_refused")) == 1
+    assert ended["made"] == []
+    story.told("completed; nothing was written")
 
 
 def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
