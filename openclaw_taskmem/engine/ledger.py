@@ -92,12 +92,19 @@ def list_folders(
 
 
 def _list_before(shell: Shell, task_id: str, path: str) -> None:
-    """Keep the files that a folder has before the work, if it may be looked at."""
+    """Keep the files that a folder has before the work, if it may be looked at.
+
+    The work may have begun by now: a file that was written since the task was
+    registered is left out, as one that is new.
+    """
     facts = shell.store.read_task(task_id)
     listing = list_files(path) if may_look(shell, facts.run, path) else None
     if listing is None or not listing.complete:
         return
-    files = ledger.pack_files(_without_secrets(listing))
+    known = _without_secrets(listing)
+    begun = ledger.nanoseconds(facts.task.created_at)
+    older = {path: each for path, each in known.files.items() if each.written < begun}
+    files = ledger.pack_files(known._replace(files=older))
 
     def once() -> None:
         for row in shell.store.read_folders(task_id):

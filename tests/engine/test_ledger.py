@@ -435,6 +435,23 @@ def test_without_hooks_the_relays_folder_is_looked_at(
         }
 
 
+def test_what_is_made_before_a_folder_is_listed_is_new(
+    session: Session, project: Path
+) -> None:
+    world = session.world
+    waiting: list[Callable[[], None]] = []
+    keep = lambda _, work: waiting.append(work)  # noqa: E731
+    object.__setattr__(world.shell, "later", keep)
+    relay = Caller(folder=str(project))
+    task = world.call("task_register", relay, name="One", plan=["Write report.md"])
+    written(project / "report.md")
+    for work in waiting:
+        work()
+    given = {"task_id": task["task_id"], "status": "completed"}
+    answer = world.call("task_update", relay, **given)
+    assert made(answer, project) == {"report.md": ("created", "proved")}
+
+
 def test_without_any_folder_nothing_is_said_of_what_was_made(
     session: Session,
 ) -> None:
