@@ -128,7 +128,7 @@ def test_a_daemon_killed_under_the_turn_of_a_wake_hears_of_its_end(house: House)
     go.set()
     house.reaches(wait, "acknowledged")
     assert house.arrivals(wait) == 1
-    [task] = house.call("task_list")["tasks"]
+    [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
     assert house.ask("show", id=task["task_id"])["session_key"] == MAIN_SESSION
 
 
@@ -228,5 +228,5 @@ def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_age
     wake = house.reaches(wait, "acknowledged")
     assert wake["transport"] == "openclaw-plugin"
     assert house.arrivals(wait) == 1
-    [task] = house.call("task_list")["tasks"]
+    [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
     assert task["name"] == "Reap"

@@ -225,14 +225,17 @@ def rows(home: Home, query: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 def contents(home: Home) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of every table, but for the loops' own bookmarks."""
+    """Return every row of every table, but for what loops write in their own time.
+
+    These are their bookmarks, and the listings of folders.
+    """
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
         found.execute("BEGIN")
         names = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
         return {
             name: found.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()  # noqa: S608 - its own names
             for (name,) in found.execute(names).fetchall()
-            if name != "bookmarks"
+            if name not in {"bookmarks", "folders"}
         }
 
 

@@ -8,6 +8,7 @@ from templates in five languages, and none of it from the product.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -311,19 +312,23 @@ def _removed(scene: Scene, name: str) -> str:
 
 
 def _cleaned_up(scene: Scene, name: str) -> str:
-    path = scene.project / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("Of last week.")
+    _write_last_week(scene.project / name)
     scene.session.runs_in(scene.project, f"rm {name}")
     return name
 
 
 def _edited(scene: Scene, name: str) -> str:
     path = scene.project / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("Of last week.")
+    _write_last_week(path)
     scene.session.writes(path, "Of today.")
     return name
+
+
+def _write_last_week(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("Of last week.")
+    then = (datetime.now(UTC) - timedelta(days=7)).timestamp()
+    os.utime(path, (then, then))
 
 
 def _in_repository(scene: Scene, name: str) -> str:
