@@ -139,51 +139,6 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
     ]
 
 
-async def test_a_message_and_a_query_in_one_update_are_both_answered(daemon):
-    task_id = daemon.register()
-    async with agent(daemon.home) as client:
-        result = await client.call_tool(
-            "task_update",
-            {
-                "task_id": task_id,
-                "message": "Step 1 done, the image is 12 MB.",
-                "query": "What remains?",
-            },
-        )
-    answer = told(result)
-    assert answer["acknowledged"] is True
-    assert answer["message_count"] == 1
-    assert answer["status"] == "active"
-    assert "12 MB" in answer["summary"]
-    assert answer["plan_progress"]["completed"] == [1]
-    assert answer["last_update"]
-    shown = daemon.ask("show", id=task_id)
-    assert len(shown["messages"]) == 1
-
-
-async def test_an_update_that_is_refused_answers_no_query_either(daemon):
-    task_id = daemon.register()
-    before = contents(daemon.home)
-    async with agent(daemon.home) as client:
-        result = await client.call_tool(
-            "task_update",
-            {"task_id": task_id, "completed_steps": [7], "query": "What remains?"},
-        )
-    assert result.is_error is True
-    assert set(told(result)) == {"error", "message"}
-    assert contents(daemon.home) == before
-
-
-async def test_agents_and_people_see_the_same_tasks(daemon):
-    async with agent(daemon.home) as one, agent(daemon.home) as other:
-        made = told(
-            await one.call_tool("task_register", {"name": "Shared", "plan": ["Do"]})
-        )
-        seen = told(await other.call_tool("task_list", {}))
-        assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
-    assert daemon.ask("show", id=made["task_id"])["name"] == "Shared"
-
-
 async def test_an_agent_starts_the_daemon_when_none_runs(home):
     async with agent(home) as client:
         made = told(
@@ -193,8 +148,9 @@ async def test_an_agent_starts_the_daemon_when_none_runs(home):
     assert rows(home, "SELECT task_id FROM tasks") == [(made["task_id"],)]
 
 
-async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon):
-    async with agent(daemon.home) as client:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon, mode):
+    async with agent(daemon.home, mode) as client:
         made = told(
             await client.call_tool("task_register", {"name": "Kept", "plan": ["Do"]})
         )
