@@ -13,7 +13,7 @@ from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door, hooks
 from taskmem_openclaw.transports.ladder import NotThere
 from taskmem_openclaw.transports.plugin import OpenClawPlugin, message
-from tests.support.gateways import MAIN, OTHER
+from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
 SOON = 0.3
@@ -113,31 +113,12 @@ def test_a_turn_that_a_heartbeat_started_is_noted(gateway):
     assert deliver(gateway.open()).note == "turn: heartbeat"
 
 
-def test_the_same_wake_that_waits_still_is_put_there_once(gateway):
-    gateway.quick = False
-    deliver(gateway.open(), text="once")
-    assert deliver(gateway, text="once").note == "turn: started before"
-    gateway.begin(MAIN)
-    assert deliver(gateway, text="once").note == "turn: running"
-    gateway.end(MAIN)
-    assert deliver(gateway, text="once").note == "turn: taken before"
-    assert gateway.seen == ["once"]
-    assert len(gateway.turns) == 1
-
-
 def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
     gateway.quick = False
     deliver(gateway.open(), wake_id="wake_1", text="first")
     with pytest.raises(WakeUndelivered, match=r"still waits .*\(test:wake_1\)") as late:
         deliver(gateway, wake_id="wake_2", text="second")
     assert not isinstance(late.value, NotThere)
-    deliver(gateway, session_key=OTHER, wake_id="wake_3", text="elsewhere")
-    gateway.begin(MAIN)
-    gateway.end(MAIN)
-    deliver(gateway, wake_id="wake_2", text="second")
-    gateway.begin(MAIN)
-    gateway.begin(OTHER)
-    assert gateway.seen == ["first", "second", "elsewhere"]
 
 
 # --- what goes wrong ----------------------------------------------------------
