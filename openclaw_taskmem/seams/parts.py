@@ -51,7 +51,7 @@ LARGEST_JPEG: Final = 2 * 1024 * 1024
 """Bytes of a picture that is kept."""
 
 
-def settled(answer: T) -> T:
+def refuse_promise(answer: T) -> T:
     """Return an answer that is there; refuse the promise of one."""
     promise: object = answer
     if isinstance(promise, Coroutine | Generator):
@@ -62,7 +62,7 @@ def settled(answer: T) -> T:
     return answer
 
 
-def playing(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
+def require_part(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
     """Return an answer that plays a part."""
     if inspect.isclass(answer):
         raise TypeError(f"answered the class {answer.__name__}, not an object of it")
@@ -77,7 +77,7 @@ def _of(answer: object, kind: type[T]) -> T:
     def is_one(answer: object) -> TypeGuard[T]:
         return isinstance(answer, kind)
 
-    return playing(answer, is_one)
+    return require_part(answer, is_one)
 
 
 def packet(answer: object, facts: ResumeFacts) -> ResumePacket:
@@ -139,7 +139,7 @@ def watch(answer: object) -> Watch:
             f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has "
             f"{', '.join(WATCH)}"
         )
-    return playing(answer, _is_watch)
+    return require_part(answer, _is_watch)
 
 
 def _is_watch(answer: object) -> TypeGuard[Watch]:
@@ -158,7 +158,7 @@ def frame(answer: object) -> Frame:
 
 def jpeg(answer: object) -> bytes:
     """Return what a picture answers, if it is a JPEG of a size that can be kept."""
-    answer = settled(answer)
+    answer = refuse_promise(answer)
     if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
         raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
     if len(answer) > LARGEST_JPEG:
