@@ -178,24 +178,6 @@ async def test_what_is_no_call_is_refused(desk: Desk, params: dict[str, Any]) ->
         await ask(desk, "call", **params)
 
 
-async def test_a_call_that_looks_keeps_no_other_waiting(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where: list[str] = []
-
-    async def looking(*_: object) -> dict[str, str]:
-        await asyncio.sleep(0)
-        where.append("apart")
-        return {}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(desk, "_looking", looking)
-        await call(desk, "smart_wait", MAIN, target="pty:x", wake_when="x")
-        await call(desk, "task_list", MAIN)
-
-    assert where == ["apart"]
-
-
 async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_none(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

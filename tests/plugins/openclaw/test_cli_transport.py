@@ -11,7 +11,6 @@ import pytest
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import hooks
 from taskmem_openclaw.transports.cli import (
     ARGUMENT_BYTES,
     SECONDS,
@@ -69,10 +68,6 @@ class TestOpenClawCli(TransportSuite):
     def received(self, tmp_path):
         argvs = [start["argv"] for start in seen(tmp_path)]
         return [argv[argv.index("--text") + 1] for argv in argvs]
-
-
-def test_the_command_line_is_provided_by_its_name():
-    assert isinstance(hooks.wake_transport("openclaw-cli"), OpenClawCli)
 
 
 # --- the command --------------------------------------------------------------
