@@ -203,12 +203,15 @@ class Gateways:
 
     async def _works(
         self,
-        work: Callable[[Shell, Heard, W], bool],
+        work: Callable[[Shell, Heard, W], bool | None],
         connection: object,
         event: W,
         done: Reported | None,
     ) -> bool:
-        """Note on a thread what an event shows of its session's run."""
+        """Note on a thread what an event shows of its session's run.
+
+        False: its turn must not go on, as only its beginning can tell.
+        """
         owner = self.owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
@@ -220,7 +223,7 @@ class Gateways:
             fingerprint=event.fingerprint,
             reported=done,
         )
-        return await self._apart(work, self._shell, heard, event)
+        return await self._apart(work, self._shell, heard, event) is not False
 
     def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""

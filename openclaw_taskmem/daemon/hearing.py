@@ -26,21 +26,20 @@ def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
     return turns.turn_began(shell, heard, event.origin)
 
 
-def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> bool:
+def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> None:
     """Write down that a call began; of our own tools the thread tells."""
     if _ours(event.tool):
         turns.heartbeat(shell, heard)
     else:
         entry = Began(call_id=event.call_id, tool=event.tool, about=event.about)
         turns.call_began(shell, heard, entry, _deed(event))
-    return True
 
 
-def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
+def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
     """Write down how a call ended; of our own tools the thread tells."""
     if not event.call_id or _ours(event.tool):
         turns.heartbeat(shell, heard)
-        return True
+        return
     entry = Ended(
         call_id=event.call_id,
         tool=event.tool,
@@ -53,13 +52,12 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> bool:
     )
     call = Call(given=event.given, result=event.result)
     turns.call_ended(shell, heard, entry, call, _deed(event))
-    return True
 
 
-def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
+def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
     """Decide what comes after a turn; what was cut is for the next start to take up."""
     if event.cut:
-        return True
+        return
     turn = Turn(
         origin=event.origin,
         error=event.failed,
@@ -71,7 +69,6 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> bool:
         children=event.children,
     )
     turns.turn_over(shell, heard, turn)
-    return True
 
 
 def _deed(event: reports.ToolStarted | reports.ToolCalled) -> Deed:

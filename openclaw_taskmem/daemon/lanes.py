@@ -15,15 +15,12 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from openclaw_taskmem.daemon.mailbox import Mailbox
+from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.seams.manager import words
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 0.5
 """How long a lane may take to end."""
-
-
-class TriedToEnd(Exception):
-    """A plug-in tried to end the process."""
 
 
 class GivenUp(Exception):

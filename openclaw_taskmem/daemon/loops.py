@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -280,18 +279,14 @@ class Loops:
         failed = partial(wakes.failed, shell, delivery)
         try:
             async with asyncio.timeout(limit):
-                answer: object = transport.deliver(delivery.message)
-                if inspect.isawaitable(answer):
-                    answer = await answer
+                answer = await transport.deliver(delivery.message)
         except WakeRefused as error:
             return partial(wakes.refused, shell, delivery, str(error))
         except WakeUndelivered as error:
             return partial(failed, str(error), asked_for(error))
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever a plug-in raises
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             said = f"{transport.name} failed: {type(error).__name__}: {error}"
             return partial(failed, said)
         receipt = _receipt(answer)

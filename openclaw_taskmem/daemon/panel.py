@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import GivenUp, Lanes, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
 from openclaw_taskmem.daemon.snapshots import Seen, seen
 from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
 from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.seams import parts
+from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.seams.manager import words
 from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Picture, Ruling
 
@@ -99,7 +100,7 @@ class Panel:
         """Whether a judge has not answered this before, or wants it once more."""
         return (
             seat.ruling is None
-            or _shown(frame) != seat.shown
+            or shown(frame) != seat.shown
             or frame.picture is not seat.picture
             or self._clock.monotonic() >= seat.again_at
         )
@@ -138,7 +139,7 @@ class _Seat:
     def take(self, frame: Frame, ruling: Ruling, now: float) -> None:
         """Keep a ruling."""
         self.stalled = frame.place == self.place
-        self.place, self.shown, self.ruling = frame.place, _shown(frame), ruling
+        self.place, self.shown, self.ruling = frame.place, shown(frame), ruling
         self.picture = frame.picture
         self.rests_on = seen(frame, ruling)
         again = ruling.look_again_seconds
@@ -174,8 +175,8 @@ class _Seat:
         )
 
 
-def _shown(frame: Frame) -> object:
-    """Return what of a frame is worth a ruling of its own."""
+def shown(frame: Frame) -> object:
+    """Return what a frame shows but for its picture: another is worth a ruling."""
     return (
         frame.place,
         frame.text,

@@ -15,12 +15,13 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.daemon.lanes import GivenUp, Lanes, TriedToEnd
+from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
 from openclaw_taskmem.daemon.spending import Spending
 from openclaw_taskmem.domain.judging import rest_after
 from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.seams import parts
+from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Clock,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from openclaw_taskmem.daemon.lanes import Lane
-from openclaw_taskmem.daemon.panel import Blame
+from openclaw_taskmem.daemon.panel import Blame, shown
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.seams import parts
 from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
@@ -218,7 +218,7 @@ class Watcher:
             return True
         if self._polled.picture is not before.picture:
             return True
-        return _content(self._polled) != _content(before)
+        return shown(self._polled) != shown(before)
 
     def _tell(self) -> None:
         self._frames.clear()
@@ -241,13 +241,6 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
             "note": frame.note and scrub(frame.note),
             "gone": frame.gone and scrub(frame.gone),
         }
-    )
-
-
-def _content(frame: Frame) -> object:
-    return (
-        *(frame.place, frame.text, frame.note),
-        *(frame.exit_status, frame.gone, frame.prompt, frame.hides_input),
     )
 
 

@@ -93,10 +93,14 @@ def step_words(step: str, size: int = 80) -> str:
     return clip(_NUMBERING.sub("", one_line(step)), size)
 
 
+def printable(text: str, instead: str = " ") -> str:
+    """Return a text that cannot steer a terminal; `instead` stands for what could."""
+    return "".join(c if c.isprintable() else instead for c in text)
+
+
 def plain(text: str) -> str:
     """Return a text on one line that can neither steer a terminal nor be a wake."""
-    words = "".join(c if c.isprintable() else " " for c in text)
-    return _MARKER.sub("(", one_line(words))
+    return _MARKER.sub("(", one_line(printable(text)))
 
 
 def one_line(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, cast
 import click
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.domain.texts import CONTROLS
+from openclaw_taskmem.domain.texts import CONTROLS, printable
 from openclaw_taskmem.faces import detail, usage
 from openclaw_taskmem.faces.detail import line
 from openclaw_taskmem.faces.link import LinkError, connect, reach
@@ -74,8 +74,7 @@ def main() -> None:
 
 
 def _fail(sentence: str, status: int = 1) -> NoReturn:
-    safe = "".join(c if c.isprintable() else " " for c in sentence)
-    click.echo(safe, err=True)
+    click.echo(printable(sentence), err=True)
     sys.exit(status)
 
 

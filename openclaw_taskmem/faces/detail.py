@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from openclaw_taskmem.domain.texts import one_line, printable
+
 
 def line(text: object, width: int = 72) -> str:
     """Return a text on one line that cannot steer a terminal; None is a dash."""
-    words = " ".join(str(text if text is not None else "-").split())
-    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    words = one_line(str(text if text is not None else "-"))
+    safe = printable(words, "\ufffd")
     return safe if len(safe) <= width else safe[: width - 1] + "…"
 
 

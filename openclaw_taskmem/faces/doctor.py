@@ -25,6 +25,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import one_line, printable
 from openclaw_taskmem.faces import checkup
 from openclaw_taskmem.faces.link import Link, LinkError, connect
 from openclaw_taskmem.home import Home, find_home
@@ -114,8 +115,7 @@ def document(rows: Sequence[HealthRow]) -> str:
 
 
 def _plain(sentence: str) -> str:
-    safe = "".join(c if c.isprintable() else " " for c in scrub(sentence))
-    return " ".join(safe.split())
+    return one_line(printable(scrub(sentence)))
 
 
 # --- looking ------------------------------------------------------------------

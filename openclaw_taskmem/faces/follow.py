@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from openclaw_taskmem.domain.texts import printable
 from openclaw_taskmem.faces.link import Link
 
 Row = dict[str, Any]
@@ -59,18 +60,14 @@ def _state(wait: Row) -> tuple[object, ...]:
 
 
 def _line(wait: Row) -> str:
-    seen = _plain(wait["last_observation"] or "nothing was seen yet")
+    seen = printable(wait["last_observation"] or "nothing was seen yet")
     left = ""
     if wait["status"] == OPEN:
         left = f" ({_left(wait['deadline_at'])} left)"
-    wanted = _plain(wait["wake_when"])
+    wanted = printable(wait["wake_when"])
     wanted = wanted if len(wanted) <= WANTED else wanted[: WANTED - 1] + "…"
-    place = f"{_plain(wait['target'])}  {wanted}"
+    place = f"{printable(wait['target'])}  {wanted}"
     return f"{wait['wait_id']}  {wait['status']}{left}  {place}  → {seen}"
-
-
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _left(deadline: str) -> str:

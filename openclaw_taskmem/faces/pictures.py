@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from openclaw_taskmem.domain.texts import printable
+
 
 def rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
     """Return a row for each picture: which it is, when it was taken here, its path.
@@ -13,7 +15,7 @@ def rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
         found: What the daemon answers of a wait.
     """
     return [
-        [moment, _here(picture["taken_at"]), _safe(picture["path"])]
+        [moment, _here(picture["taken_at"]), printable(picture["path"], "\ufffd")]
         for moment, picture in found["pictures"].items()
     ]
 
@@ -27,8 +29,3 @@ def none(found: Any) -> str:  # noqa: ANN401 - JSON
 def _here(instant: str) -> str:
     """Return an instant as the clock on the wall shows it."""
     return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def _safe(path: str) -> str:
-    """Return a path that cannot steer a terminal, its spaces as they are."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in path)

@@ -51,7 +51,7 @@ LARGEST_JPEG: Final = 2 * 1024 * 1024
 """Bytes of a picture that is kept."""
 
 
-def settled(answer: T) -> T:
+def refuse_promise(answer: T) -> T:
     """Return an answer that is there; refuse the promise of one."""
     promise: object = answer
     if isinstance(promise, Coroutine | Generator):
@@ -62,13 +62,22 @@ def settled(answer: T) -> T:
     return answer
 
 
-def playing(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
+def require_part(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
     """Return an answer that plays a part."""
     if inspect.isclass(answer):
         raise TypeError(f"answered the class {answer.__name__}, not an object of it")
     if not plays(answer):
         raise TypeError(f"answered {type(answer).__name__}, which is not asked for")
     return answer
+
+
+def _of(answer: object, kind: type[T]) -> T:
+    """Return an answer of a kind."""
+
+    def is_one(answer: object) -> TypeGuard[T]:
+        return isinstance(answer, kind)
+
+    return require_part(answer, is_one)
 
 
 def packet(answer: object, facts: ResumeFacts) -> ResumePacket:
@@ -130,7 +139,7 @@ def watch(answer: object) -> Watch:
             f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has "
             f"{', '.join(WATCH)}"
         )
-    return playing(answer, _is_watch)
+    return require_part(answer, _is_watch)
 
 
 def _is_watch(answer: object) -> TypeGuard[Watch]:
@@ -139,25 +148,17 @@ def _is_watch(answer: object) -> TypeGuard[Watch]:
 
 def place(answer: object) -> str:
     """Return what a watch answers, if it can be a place; refuse all else."""
-    return playing(answer, _is_text)
-
-
-def _is_text(answer: object) -> TypeGuard[str]:
-    return isinstance(answer, str)
+    return _of(answer, str)
 
 
 def frame(answer: object) -> Frame:
     """Return what a watch answers, if it is a frame through and through."""
-    return _sound(playing(answer, _is_frame))
-
-
-def _is_frame(answer: object) -> TypeGuard[Frame]:
-    return isinstance(answer, Frame)
+    return _sound(_of(answer, Frame))
 
 
 def jpeg(answer: object) -> bytes:
     """Return what a picture answers, if it is a JPEG of a size that can be kept."""
-    answer = settled(answer)
+    answer = refuse_promise(answer)
     if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
         raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
     if len(answer) > LARGEST_JPEG:
@@ -167,11 +168,7 @@ def jpeg(answer: object) -> bytes:
 
 def ruling(answer: object) -> Ruling:
     """Return what a judge answers, if it is a ruling through and through."""
-    return _sound(playing(answer, _is_ruling))
-
-
-def _is_ruling(answer: object) -> TypeGuard[Ruling]:
-    return isinstance(answer, Ruling)
+    return _sound(_of(answer, Ruling))
 
 
 def _sound(value: V) -> V:
@@ -191,11 +188,7 @@ def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
 
 def finding(answer: object) -> Finding:
     """Return what a verifier found; raise `TypeError` for what is no finding."""
-    return _sound(playing(answer, _is_finding))
-
-
-def _is_finding(answer: object) -> TypeGuard[Finding]:
-    return isinstance(answer, Finding)
+    return _sound(_of(answer, Finding))
 
 
 def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
@@ -237,11 +230,7 @@ def health_rows(answer: object) -> AsyncIterator[object]:
 
 def health_row(answer: object) -> HealthRow:
     """Return what a check yields, if it is a row through and through."""
-    return _sound(playing(answer, _is_health_row))
-
-
-def _is_health_row(answer: object) -> TypeGuard[HealthRow]:
-    return isinstance(answer, HealthRow)
+    return _sound(_of(answer, HealthRow))
 
 
 def is_reader(answer: object) -> TypeGuard[Reader]:
@@ -260,7 +249,7 @@ def reading(answer: object) -> Reading:
     Raises:
         NoAnswer: It is far too long.
     """
-    found = _sound(playing(answer, _is_reading))
+    found = _sound(_of(answer, Reading))
     if len(found.answer) > LONGEST_ANSWER:
         raise NoAnswer(
             f"{found.reader}'s answer had {len(found.answer):,} characters.",
@@ -269,7 +258,3 @@ def reading(answer: object) -> Reading:
             cost_usd=found.cost_usd,
         )
     return found
-
-
-def _is_reading(answer: object) -> TypeGuard[Reading]:
-    return isinstance(answer, Reading)

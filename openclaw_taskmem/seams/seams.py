@@ -139,7 +139,7 @@ class Seams:
         lent = facts.model_copy(deep=True)
         try:
             answer = self._apart(
-                hook, self._seconds, lambda: parts.settled(call(facts=lent))
+                hook, self._seconds, lambda: parts.refuse_promise(call(facts=lent))
             )
             return parts.packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
@@ -311,7 +311,7 @@ class Seams:
             return self._apart(
                 f"{name}.{doing}",
                 self._seconds,
-                lambda: parts.settled(call(*values, **named)),
+                lambda: parts.refuse_promise(call(*values, **named)),
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             log.warning("%s failed; %s: %s", name, doing, plugin_manager.words(error))
@@ -351,7 +351,7 @@ class Seams:
             answers = self._apart(
                 f"{plugin.name}.{hook}", seconds or self._seconds, call
             )
-            return [parts.playing(answer, plays) for answer in answers]
+            return [parts.require_part(answer, plays) for answer in answers]
         except passed_on:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
@@ -376,7 +376,7 @@ class Seams:
         def call() -> Sequence[object]:
             answer: Any = caller(**values)
             answers: Iterable[object] = [answer] if one else answer or ()
-            return [parts.settled(each) for each in answers if each is not None]
+            return [parts.refuse_promise(each) for each in answers if each is not None]
 
         return call
 

@@ -8,6 +8,7 @@ import pytest
 from taskmem_hookspecs import WakeReceipt, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.contract.breaking import broken_rules
 
 
 class Faithful:
@@ -105,6 +106,9 @@ class Failing:
 
 def suite_of(made, failing=None, refusing=None):
     class Suite(TransportSuite):
+        def begin(self):
+            made.texts = []
+
         def make_transport(self, tmp_path):
             return made
 
@@ -118,26 +122,6 @@ def suite_of(made, failing=None, refusing=None):
             return refusing
 
     return Suite()
-
-
-def broken_rules(suite, tmp_path):
-    """Run every test of a suite, and return the names of those that fail."""
-    broken = set()
-    for name in dir(suite):
-        if not name.startswith("test_"):
-            continue
-        test = getattr(suite, name)
-        marks = getattr(test, "pytestmark", None)
-        for case in marks[0].args[1] if marks else [None]:
-            transport = suite.make_transport(tmp_path)
-            transport.texts = []
-            try:
-                test(tmp_path, case) if marks else test(tmp_path)
-            except (Exception, pytest.fail.Exception):  # noqa: BLE001 - any failure
-                broken.add(name.removeprefix("test_"))
-            except pytest.skip.Exception:
-                pass
-    return broken
 
 
 def test_a_transport_that_keeps_every_rule_passes(tmp_path):

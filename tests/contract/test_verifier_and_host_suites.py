@@ -5,26 +5,7 @@ import pytest
 from taskmem_hookspecs import Claim, Finding, Verdict, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import HostSuite, VerifierSuite
 from taskmem_hookspecs.testing.clock import DAWN
-
-
-def broken_rules(suite, tmp_path):
-    """Run every test of a suite, and return the names of those that fail."""
-    broken = set()
-    for name in dir(suite):
-        if not name.startswith("test_"):
-            continue
-        test = getattr(suite, name)
-        marks = getattr(test, "pytestmark", None)
-        for case in marks[0].args[1] if marks else [None]:
-            suite.begin()
-            try:
-                test(tmp_path, case) if marks else test(tmp_path)
-            except (Exception, pytest.fail.Exception):  # noqa: BLE001 - any failure
-                broken.add(name.removeprefix("test_"))
-            except pytest.skip.Exception:
-                pass
-    return broken
-
+from tests.contract.breaking import broken_rules
 
 # --- verifiers --------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.daemons import Daemon, short_home
 from tests.support.databases import DIALECTS, InHome, OnServer
+from tests.support.openclaws import FakeOpenClaw
 
 
 @pytest.fixture
@@ -34,6 +35,12 @@ def start(home):
 def daemon(start):
     """A daemon that does nothing by itself."""
     return start()
+
+
+@pytest.fixture
+def openclaw(home):
+    """The stand-in for OpenClaw's command; not installed yet."""
+    return FakeOpenClaw(home.folder.parent / "bin")
 
 
 @pytest.fixture(params=DIALECTS)

@@ -21,7 +21,6 @@ from taskmem_hookspecs import (
     InvalidArguments,
     Owner,
     ResumeFacts,
-    TaskmemError,
     hookimpl,
 )
 from taskmem_hookspecs.errors import TaskNotFound, UnknownTool
@@ -179,24 +178,6 @@ async def test_what_is_no_call_is_refused(desk: Desk, params: dict[str, Any]) ->
         await ask(desk, "call", **params)
 
 
-async def test_a_call_that_looks_keeps_no_other_waiting(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where: list[str] = []
-
-    async def looking(*_: object) -> dict[str, str]:
-        await asyncio.sleep(0)
-        where.append("apart")
-        return {}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(desk, "_looking", looking)
-        await call(desk, "smart_wait", MAIN, target="pty:x", wake_when="x")
-        await call(desk, "task_list", MAIN)
-
-    assert where == ["apart"]
-
-
 async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_none(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,17 +250,6 @@ async def test_what_only_a_gateway_may_say_is_not_known_to_others(
 # --- reports ------------------------------------------------------------------
 
 
-async def test_a_gateway_is_in_the_status_until_it_hangs_up(desk: Desk) -> None:
-    assert await ask(desk, "report", events=[HELLO]) == {}
-    status: Any = await desk.answer("status", {})
-    assert [known["boot"] for known in status["gateways"]] == ["boot_1"]
-
-    desk.gateway_left(VISIT)
-
-    status = await desk.answer("status", {})
-    assert status["gateways"] == []
-
-
 async def test_a_wake_that_is_held_says_why_wherever_wakes_are_shown(
     desk: Desk, world: World
 ) -> None:
@@ -298,11 +268,6 @@ async def test_a_wake_that_is_held_says_why_wherever_wakes_are_shown(
     world.deliver()
     shown = await desk.answer("wakes", {})
     assert {wake["held"] for wake in shown} == {None}
-
-
-async def test_a_report_that_is_none_is_refused(desk: Desk) -> None:
-    with pytest.raises(TaskmemError, match="In a report"):
-        await ask(desk, "report", events=7)
 
 
 # --- packets ------------------------------------------------------------------
@@ -371,11 +336,6 @@ async def test_a_task_that_is_named_is_shown(desk: Desk, world: World) -> None:
 async def test_a_packet_is_for_a_session(desk: Desk) -> None:
     with pytest.raises(InvalidArguments, match="session_key"):
         await ask(desk, "packet")
-
-
-async def test_a_session_without_a_task_is_told_nothing(desk: Desk) -> None:
-    nothing = {"task_id": None, "text": None}
-    assert await ask(desk, "packet", session_key=MAIN) == nothing
 
 
 async def test_a_person_who_calls_is_no_agent(desk: Desk, world: World) -> None:

@@ -263,15 +263,6 @@ async def test_a_model_that_answers_acknowledges_what_its_turn_took_and_works_on
     assert not held(gateways, MAIN)
 
 
-async def test_a_turn_that_took_nothing_acknowledges_nothing(
-    gateways: Gateways, world: World, delivery: str
-) -> None:
-    await report(gateways, hello(MAIN))
-    await report(gateways, ends(MAIN))
-
-    assert state(world) is WakeState.SENT
-
-
 async def test_a_report_that_comes_late_counts_all_the_same(
     gateways: Gateways, world: World, delivery: str
 ) -> None:

@@ -60,14 +60,6 @@ def test_status_of_a_daemon_that_does_not_answer_names_it(daemon):
     assert f"Process {daemon.process.pid} holds" in err
 
 
-def test_a_call_that_cannot_even_be_read_is_refused(daemon):
-    with daemon.link() as link:
-        link.socket.sendall(b'{"id": 1, "method": ' + b"[" * 100_000 + b"\n")
-        with pytest.raises(LinkError, match="one JSON object a line") as refused:
-            link.call("status", {})
-    assert refused.value.name == "invalid_arguments"
-
-
 def test_a_damaged_row_is_no_malformed_call(daemon):
     task_id = daemon.register()
     daemon.stop()

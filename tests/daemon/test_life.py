@@ -55,12 +55,11 @@ def test_where_news_begins_is_settled_before_anybody_can_come(home):
 # Two at once, and what an earlier one left behind.
 
 
-@pytest.mark.parametrize("number", [2, 5])
-def test_of_daemons_started_at_once_one_serves_and_the_others_name_it(home, number):
-    started = [launch(home) for _ in range(number)]
+def test_of_daemons_started_at_once_one_serves_and_the_others_name_it(home):
+    started = [launch(home) for _ in range(5)]
     try:
         logs = [Said(process.stderr) for process in started]
-        with ThreadPoolExecutor(number) as pool:
+        with ThreadPoolExecutor(5) as pool:
             serving = [*pool.map(lambda log: log.wait_for(" serves "), logs)]
         winners = [
             process
@@ -208,17 +207,6 @@ def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
     assert not home.folder.exists()
 
 
-def test_status_of_a_daemon_that_runs_is_an_ordinary_answer(daemon):
-    daemon.register()
-    status, said, _ = command(daemon.home, "status", "--json")
-    found = json.loads(said)
-    assert status == 0
-    assert found["running"] is True
-    assert found["pid"] == daemon.process.pid
-    assert found["home"] == str(daemon.home.folder)
-    assert found["tasks"]["active"] == 1
-
-
 # Ending by itself.
 
 SHORT = {"TASKMEM_IDLE_EXIT_SECONDS": "2"}
@@ -250,15 +238,6 @@ def patience():
                 other.close()
 
     return pass_
-
-
-def test_an_active_task_keeps_the_daemon_until_it_ends(start, patience):
-    daemon = start(**SHORT)
-    task_id = daemon.register()
-    patience()
-    assert daemon.process.poll() is None
-    daemon.call("task_update", task_id=task_id, status="cancelled")
-    assert daemon.wait() == 0
 
 
 def test_a_client_keeps_the_daemon_until_it_hangs_up(start, patience):
@@ -415,11 +394,9 @@ def test_who_opens_in_another_protocol_is_refused_with_a_sentence(daemon, openin
     [
         b"GET / HTTP/1.1\n",
         b"\xff\xfe\n",
-        b"\n",
         b"[" * 5000 + b"\n",
-        b"\x00" * 70 + b"\n",
     ],
-    ids=["http", "bytes", "nothing", "deep", "zeros"],
+    ids=["http", "bytes", "deep"],
 )
 def test_an_opening_that_is_no_json_is_refused_and_costs_nobody_else(daemon, opening):
     with daemon.link() as link:

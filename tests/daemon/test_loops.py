@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
-from openclaw_taskmem.daemon.lanes import TriedToEnd
+from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Change,
@@ -262,23 +262,6 @@ async def test_what_a_jump_asks_for_is_done_even_when_the_store_is_busy_first(
     assert gateway.received == []
     due = read(wait.wait_id).deadline_at
     assert (due - world.clock.now()).total_seconds() > 700
-
-
-async def test_a_transport_that_is_no_coroutine_delivers_once(world: World) -> None:
-    class Plain:
-        name = "plain"
-
-        def __init__(self) -> None:
-            self.received: list[Wake] = []
-
-        def deliver(self, wake: Wake) -> WakeReceipt:
-            self.received.append(wake)
-            return WakeReceipt(delivered_at=DAWN)
-
-    plain = Plain()
-    courier = Courier(plain)  # type: ignore[arg-type]
-    receipt = await courier.deliver(a_wake())
-    assert receipt == WakeReceipt(delivered_at=DAWN)
 
 
 async def test_a_clock_that_goes_back_loses_no_alert(

@@ -54,19 +54,6 @@ def test_with_a_key_a_model_settles_it(start, log):
         assert "Page 12 of 12" in sent
 
 
-def test_a_model_that_is_down_is_told_and_never_resolves(start, log):
-    with FakeGemini(shows("never")) as model:
-        model.script.extend([{"status": 500}] * 50)
-        daemon = start(**KEYS | model.environ)
-        wait = waiting(daemon, log, timeout=4)
-
-        until(lambda: row(daemon, wait)["status"] != "watching", "it ends")
-
-        ended = row(daemon, wait)
-        assert ended["status"] == "timeout"
-        assert "gemini is in trouble" in ended["last_observation"]
-
-
 def test_what_rules_settle_is_never_sent_to_a_model(start, log):
     with FakeGemini(shows("never")) as model:
         daemon = start(**KEYS | model.environ)
@@ -142,13 +129,6 @@ def test_when_the_day_is_used_up_it_is_told_and_nothing_is_sent_after_a_restart(
         assert len(model.requests) == used
         assert gemini(daemon)["asked"] == used
         assert gemini(daemon)["state"] == "spent"
-
-
-def test_where_no_question_is_allowed_a_wait_is_refused_at_once(start, log):
-    with FakeGemini(shows("never")) as model:
-        daemon = start(**KEYS | model.environ, TASKMEM_GEMINI_CALLS_PER_DAY="0")
-        with pytest.raises(LinkError, match="TASKMEM_GEMINI_CALLS_PER_DAY is 0"):
-            waiting(daemon, log)
 
 
 def test_an_unknown_reader_is_refused_at_start(home):

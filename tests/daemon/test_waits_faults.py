@@ -17,7 +17,6 @@ from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.test_third_party import install
 from tests.support.agents import Lines
 from tests.support.daemons import contents, locked
-from tests.support.openclaws import FakeOpenClaw
 from tests.support.waiting import until
 
 LATEST = timedelta(seconds=30)
@@ -319,11 +318,6 @@ def test_as_many_wakes_as_waits_however_many_one_line_resolves(daemon, log):
 
 
 # --- the command that carries wakes -----------------------------------------------
-
-
-@pytest.fixture
-def openclaw(home):
-    return FakeOpenClaw(home.folder.parent / "bin")
 
 
 @pytest.mark.parametrize("mode", ["fails", "hangs", "is missing"])

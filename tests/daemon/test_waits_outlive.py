@@ -18,7 +18,6 @@ from tests.support.daemons import (
     environment,
     short_home,
 )
-from tests.support.openclaws import FakeOpenClaw
 from tests.support.waiting import Said, status_of, until
 
 READY = '"Build finished" appears'
@@ -269,11 +268,6 @@ def test_a_wait_is_cancelled_or_sent_back_right_after_a_restart(start, log, numb
 
 
 # --- the wake that is owed --------------------------------------------------------
-
-
-@pytest.fixture
-def openclaw(home):
-    return FakeOpenClaw(home.folder.parent / "bin")
 
 
 def through(start, openclaw):

@@ -322,17 +322,6 @@ async def test_nothing_of_a_watch_that_is_let_go_runs_on(
         await room.until(lambda: asyncio.all_tasks() <= before)
 
 
-async def test_a_target_nobody_waits_for_is_let_go(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("openclaw_taskmem.daemon.watchers.LINGER_SECONDS", 0.01)
-    async with watched(("stage", stage.plugin())) as room:
-        wait = await room.wait()
-        stage.scene("build").show("READY\n")
-        await room.ended(wait)
-        await room.until(lambda: stage.scene("build").closed == 1)
-
-
 async def test_a_new_target_of_an_old_name_is_watched_anew(stage: Stage) -> None:
     async with watched(("stage", stage.plugin())) as room:
         first = await room.wait()

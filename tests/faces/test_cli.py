@@ -183,23 +183,6 @@ def test_what_goes_wrong_is_one_sentence_and_status_1(
     assert bool(run.stdout) == refused
 
 
-def test_without_a_daemon_status_says_so_and_starts_none(tmp_path: Path) -> None:
-    run = taskmem(tmp_path / "none", "status")
-    assert run.returncode == 3
-    assert "No daemon runs" in run.stdout
-    as_json = taskmem(tmp_path / "none", "status", "--json")
-    assert as_json.returncode == 3
-    assert json.loads(as_json.stdout)["running"] is False
-    assert not (tmp_path / "none").exists()
-
-
-def test_stopping_what_does_not_run_is_no_error(tmp_path: Path) -> None:
-    run = taskmem(tmp_path / "none", "daemon", "stop")
-
-    assert run.returncode == 0
-    assert "No daemon runs" in run.stdout
-
-
 def test_detach_starts_one_and_says_which(tmp_path: Path) -> None:
     home = Path(tempfile.mkdtemp(prefix="tm-"))
     try:

@@ -8,7 +8,7 @@ import pytest
 from openclaw_taskmem.seams import manager
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import hookimpl
-from tests.seams.made import COMPUTE, FACTS, Good, answering, entry, plugin
+from tests.seams.made import COMPUTE, FACTS, Good, answering, entry, plugin, row
 
 GOOD = """
 from taskmem_hookspecs import hookimpl
@@ -33,11 +33,6 @@ def written(tmp_path, monkeypatch):
     yield write
     for name in names:
         sys.modules.pop(name, None)
-
-
-def row(seams, name):
-    (found,) = [plugin for plugin in seams.plugins if plugin.name == name]
-    return found
 
 
 def test_the_built_ins_are_found_by_their_entry_points():

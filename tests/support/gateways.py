@@ -1,4 +1,4 @@
-"""A stand-in for the plug-in in the gateway: its door, and turns that take wakes.
+"""A stand-in for the plug-in in the gateway: its door, and sessions that take wakes.
 
 It answers as `gateway/door.js` and `sessions.js` do, or as rudely as it is told.
 """
@@ -43,7 +43,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 
 class FakeGateway:
-    """The gateway of a home: two sessions, whose turns begin and end as told."""
+    """The gateway of a home: two sessions, which take wakes as told."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tm")
@@ -56,7 +56,7 @@ class FakeGateway:
         self.rude: Rude | None = None
         self.sessions = {MAIN, OTHER}
         self.quick = True
-        """Whether a turn that is asked for begins and ends at once."""
+        """Whether a turn takes what is put before it at once; else it waits there."""
         self.heartbeats = False
         """Whether turns can only be started by a heartbeat."""
         self.idle = False
@@ -79,21 +79,13 @@ class FakeGateway:
             "cost_usd": 0.002,
         }
         """What its model answers."""
-        self.running: set[str] = set()
         self.asked: list[dict[str, Any]] = []
         """Every request, as it came."""
         self.turns: list[tuple[str, str]] = []
         """The turns that were asked for: session, message."""
         self.seen: list[str] = []
         """What stood before the prompts of turns, of all that was put there."""
-        self.told: list[dict[str, Any]] = []
-        """What the daemon is told of turns."""
-        self._waiting: dict[str, tuple[str, str]] = {}
-        self._owed: dict[str, dict[str, str]] = {}
-        self._begun: dict[str, list[str]] = {}
-        self._answered: set[str] = set()
-        self._starting: set[str] = set()
-        self._done: set[str] = set()
+        self._waiting: dict[str, str] = {}
         self._turn = threading.RLock()
         self._server: _Server | None = None
 
@@ -167,73 +159,18 @@ class FakeGateway:
         text: str,
         message: str,
     ) -> dict[str, str]:
+        del delivery_id
         session = (session_key or MAIN).lower()
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}
-        if key in self._done:
-            self._tell("answered", session, [delivery_id])
-            return {"turn": "taken before"}
-        first = self._waiting.get(session, (None, ""))[0]
-        owed = self._owed.setdefault(session, {})
-        if key in owed and first is None and session in self.running:
-            owed[key] = delivery_id
-            return {"turn": "running"}
-        if first not in (None, key):
-            self._start(session, message)
-            return {"waits_for": str(first)}
-        self._waiting.setdefault(session, (key, text))
-        owed[key] = delivery_id
-        return {"turn": self._start(session, message)}
-
-    def _start(self, session: str, message: str) -> str:
-        if session in self._starting:
-            return "started before"
+        first = self._waiting.get(session, key)
+        if first != key:
+            return {"waits_for": first}
         if self.idle:
             raise RuntimeError("no turn could be started")
         self.turns.append((session, message))
-        if self.heartbeats:
-            return "heartbeat"
-        self._starting.add(session)
         if self.quick:
-            self.begin(session)
-            self.end(session)
-        return "ordinary"
-
-    def begin(self, session: str) -> None:
-        """Begin a turn: it takes what waits before its prompt."""
-        self.running.add(session)
-        self._begun[session] = [*self._owed.get(session, {})]
-        if waiting := self._waiting.pop(session, None):
-            self.seen.append(waiting[1])
-
-    def model_answers(self, session: str) -> None:
-        """Let a model answer in the turn that runs, and tell the daemon."""
-        self._answered.add(session)
-        if taken := self._taken(session, arrived=True):
-            self._tell("answered", session, taken)
-
-    def end(self, session: str, error: str | None = None) -> None:
-        """End a turn, and tell the daemon."""
-        self.running.discard(session)
-        self._starting.discard(session)
-        failed = None if session in self._answered else error
-        self._answered.discard(session)
-        taken = self._taken(session, arrived=failed is None)
-        self._begun.pop(session, None)
-        more = {"running": sorted(self.running), "error": failed}
-        self._tell("turn_ended", session, taken, **more)
-
-    def _taken(self, session: str, *, arrived: bool) -> list[str]:
-        owed = self._owed.get(session, {})
-        waiting = self._waiting.get(session, (None, ""))[0]
-        begun = self._begun.get(session, [])
-        taken = [key for key in begun if key in owed and key != waiting]
-        if arrived:
-            self._done.update(taken)
-        return [owed.pop(key) for key in taken]
-
-    def _tell(
-        self, kind: str, session: str, deliveries: list[str], **more: Any
-    ) -> None:
-        told = {"kind": kind, "session_key": session, "deliveries": deliveries}
-        self.told.append({**told, **more})
+            self.seen.append(text)
+        else:
+            self._waiting[session] = key
+        return {"turn": "heartbeat" if self.heartbeats else "ordinary"}

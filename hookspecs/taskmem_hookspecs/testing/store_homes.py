@@ -22,15 +22,6 @@ def _at(seconds: int) -> datetime:
 class StoreHomes:
     """A question of a home is about what belongs to it, or to none."""
 
-    def test_a_home_is_kept_with_what_belongs_to_it(self, store: TaskStore) -> None:
-        task, wake = a_task(home="home_1"), a_wake(home="home_2")
-        store.commit(Change(tasks=(task,), wakes=(wake,)))
-        assert store.read_task("task_1").task.home == "home_1"
-        assert [kept.home for kept in store.read_wakes(["wake_1"])] == ["home_2"]
-        moved = store.read_task("task_1").task.model_copy(update={"home": None})
-        store.commit(Change(tasks=(moved,)))
-        assert store.read_task("task_1").task.home is None
-
     def test_tasks_are_due_in_their_own_home(self, store: TaskStore) -> None:
         tasks = (
             a_task(task_id=f"task_{n}", home=home, stuck_due_at=_at(n))

@@ -43,15 +43,6 @@ class StoreWaits:
         ids = [wait.wait_id for wait in found]
         assert ids == ["wait_e00", *every, *last[1:]]
 
-    def test_a_wait_keeps_where_it_reads_from_and_who_watches_it(
-        self, store: TaskStore
-    ) -> None:
-        store.commit(Change(waits=(a_wait(start="12:ab", home="home_1"),)))
-
-        found = store.read_wait("wait_1")
-
-        assert (found.start, found.home) == ("12:ab", "home_1")
-
     def test_the_open_wakes_of_a_wait_are_found_oldest_first(
         self, store: TaskStore
     ) -> None:

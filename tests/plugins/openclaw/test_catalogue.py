@@ -116,11 +116,6 @@ def test_what_the_gateway_gives_is_imported_only_when_it_is_needed():
             assert f'from "{module}"' not in text
 
 
-def test_there_is_something_that_runs_in_the_gateway():
-    ours = {"index.js", "daemon.js", "door.js", "sessions.js", "work.js"}
-    assert ours <= {script.name for script in scripts()}
-
-
 @pytest.mark.parametrize(
     "text",
     [

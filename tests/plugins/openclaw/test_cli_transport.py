@@ -8,10 +8,15 @@ from contextlib import contextmanager
 
 import pytest
 
+from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import hooks
-from taskmem_openclaw.transports.cli import ARGUMENT_BYTES, OpenClawCli, _LastWords
+from taskmem_openclaw.transports.cli import (
+    ARGUMENT_BYTES,
+    SECONDS,
+    OpenClawCli,
+    _LastWords,
+)
 
 PYTHON = f"#!{sys.executable} -IS\n"
 RECORDS = f"""{PYTHON}
@@ -63,10 +68,6 @@ class TestOpenClawCli(TransportSuite):
     def received(self, tmp_path):
         argvs = [start["argv"] for start in seen(tmp_path)]
         return [argv[argv.index("--text") + 1] for argv in argvs]
-
-
-def test_the_command_line_is_provided_by_its_name():
-    assert isinstance(hooks.wake_transport("openclaw-cli"), OpenClawCli)
 
 
 # --- the command --------------------------------------------------------------
@@ -230,6 +231,10 @@ def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):
     assert peak < 2_000_000
 
 
+def test_a_call_of_the_command_ends_before_the_wake_counts_as_lost():
+    assert OutboxPolicy().lease_seconds / 2 > SECONDS
+
+
 # --- what is left running -----------------------------------------------------
 
 
@@ -271,7 +276,9 @@ def leaving(folder, then):
 def test_a_command_that_hangs_is_ended_with_all_it_started(openclaw, tmp_path):
     with alive(tmp_path) as reader:
         transport = openclaw(leaving(tmp_path, "sleep 600"), seconds=2.0)
-        with pytest.raises(WakeUndelivered, match=r"no answer within 2 s"):
+        with pytest.raises(
+            WakeUndelivered, match=r"no answer within 2 s and was ended"
+        ):
             deliver(transport)
         assert words(reader) == "onon"
 

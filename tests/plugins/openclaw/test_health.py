@@ -350,14 +350,6 @@ def test_a_configuration_that_cannot_be_read_is_validated(tmp_path):
     assert_row(row, FAIL, "cannot be read", "openclaw config validate")
 
 
-def test_a_configuration_with_comments_is_read(tmp_path):
-    file = tmp_path / "openclaw.json"
-    file.write_text("{gateway: {port: 1}, /* mine */}")
-    config, row = health.read(file, {"OPENCLAW_CONFIG_PATH": str(file)})
-    assert config == {"gateway": {"port": 1}}
-    assert_row(row, OK, str(file))
-
-
 @pytest.mark.parametrize(
     ("config", "found"),
     [
@@ -367,18 +359,6 @@ def test_a_configuration_with_comments_is_read(tmp_path):
 )
 def test_only_what_matters_is_asked_of_openclaw(config, found):
     assert configuration.includes(config) is found
-
-
-@pytest.mark.parametrize(
-    ("environ", "folder"),
-    [
-        ({"OPENCLAW_STATE_DIR": "/a", "OPENCLAW_HOME": "/b", "HOME": "/c"}, "/a"),
-        ({"OPENCLAW_HOME": "/b", "HOME": "/c"}, "/b/.openclaw"),
-        ({"HOME": "/c"}, "/c/.openclaw"),
-    ],
-)
-def test_the_state_folder_is_where_openclaw_has_it(environ, folder):
-    assert configuration.state_folder(environ) == Path(folder)
 
 
 # --- the gateway ----------------------------------------------------------------
@@ -487,9 +467,7 @@ def test_with_the_bundle_neither_the_plugin_nor_its_connection_is_missed(
     [
         ("4711", {}, 4711),
         (4711, {"OPENCLAW_GATEWAY_PORT": "4712"}, 4712),
-        (99_999_999, {}, 18789),
         (True, {}, 18789),
-        (-1, {}, 18789),
     ],
 )
 def test_the_gateway_is_looked_for_where_wakes_look_for_it(
@@ -499,7 +477,8 @@ def test_the_gateway_is_looked_for_where_wakes_look_for_it(
     config["gateway"] = {"port": port}
     network.health = None
     rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home), **environ})
-    assert_row(rows["gateway"], FAIL, f"127.0.0.1:{expected}", "gateway start")
+    assert_row(rows["gateway"], FAIL, f"127.0.0.1:{expected}", "openclaw gateway start")
+    assert_row(rows["heartbeats"], OK)
 
 
 @pytest.mark.parametrize(
@@ -510,14 +489,6 @@ def test_odd_folders_are_no_plugin_and_break_nothing(facts, config, entry, said)
     assert_row(links.plugin(facts), FAIL, "not installed")
     entry["config"]["home"] = "~nobody-of-that-name/\0"
     assert links.home(facts).state is FAIL
-
-
-def test_a_gateway_that_is_down_is_started(facts, network, home, config):
-    config["gateway"] = {"port": 4711}
-    network.health = None
-    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
-    assert_row(rows["gateway"], FAIL, "127.0.0.1:4711", "openclaw gateway start")
-    assert_row(rows["heartbeats"], OK)
 
 
 @pytest.fixture
@@ -543,7 +514,6 @@ def test_webhooks_that_are_off_are_fine(webhooks, network):
     ("status", "expected"),
     [
         (400, (OK, "take the token", "")),
-        (401, (FAIL, "hooks.token", "hooks.token")),
         (403, (FAIL, "hooks.token", "openclaw gateway restart")),
         (404, (WARN, "answers 404", "hooks.path")),
     ],

@@ -10,10 +10,10 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeCause, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import door, hooks
+from taskmem_openclaw import door
 from taskmem_openclaw.transports.ladder import NotThere
 from taskmem_openclaw.transports.plugin import OpenClawPlugin, message
-from tests.support.gateways import MAIN, OTHER
+from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
 SOON = 0.3
@@ -52,11 +52,6 @@ class TestOpenClawPlugin(TransportSuite):
 
     def received(self, tmp_path):
         return self.gateway.seen
-
-
-def test_it_is_provided_by_its_name():
-    provided = hooks.wake_transport("openclaw-plugin")
-    assert isinstance(provided, OpenClawPlugin)
 
 
 # --- what the plug-in is asked ------------------------------------------------
@@ -113,31 +108,12 @@ def test_a_turn_that_a_heartbeat_started_is_noted(gateway):
     assert deliver(gateway.open()).note == "turn: heartbeat"
 
 
-def test_the_same_wake_that_waits_still_is_put_there_once(gateway):
-    gateway.quick = False
-    deliver(gateway.open(), text="once")
-    assert deliver(gateway, text="once").note == "turn: started before"
-    gateway.begin(MAIN)
-    assert deliver(gateway, text="once").note == "turn: running"
-    gateway.end(MAIN)
-    assert deliver(gateway, text="once").note == "turn: taken before"
-    assert gateway.seen == ["once"]
-    assert len(gateway.turns) == 1
-
-
 def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
     gateway.quick = False
     deliver(gateway.open(), wake_id="wake_1", text="first")
     with pytest.raises(WakeUndelivered, match=r"still waits .*\(test:wake_1\)") as late:
         deliver(gateway, wake_id="wake_2", text="second")
     assert not isinstance(late.value, NotThere)
-    deliver(gateway, session_key=OTHER, wake_id="wake_3", text="elsewhere")
-    gateway.begin(MAIN)
-    gateway.end(MAIN)
-    deliver(gateway, wake_id="wake_2", text="second")
-    gateway.begin(MAIN)
-    gateway.begin(OTHER)
-    assert gateway.seen == ["first", "second", "elsewhere"]
 
 
 # --- what goes wrong ----------------------------------------------------------
@@ -410,10 +386,6 @@ async def test_the_port_in_the_environment_is_the_gateways(gateway, port, shut):
 # --- where the door is --------------------------------------------------------
 
 
-def test_the_door_is_beside_the_daemons_socket(gateway):
-    assert door.path(gateway.environ) == gateway.path
-
-
 def test_the_door_of_a_home_with_a_long_path_is_where_its_socket_is(gateway, tmp_path):
     """No socket has so long a path: the daemon leaves a link to where it listens."""
     long = tmp_path / ("x" * 60) / ("y" * 60)
@@ -431,13 +403,6 @@ def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
     (tmp_path / "short").symlink_to(long)
     environ = {"TASKMEM_HOME": str(tmp_path / "short")}
     assert door.path(environ) == tmp_path / "short" / "openclaw.sock"
-
-
-async def test_other_things_are_asked_the_same_way(gateway):
-    """As `taskmem doctor` does."""
-    gateway.rude = lambda visit: visit.wfile.write(visit.rfile.readline())
-    answer = await door.ask(gateway.open().path, "seen", PATIENCE, session_key=MAIN)
-    assert answer == {"ask": "seen", "session_key": MAIN}
 
 
 async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(

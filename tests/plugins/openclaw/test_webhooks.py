@@ -11,7 +11,6 @@ import pytest
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import hooks
 from taskmem_openclaw.transports import webhook
 from taskmem_openclaw.transports.ladder import NotThere
 from taskmem_openclaw.transports.webhook import OpenClawHooks
@@ -120,11 +119,6 @@ class TestOpenClawHooks(TransportSuite):
         return [body["text"] for _, _, body in self.openclaw.asked]
 
 
-def test_it_is_provided_by_its_name():
-    provided = hooks.wake_transport("openclaw-hooks")
-    assert isinstance(provided, OpenClawHooks)
-
-
 # --- what is asked ------------------------------------------------------------
 
 
@@ -141,12 +135,6 @@ def test_a_wake_is_asked_for_at_once_and_with_the_token(openclaw):
 def test_a_wake_of_the_main_session_names_none(openclaw):
     deliver(openclaw, text="wake up")
     assert openclaw.asked[0][2] == {"text": "wake up", "mode": "now"}
-
-
-def test_another_path_is_asked_at_that(openclaw):
-    openclaw.configure(path="/deep/hooks/")
-    deliver(openclaw)
-    assert openclaw.asked[0][0] == "/deep/hooks/wake"
 
 
 def test_no_proxy_is_asked_for_what_is_on_this_machine(openclaw, monkeypatch):

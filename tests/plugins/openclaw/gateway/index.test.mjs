@@ -290,12 +290,6 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   assert.equal(globalThis[STARTED], there);
 });
 
-test("a call of a tool is told, and made", async (t) => {
-  const house = await at_home(t);
-  assert.equal(await calling(house), undefined);
-  await told(house, "tool_started");
-});
-
 test("a call beyond its step's budget is not made, reads why, and is not told; ours are made", async (t) => {
   const house = await at_home(t, { says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } } });
   assert.deepEqual(await calling(house), { block: true, blockReason: "Call task_step_done." });
@@ -403,18 +397,6 @@ test("a turn that must not go on calls no tool, though it cannot be stopped yet"
   const { block, blockReason } = await calling(house);
   assert.equal(block, true);
   assert.match(blockReason, /Call nothing more/);
-});
-
-test("of turns that were told to begin at once, the one that must not go on is stopped", async (t) => {
-  const house = await at_home(t);
-  sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
-  const stopped = [];
-  sdk.abortAgentHarnessRun = (id) => stopped.push(id);
-  house.begin("r1");
-  house.begin("r2", OTHER);
-  await house.there.until((d) => d.events().filter(({ kind }) => kind === "turn_started").length === 2);
-  await globalThis[STARTED].heard({ stop: [OTHER] }, house.there.events());
-  assert.deepEqual(stopped, [OTHER]);
 });
 
 test("a turn is not stopped for an earlier one of its session whose beginning was told late", async (t) => {

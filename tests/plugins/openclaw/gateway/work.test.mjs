@@ -379,11 +379,6 @@ test("where the daemon cannot say what is left, the call is made, and it is aske
   assert.equal(await blocked(), "no more");
 });
 
-test("a daemon that is asked for a budget has 200 ms", async () => {
-  await blocked();
-  assert.equal(asked[0][2], 200);
-});
-
 test("turns are stopped by what the gateway calls their sessions", async () => {
   assert.equal(await work.stop([MAIN, OTHER]), true);
   assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
@@ -502,7 +497,6 @@ test("an agent is the same in its session's key, however its name is written in 
 });
 
 for (const [what, change] of [
-  ["a prompt file that is new", ({ file }) => file("SOUL.md", "kind")],
   ["a prompt file that changed", ({ file }) => file("AGENTS.md", "other words")],
   ["another model", ({ agents }) => (agents.entries.main.model = "n")],
   ["another version of ours", () => (work.version = "2")],
