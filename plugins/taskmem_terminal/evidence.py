@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
-from taskmem_terminal.endings import ended
+from taskmem_terminal.endings import describe_end
 from taskmem_terminal.recorded import not_found
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
@@ -93,7 +93,7 @@ def _unfinished(name: str, about: About, *, running: bool) -> Finding | None:
     if about.ended_at is None or type(status) is not int:
         return _unproven(f"The recording of pty:{name} broke off; {UNSEEN}.")
     if status != 0:
-        return _refuted(ended(_subject(name, about), status))
+        return _refuted(describe_end(_subject(name, about), status))
     return None
 
 

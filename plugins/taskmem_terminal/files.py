@@ -14,7 +14,7 @@ import stat
 from datetime import UTC, datetime
 from hashlib import blake2s
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_terminal.folders import Folders
@@ -58,10 +58,6 @@ class _Open:
         self.inode = (status.st_dev, status.st_ino)
 
     @property
-    def begin(self) -> int:
-        return 0
-
-    @property
     def end(self) -> int:
         return os.fstat(self.handle).st_size
 
@@ -77,19 +73,17 @@ class _Open:
         return blake2s(head + self.read(shown - last, last), digest_size=8).hexdigest()
 
 
-class _Snapshot(NamedTuple):
+class _Snapshot:
     """A file as long as it was when a look began."""
 
-    file: _Open
-    begin: int
-    end: int
+    begin = 0
+
+    def __init__(self, file: _Open) -> None:
+        self._file = file
+        self.end = file.end
 
     def read(self, at: int, size: int) -> bytes:
-        return self.file.read(at, min(size, self.end - at))
-
-    @classmethod
-    def of(cls, file: _Open) -> Self:
-        return cls(file, 0, file.end)
+        return self._file.read(at, min(size, self.end - at))
 
 
 class GrowingFile:
@@ -124,7 +118,7 @@ class GrowingFile:
         file = self._now()
         if file is None:
             raise TargetGone(f"{_shown(self._path)} was removed.")
-        seen = _Snapshot.of(file)
+        seen = _Snapshot(file)
         tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
@@ -153,7 +147,7 @@ class GrowingFile:
             return Frame(
                 seen_at=seen_at, place=place, text="", tail="", gone=self._gone(now)
             )
-        seen = _Snapshot.of(file)
+        seen = _Snapshot(file)
         page = file.reader.page(seen, spot, _OF_A_FILE)
         tail = await self._tail(file, seen, began)
         more = page.more

@@ -19,7 +19,7 @@ _FIELDS: Final = (
     "pane_id", "session_id", "session_name", "window_id", "window_index",
     "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
     "pane_dead_signal", "pane_pid", "history_size", "cursor_x", "cursor_y",
-    "alternate_on", "pane_width", "pane_height", "pid", "start_time",
+    "pane_width", "pane_height", "pid", "start_time",
 )  # fmt: skip
 _WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
 """Fields in which programs and users may write whatever they like."""
@@ -59,7 +59,6 @@ class Pane(NamedTuple):
     column: int
     row: int
     """Where the cursor stands."""
-    alternate: bool
     columns: int
     rows: int
     server: str
@@ -96,7 +95,6 @@ class Pane(NamedTuple):
             history=int(said["history_size"] or 0),
             column=int(said["cursor_x"] or 0),
             row=int(said["cursor_y"] or 0),
-            alternate=said["alternate_on"] == "1",
             columns=int(said["pane_width"] or 80),
             rows=int(said["pane_height"] or 24),
             server=f"{said['pid']}-{said['start_time']}",
