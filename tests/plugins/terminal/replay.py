@@ -104,15 +104,15 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
         await sensor.feed(target, Output(data=b""))
         watch = await sensor.watch(target)
         start = place = (await watch.here()).place
-        whole, printed = _shown(data), b""
+        whole, printed = shown(data), b""
         for piece in pieces:
             await sensor.feed(target, Output(data=piece))
             printed += piece
             frame = await watch.look(place, start)
             place = frame.place
             # A sequence that is cut shows more than it will when it is whole.
-            shown = min(len(_shown(printed)), len(whole) + 1)
-            found.append(Step(frame, whole[: (whole + "\n").index("\n", shown - 1)]))
+            length = min(len(shown(printed)), len(whole) + 1)
+            found.append(Step(frame, whole[: (whole + "\n").index("\n", length - 1)]))
         if exit_status is not None:
             await sensor.feed(target, Output(data=b"", exit_status=exit_status))
         for seconds in (0, 2, 40):
@@ -124,7 +124,8 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
     return found
 
 
-def _shown(data: bytes) -> str:
+def shown(data: bytes) -> str:
+    """What bytes show, without any escape sequences."""
     return _ESCAPES.sub("", data.decode(errors="replace")).replace("\r", "\n")
 
 

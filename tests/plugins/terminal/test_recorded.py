@@ -20,27 +20,12 @@ from taskmem_hookspecs import (
 )
 from taskmem_terminal.doorbell import ring
 from taskmem_terminal.listening import Doorbell
-from taskmem_terminal.recording import (
-    Recorder,
-    Recording,
-    Segments,
-    new_about,
-    terminals,
-)
+from taskmem_terminal.recording import Recorder, Recording, Segments, terminals
 from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import alive, held, running, watching
+from tests.plugins.terminal.watched import alive, held, record, running, watching
 from tests.support.waiting import PATIENCE, status_of, until
 
 FED = Target(scheme="pty", name="vivid-shoal")
-
-
-def record(name="job", data=b"", exit_status=0):
-    recorder = Recorder.claim(terminals(), name, new_about(["make"]))
-    recorder.write(data)
-    if exit_status is not None:
-        recorder.end(exit_status)
-        recorder.close()
-    return recorder
 
 
 @pytest.fixture
@@ -386,7 +371,6 @@ async def test_the_doorbell_tells_who_listens_and_nobody_else():
         await heard.wait()
     # At its end, for the last who rang has gone, it would keep the loop awake.
     assert select.select([bell._bell], [], [], 0)[0] == []
-    bell.close()
 
 
 async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
@@ -397,4 +381,3 @@ async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
         ring(terminals(), "job")
     async with asyncio.timeout(PATIENCE):
         await heard.wait()
-    bell.close()
