@@ -69,10 +69,10 @@ def row(url: str, seconds: float = SECONDS) -> HealthRow:
     except ModuleNotFoundError as error:
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")
-    return _judged(name, seen, seconds)
+    return _judge(name, seen, seconds)
 
 
-def _judged(name: str, seen: _Seen, seconds: float) -> HealthRow:
+def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
     if seen.faults is not None:
         return _fail(f"{name} is damaged: {seen.faults}.", _RESTORE)
     if not seen.newest:

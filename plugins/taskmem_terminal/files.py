@@ -96,7 +96,7 @@ class GrowingFile:
             InvalidArguments: It is no path of a file that could grow.
             TargetNotFound: It is not there, or cannot be read.
         """
-        self._path = _checked(name)
+        self._path = _check_path(name)
         self._held: dict[_Inode, _Open] = {}
         self._news = asyncio.Event()
         self._missing_since: float | None = None
@@ -117,7 +117,7 @@ class GrowingFile:
         """
         file = self._now()
         if file is None:
-            raise TargetGone(f"{_shown(self._path)} was removed.")
+            raise TargetGone(f"{_escape(self._path)} was removed.")
         seen = _Snapshot(file)
         tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
         return Frame(
@@ -248,7 +248,7 @@ class GrowingFile:
         # The clock of call_later may be a little early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return f"{_shown(self._path)} was removed."
+        return f"{_escape(self._path)} was removed."
 
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -258,7 +258,7 @@ def _place(file: _Open, spot: Spot) -> _Place:
     return _Place(file.inode, file.fingerprint(spot.shown), spot)
 
 
-def _checked(name: str) -> Path:
+def _check_path(name: str) -> Path:
     path = Path(name)
     with contextlib.suppress(RuntimeError):
         path = path.expanduser()
@@ -275,13 +275,13 @@ def _checked(name: str) -> Path:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{_shown(path)} is {kind}; only a file that grows can be watched."
+            f"{_escape(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
 def _not_there(path: Path, error: OSError) -> str:
-    shown = _shown(path)
+    shown = _escape(path)
     if not isinstance(error, FileNotFoundError):
         return (
             f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
@@ -292,11 +292,13 @@ def _not_there(path: Path, error: OSError) -> str:
         there = [(entry.stat().st_mtime, entry.name) for entry in files]
     if not there:
         return f"{shown} is not there; start what writes it, then wait."
-    newest = ", ".join(_shown(name) for _, name in sorted(there, reverse=True)[:_NAMED])
-    return f"{shown} is not there; in {_shown(path.parent)} there are {newest}."
+    newest = ", ".join(
+        _escape(name) for _, name in sorted(there, reverse=True)[:_NAMED]
+    )
+    return f"{shown} is not there; in {_escape(path.parent)} there are {newest}."
 
 
-def _shown(name: str | Path) -> str:
+def _escape(name: str | Path) -> str:
     """Return a name as it can stand in a sentence: it may hold any characters."""
     return "".join(
         letter

@@ -122,7 +122,7 @@ class Recorder:
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = root / name
-        with _locked(root / ".lock"):
+        with _lock_file(root / ".lock"):
             if folder.exists() and Recording(root, name).running():
                 raise NameTaken(name)
             prune(root)
@@ -373,7 +373,7 @@ def _hold(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Generator[None]:
+def _lock_file(path: Path) -> Generator[None]:
     handle = _hold(path)
     try:
         yield

@@ -78,18 +78,18 @@ class Session:
         Raises:
             CannotStart: It is not there, or is no program.
         """
-        told, tell = os.pipe()
+        outcome, report = os.pipe()
         stdin = None if self._typing else _spare_stdin()
         modes = termios.tcgetattr(0) if self._typing else None
         try:
             self.pid, self._inner = pty.fork()
             if self.pid == 0:  # pragma: no cover - another process
-                self._become(tell, stdin, modes)
+                self._become(report, stdin, modes)
         finally:
-            os.close(tell)
+            os.close(report)
             if stdin is not None:
                 os.close(stdin)
-        with open(told, "rb") as pipe:  # noqa: PTH123
+        with open(outcome, "rb") as pipe:  # noqa: PTH123
             trouble = pipe.read()
         if trouble:
             os.waitpid(self.pid, 0)
@@ -296,7 +296,7 @@ class Session:
         return COLUMNS, ROWS
 
     def _become(
-        self, tell: int, stdin: int | None, modes: list[Any] | None
+        self, report: int, stdin: int | None, modes: list[Any] | None
     ) -> None:  # pragma: no cover - another process
         """Turn this process, which was just forked, into the command."""
         try:
@@ -309,9 +309,9 @@ class Session:
                 signal.signal(ignored_by_python, signal.SIG_DFL)
             os.execvp(self._arguments[0], self._arguments)  # noqa: S606
         except OSError as error:
-            os.write(tell, str(error.errno or errno.ENOEXEC).encode())
+            os.write(report, str(error.errno or errno.ENOEXEC).encode())
         except ValueError:  # an argument that holds a NUL, or is empty
-            os.write(tell, str(errno.ENOENT).encode())
+            os.write(report, str(errno.ENOENT).encode())
         finally:
             os._exit(127)
 
