@@ -15,6 +15,7 @@ import random
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -27,6 +28,8 @@ from taskmem_terminal.sensor import Terminals
 
 CONDITIONS = Path(__file__).parent / "conditions"
 PIECES = 60
+Truth = Callable[[int | None], bool]
+"""Whether a condition holds by a look, by number; None: whether it ever does."""
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
@@ -153,21 +156,33 @@ def run_at_once(coroutine):
     raise AssertionError
 
 
-def judged(entry: dict) -> tuple[str, str]:
-    """The verdict on one condition, and what the judge said."""
+def judge(
+    wake_when: str, output: str, exit_status: int | None, truth: Truth
+) -> tuple[str, str]:
+    """The verdict on a condition, and what the judge said."""
     try:
-        condition = parse_condition(entry["wake_when"])
+        condition = parse_condition(wake_when)
     except ConditionUnclear as unclear:
         return "refused", str(unclear)
     if condition.free:
         return "refused", "not understood"
-    every = steps(entry["output"], entry["exit_status"])
-    at, said = judge_steps(condition, every)
+    at, said = judge_steps(condition, steps(output, exit_status))
     if at is None:
-        return "missed" if entry["holds"] else "right", said
-    over = every[at].frame.exit_status is not None
-    there = over or _came(entry, every[at].printed)
-    return "right" if entry["holds"] and there else "falsely", said
+        return "missed" if truth(None) else "right", said
+    return "right" if truth(at) else "falsely", said
+
+
+def judged(entry: dict) -> tuple[str, str]:
+    """The verdict on one condition of a list, and what the judge said."""
+    given = entry["output"], entry["exit_status"]
+
+    def truth(at: int | None) -> bool:
+        if at is None or not entry["holds"]:
+            return entry["holds"]
+        step = steps(*given)[at]
+        return step.frame.exit_status is not None or _came(entry, step.printed)
+
+    return judge(entry["wake_when"], *given, truth)
 
 
 def _came(entry: dict, printed: str) -> bool:

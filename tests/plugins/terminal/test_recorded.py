@@ -64,14 +64,6 @@ async def test_all_output_counts_of_a_command_that_ended_before_anybody_waited()
     assert (frame.gone, frame.exit_status) == ("The command ended with status 3.", 3)
 
 
-async def test_a_command_that_a_signal_ended_says_so():
-    record(exit_status=-9)
-    async with watching("job") as watcher:
-        frame = await watcher.look()
-    assert frame.gone == "The command was ended by SIGKILL."
-    assert frame.exit_status == -9
-
-
 async def test_the_end_is_told_only_after_everything_was_shown():
     record(data=b"".join(b"line %d\r\n" % n for n in range(60_000)))
     async with watching("job") as watcher:
