@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +15,6 @@ from statistics import median
 from typing import Any
 
 from figures import Figure, amount, millis, percentile
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home

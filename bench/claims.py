@@ -18,7 +18,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from claim_logs import Verdict, judge
 from claimers import LEASE, ROLE, THREADS, work
-from figures import Figure, amount, rate
+from figures import Figure, amount, count_of, rate
 from homes import BATCH, disk
 from postgres import NoServer, a_server
 
@@ -74,8 +74,8 @@ def _figures(
 
 def _told(database: str, crowd: Crowd, found: Verdict) -> Iterator[Figure | str]:
     many = f"{database}, {PROCESSES} processes"
-    yield _none(f"{many}: runs owned twice", len(found.twice), found.claims)
-    yield _none(
+    yield count_of(f"{many}: runs owned twice", len(found.twice), found.claims)
+    yield count_of(
         f"{many}: writes with an old token", len(found.old_writes), found.fenced
     )
     yield rate(f"{many}: claims", crowd.rates, "claims/s")
@@ -87,19 +87,6 @@ def _told(database: str, crowd: Crowd, found: Verdict) -> Iterator[Figure | str]
         "writes with an old token were tried, and refused."
     )
     yield from (f"{many}: {each}" for each in [*found.twice, *found.old_writes][:TOLD])
-
-
-def _none(what: str, count: int, samples: int) -> Figure:
-    """Return a figure of what must not happen."""
-    return Figure(
-        what=what,
-        median=count,
-        worst=count,
-        worst_is="max",
-        unit="",
-        limit=0,
-        samples=samples,
-    )
 
 
 def _queue(url: str, count: int) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from figures import Figure, amount
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 LOOKS = 200
 CONDITION = (

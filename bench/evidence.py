@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -16,9 +15,6 @@ from homes import disk
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.listing import MOST, list_files
 from taskmem_sqlmodel import task_store
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from tests.support import endings
 from tests.support.sessions import Session
 from tests.support.world import World

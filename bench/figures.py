@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from statistics import median
 
 TENTHS = 10
@@ -45,18 +46,27 @@ def millis(what: str, seconds: Sequence[float], limit: float | None = None) -> F
 
 
 def amount(
-    what: str, values: Sequence[float], unit: str, limit: float | None = None
+    what: str,
+    values: Sequence[float],
+    unit: str,
+    limit: float | None = None,
+    middle: Callable[[Sequence[float]], float] = median,
 ) -> Figure:
     """Return a figure of which less is better."""
     return Figure(
         what=what,
-        median=median(values),
-        worst=max(values),
+        median=middle(values) if values else nan,
+        worst=max(values, default=nan),
         worst_is="max",
         unit=unit,
         limit=limit,
         samples=len(values),
     )
+
+
+def count_of(what: str, count: int, samples: int, limit: float | None = 0) -> Figure:
+    """Return a figure of what must not happen, or may so often at most."""
+    return replace(amount(what, [count], "", limit), samples=samples)
 
 
 def rate(what: str, values: Sequence[float], unit: str) -> Figure:

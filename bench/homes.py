@@ -109,29 +109,31 @@ def _registered(at: datetime) -> Change:
 @contextmanager
 def daemon(home: Home) -> Iterator[int]:
     """Run a daemon of a home, and give its process id once it answers."""
-    process = subprocess.Popen(
-        [COMMAND, "daemon"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(home),
-    )
+    process = serve(home)
     try:
-        until_it_answers(home)
         yield process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def until_it_answers(home: Home, seconds: float = 30.0) -> None:
-    """Wait until a home's daemon lets us in."""
-    end = time.monotonic() + seconds
+def serve(home: Home, **settings: str) -> subprocess.Popen[bytes]:
+    """Start a daemon of a home, and return its process once it lets us in."""
+    process = subprocess.Popen(
+        [COMMAND, "daemon"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**environment(home), **settings},
+    )
+    end = time.monotonic() + 30
     while time.monotonic() < end:
         with suppress(LinkError), connect(home) as link:
             link.call("status", {})
-            return
+            return process
         time.sleep(0.01)
+    process.kill()
+    process.wait()
     raise SystemExit("The daemon did not start.")
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from figures import Figure, amount
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 SEEDS = 3
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from figures import Figure, amount
-from homes import COMMAND, PLAN, a_home, environment, until_it_answers
+from figures import Figure, amount, count_of
+from homes import PLAN, a_home, serve
 from reporter import Reporter
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import Home
@@ -84,28 +80,12 @@ def run_resumes() -> Iterator[Figure | str]:
     yield _none("sessions that the gateway resumed, told", [n > 0 for n in own])
     tasks = (SESSIONS + TWOFOLD + RECOVERED) * ROUNDS
     left = sum(each.unfinished for each in rounds)
-    yield Figure(
-        what="tasks that nobody completed",
-        median=left,
-        worst=left,
-        worst_is="max",
-        unit="",
-        limit=0,
-        samples=tasks,
-    )
+    yield count_of("tasks that nobody completed", left, tasks)
 
 
 def _none(what: str, wrong: Sequence[bool]) -> Figure:
     """Return a figure of what must not happen, over all rounds."""
-    return Figure(
-        what=what,
-        median=sum(wrong),
-        worst=sum(wrong),
-        worst_is="max",
-        unit="",
-        limit=0,
-        samples=len(wrong),
-    )
+    return count_of(what, sum(wrong), len(wrong))
 
 
 def _one_round() -> Round:
@@ -163,15 +143,7 @@ def _start(home: Home) -> subprocess.Popen[bytes]:
         # What its owner has configured is no part of this.
         "OPENCLAW_STATE_DIR": str(home.folder / "openclaw"),
     }
-    process = subprocess.Popen(
-        [COMMAND, "daemon"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**environment(home), **settings},
-    )
-    until_it_answers(home)
-    return process
+    return serve(home, **settings)
 
 
 class Gateway(FakeGateway):

@@ -8,16 +8,12 @@ calls for one meanwhile is asked about afterwards. Every rule asks once at the s
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import mean
 
-from figures import Figure
+from figures import Figure, amount, count_of
 from PIL import Image, ImageChops
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from taskmem_vision.looking.look import Look
 from tests.plugins.vision.recorder import record
@@ -98,37 +94,15 @@ def rules_compared() -> Iterator[Figure | str]:
     }
     outcomes["this gate"] = [by_gate(film) for film in films]
     for name, found in outcomes.items():
-        ours = name == "this gate"
+        gate = name == "this gate"
+        asks, lasts, misses = (2.5, 0.5, 0) if gate else (None, None, None)
         questions = [float(asked) for asked, _ in found]
         delays = [delay for _, delay in found if delay is not None]
         missed = len(found) - len(delays)
-        yield Figure(
-            what=f"{name}: questions a wait, mean",
-            median=mean(questions),
-            worst=max(questions),
-            worst_is="max",
-            unit="",
-            limit=2.5 if ours else None,
-            samples=len(found),
-        )
-        yield Figure(
-            what=f"{name}: delay, mean",
-            median=mean(delays) if delays else float("nan"),
-            worst=max(delays, default=float("nan")),
-            worst_is="max",
-            unit="s",
-            limit=0.5 if ours else None,
-            samples=len(delays),
-        )
-        yield Figure(
-            what=f"{name}: missed within 8 s",
-            median=missed,
-            worst=missed,
-            worst_is="max",
-            unit="",
-            limit=0 if ours else None,
-            samples=len(found),
-        )
+        what = f"{name}: questions a wait, mean"
+        yield amount(what, questions, "", asks, middle=mean)
+        yield amount(f"{name}: delay, mean", delays, "s", lasts, middle=mean)
+        yield count_of(f"{name}: missed within 8 s", missed, len(found), misses)
 
 
 def filmed(name: str) -> Film:

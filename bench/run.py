@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for what the tests play
 
 from at_home import turn_weight, wake_acceptance
 from at_work import call_checkpoints

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 from statistics import mean
 from typing import Any
 
-from figures import Figure, amount, millis
+from figures import Figure, amount, count_of, millis
 from machine import cpu_seconds, memory
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from taskmem_hookspecs import Target
 from taskmem_vision.capture.sensor import Screens
@@ -134,27 +131,11 @@ def see_scenes() -> Iterator[Figure | str]:
         else:
             delays.append(delay)
     many = len(names)
-    common = {"worst_is": "max", "samples": many}
-    yield Figure(
-        what="questions a wait, mean",
-        median=mean(questions),
-        worst=max(questions),
-        unit="",
-        limit=2.5,
-        **common,
-    )
-    yield Figure(
-        what="event to resolved without the model, mean",
-        median=mean(delays),
-        worst=max(delays),
-        unit="s",
-        limit=0.5,
-        **common,
-    )
-    yield Figure(what="missed", median=missed, worst=missed, unit="", limit=0, **common)
-    yield Figure(
-        what="resolved wrongly", median=wrong, worst=wrong, unit="", limit=0, **common
-    )
+    yield amount("questions a wait, mean", questions, "", 2.5, middle=mean)
+    what = "event to resolved without the model, mean"
+    yield replace(amount(what, delays, "s", 0.5, middle=mean), samples=many)
+    yield count_of("missed", missed, many)
+    yield count_of("resolved wrongly", wrong, many)
     if worst:
         yield f"not resolved, or wrongly:{worst}"
 

@@ -10,13 +10,13 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount, millis
-from homes import COMMAND, a_home, daemon, environment, until_it_answers
+from homes import COMMAND, a_home, daemon, environment, serve
 from machine import cpu_seconds, memory
 
 from openclaw_taskmem.faces.link import Link, connect
@@ -145,7 +145,7 @@ def wait_restart() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(a_home())
         files = [_log(home, number) for number in range(50)]
-        first = _start(home)
+        first = serve(home)
         with connect(home) as link:
             for number in range(1000):
                 _wait(link, files[number % 50], f'"never {number}"', timeout=3600)
@@ -154,7 +154,7 @@ def wait_restart() -> Iterator[Figure]:
             first.send_signal(signal.SIGKILL)
             first.wait()
             begun = time.perf_counter()
-            first = _start(home)
+            first = serve(home)
             met = time.perf_counter()
             with connect(home) as link:
                 while any(
@@ -222,33 +222,26 @@ def _append(target: str, text: str) -> None:
         file.write(text)
 
 
-class _Running:
-    """A command under `taskmem run`, ended when left."""
-
-    def __init__(self, home: Home, name: str, script: str, stdin: int) -> None:
-        self.process = subprocess.Popen(
-            [COMMAND, "run", "--name", name, "--", sys.executable, "-c", script],
-            env=environment(home),
-            stdin=stdin,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+@contextmanager
+def _command(
+    home: Home, name: str, script: str, stdin: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command under `taskmem run`, ended when left."""
+    process = subprocess.Popen(
+        [COMMAND, "run", "--name", name, "--", sys.executable, "-c", script],
+        env=environment(home),
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
         about = home.folder / "terminals" / name / "about.json"
         while not about.exists():
             time.sleep(0.01)
-
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        return self.process
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-def _command(
-    home: Home, name: str, script: str, stdin: int = subprocess.DEVNULL
-) -> _Running:
-    return _Running(home, name, script, stdin)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 # --- waits --------------------------------------------------------------------
@@ -289,32 +282,18 @@ def _instant(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _start(home: Home) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [COMMAND, "daemon"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(home),
-    )
-    until_it_answers(home)
-    return process
-
-
-class _plugin:  # noqa: N801 - read as a verb where it is used
-    """Installs a plug-in for the daemons that start meanwhile."""
-
-    def __init__(self, home: Home, source: str) -> None:
-        self._folder = home.folder.parent / "plugin"
-        facts = self._folder / "bench_plugin-1.0.dist-info"
-        facts.mkdir(parents=True)
-        (facts / "METADATA").write_text("Name: bench-plugin\nVersion: 1.0\n")
-        entry = "[openclaw_taskmem]\nbench = bench_plugin\n"
-        (facts / "entry_points.txt").write_text(entry)
-        (self._folder / "bench_plugin.py").write_text(textwrap.dedent(source))
-
-    def __enter__(self) -> None:
-        os.environ["PYTHONPATH"] = str(self._folder)
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def _plugin(home: Home, source: str) -> Iterator[None]:
+    """Install a plug-in for the daemons that start meanwhile."""
+    folder = home.folder.parent / "plugin"
+    facts = folder / "bench_plugin-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Name: bench-plugin\nVersion: 1.0\n")
+    entry = "[openclaw_taskmem]\nbench = bench_plugin\n"
+    (facts / "entry_points.txt").write_text(entry)
+    (folder / "bench_plugin.py").write_text(textwrap.dedent(source))
+    os.environ["PYTHONPATH"] = str(folder)
+    try:
+        yield
+    finally:
         del os.environ["PYTHONPATH"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs import EvidenceVerifier, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_evidence.files import Files
     from taskmem_evidence.urls import Urls
 
 
@@ -17,18 +16,13 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
     """Look at claims of the kinds `file` and `url`."""
     match kind:
         case "file":
-            return _files()
+            from taskmem_evidence.files import Files
+
+            return Files()
         case "url":
             return _urls()
         case _:
             return None
-
-
-@cache
-def _files() -> Files:
-    from taskmem_evidence.files import Files
-
-    return Files()
 
 
 @cache

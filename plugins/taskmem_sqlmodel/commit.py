@@ -153,11 +153,7 @@ class GroupCommit:
             _put(connection, statements.WAKES, rows.wake_params(wake))
         for artifact in change.artifacts:
             _put(connection, statements.ARTIFACTS, run_rows.artifact_params(artifact))
-        _add(
-            connection,
-            statements.CHECKPOINTS,
-            map(run_rows.checkpoint_params, change.checkpoints),
-        )
+        _add(connection, statements.CHECKPOINTS, map(dict, change.checkpoints))
         if change.forget_before is not None:
             connection.execute(writes.FORGET, {"before": change.forget_before})
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
@@ -170,9 +166,7 @@ class GroupCommit:
         self._replace(
             connection, statements.LEDGER, map(run_rows.ledger_params, change.ledger)
         )
-        self._replace(
-            connection, statements.FOLDERS, map(run_rows.folder_params, change.folders)
-        )
+        self._replace(connection, statements.FOLDERS, map(dict, change.folders))
         self._replace(connection, statements.BOOKMARKS, map(dict, change.bookmarks))
 
     def _replace(

@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
@@ -16,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
 from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.opening import read_only
 from taskmem_sqlmodel.translation import translated
 
 SECONDS: Final = 8.0
@@ -69,10 +69,10 @@ def row(url: str, seconds: float = SECONDS) -> HealthRow:
     except ModuleNotFoundError as error:
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")
-    return _judged(name, seen, seconds)
+    return _judge(name, seen, seconds)
 
 
-def _judged(name: str, seen: _Seen, seconds: float) -> HealthRow:
+def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
     if seen.faults is not None:
         return _fail(f"{name} is damaged: {seen.faults}.", _RESTORE)
     if not seen.newest:
@@ -99,16 +99,10 @@ def _fail(detail: str, cure: str) -> HealthRow:
 
 
 def _sqlite(path: Path, seconds: float) -> _Seen:
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"file:{quote(str(path))}?mode=ro", uri=True, check_same_thread=False
-        )
-
-    engine = sa.create_engine("sqlite://", poolclass=NullPool, creator=connect)
-    with engine.connect() as connection:
+    with read_only(path).connect() as connection:
         newest = schema.is_newest(connection)
         driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - it was made above
+        assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine is SQLite's
         over = threading.Event()
         driver.set_progress_handler(over.is_set, _STEPS)
         limit = threading.Timer(seconds, over.set)

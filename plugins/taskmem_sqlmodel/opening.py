@@ -86,7 +86,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         if address.get_backend_name() == "sqlite":
             path = _path(address)
             _prepare_file(path)
-            ready = _is_newest(_read_only(path, busy_timeout))
+            ready = _is_newest(read_only(path, busy_timeout))
             _close_to_others(path)
             database = Database(_sqlite_engine(address, busy_timeout))
             _switch_to_wal(database)
@@ -167,8 +167,8 @@ def _make_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-def _read_only(path: Path, busy_timeout: float) -> sa.Engine:
-    """Return an engine that cannot change the file."""
+def read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
+    """Return an engine that cannot change a file of SQLite."""
     return sa.create_engine(
         "sqlite://",
         poolclass=NullPool,

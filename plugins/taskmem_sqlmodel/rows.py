@@ -133,25 +133,13 @@ class Tasks(Base, table=True):
 
 def task_params(task: Task) -> Params:
     """Return the row of a task."""
+    row = dict(task)
+    keys = _linkage_keys(row.pop("linkage"))
     return {
-        "task_id": task.task_id,
-        "name": task.name,
+        **row,
         "status": task.status.value,
-        "plan": task.plan,
         "done": sorted(task.done),
-        "metadata": {**task.metadata, **_linkage_keys(task.linkage)},
-        "session_key": task.session_key,
-        "home": task.home,
-        "message_count": task.message_count,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "last_stuck_alert_at": task.last_stuck_alert_at,
-        "alerts": task.alerts,
-        "alerts_in_a_row": task.alerts_in_a_row,
-        "stuck_due_at": task.stuck_due_at,
-        "held_until": task.held_until,
-        "doubts": task.doubts,
-        "version": task.version,
+        "metadata": {**task.metadata, **keys},
     }
 
 

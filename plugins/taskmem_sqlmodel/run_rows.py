@@ -10,7 +10,6 @@ from sqlmodel import Field
 
 from taskmem_hookspecs import (
     Artifact,
-    Checkpoint,
     FileChange,
     LedgerEntry,
     LedgerVerdict,
@@ -18,7 +17,6 @@ from taskmem_hookspecs import (
     Run,
     RunState,
     Verdict,
-    WorkFolder,
 )
 from taskmem_sqlmodel.columns import InstantText, JsonText, Text
 from taskmem_sqlmodel.rows import Base, Params, index_where, one_of
@@ -110,11 +108,6 @@ class Checkpoints(Base, table=True):
     checksum: str = Field(sa_type=Text)
 
 
-def checkpoint_params(checkpoint: Checkpoint) -> Params:
-    """Return the row of a checkpoint."""
-    return dict(checkpoint)
-
-
 class Artifacts(Base, table=True):
     """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
 
@@ -174,8 +167,3 @@ class Folders(Base, table=True):
     path: str = Field(primary_key=True, sa_type=Text)
     since: datetime | None = Field(sa_type=InstantText)
     files: str | None = Field(sa_type=Text)
-
-
-def folder_params(folder: WorkFolder) -> Params:
-    """Return the row of a folder."""
-    return dict(folder)

@@ -6,7 +6,7 @@ import contextlib
 import signal
 
 
-def ended(what: str, status: int | None) -> str:
+def describe_end(what: str, status: int | None) -> str:
     """Return a sentence that says how something ended.
 
     Args:

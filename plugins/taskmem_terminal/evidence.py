@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
-from taskmem_terminal.endings import ended
+from taskmem_terminal.endings import describe_end
 from taskmem_terminal.recorded import not_found
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
@@ -44,23 +44,23 @@ class Commands:
         """
         name = claim.subject.strip().removeprefix("pty:")
         if not is_name(name):
-            return _unproven(
+            return _leave_open(
                 "The claim names no recording; run the command with taskmem run "
                 "--name NAME -- CMD, and claim that NAME."
             )
         try:
             recording = Recording(terminals(), name)
         except KeyError:
-            return _unproven("No home is set, so that nothing is recorded here.")
+            return _leave_open("No home is set, so that nothing is recorded here.")
         # Asked first: what ends in between has then ended, and did not break off.
         running = recording.running()
         try:
             about = recording.about()
         except FileNotFoundError:
-            return _refuted(not_found(terminals(), name))
+            return _refute(not_found(terminals(), name))
         except (OSError, ValueError, TypeError):
-            return _unproven(f"What is known of pty:{name} cannot be read.")
-        return _doubt(name, about, claim.since, running=running) or _summed(
+            return _leave_open(f"What is known of pty:{name} cannot be read.")
+        return _doubt(name, about, claim.since, running=running) or _prove(
             claim, recording, about
         )
 
@@ -70,15 +70,15 @@ def _doubt(
 ) -> Finding | None:
     """Return what speaks against a command; None: nothing does."""
     if about.fed:
-        return _unproven(
+        return _leave_open(
             f"The output of pty:{name} was pushed by others, so that nobody here saw "
             f"a command end; run it with taskmem run --name {name} -- CMD."
         )
     started = _instant(about.started_at)
     if started is None:
-        return _unproven(f"Nobody knows when pty:{name} began.")
+        return _leave_open(f"Nobody knows when pty:{name} began.")
     if started < since:
-        return _refuted(
+        return _refute(
             f"pty:{name} began at {started:%Y-%m-%dT%H:%M:%SZ}, before the work did at "
             f"{since:%Y-%m-%dT%H:%M:%SZ}; run it again."
         )
@@ -89,15 +89,15 @@ def _unfinished(name: str, about: About, *, running: bool) -> Finding | None:
     """Return why a command has not ended well; None: it has."""
     status: object = about.exit_status
     if about.ended_at is None and running:
-        return _refuted(f"pty:{name} runs still; claim it once it has ended.")
+        return _refute(f"pty:{name} runs still; claim it once it has ended.")
     if about.ended_at is None or type(status) is not int:
-        return _unproven(f"The recording of pty:{name} broke off; {UNSEEN}.")
+        return _leave_open(f"The recording of pty:{name} broke off; {UNSEEN}.")
     if status != 0:
-        return _refuted(ended(_subject(name, about), status))
+        return _refute(describe_end(_subject(name, about), status))
     return None
 
 
-def _summed(claim: Claim, recording: Recording, about: About) -> Finding:
+def _prove(claim: Claim, recording: Recording, about: About) -> Finding:
     """Return the proof of a command that ended well, with the sum of its output."""
     output = Segments(recording.folder)
     content, at = hashlib.sha256(), output.begin
@@ -109,7 +109,9 @@ def _summed(claim: Claim, recording: Recording, about: About) -> Finding:
         at += len(chunk)
     name = recording.name
     if at != output.end or not _is_same(recording, about):
-        return _unproven(f"pty:{name} was replaced or removed while it was looked at.")
+        return _leave_open(
+            f"pty:{name} was replaced or removed while it was looked at."
+        )
     checksum, size = content.hexdigest(), output.end - output.begin
     detail = (
         f"{_subject(name, about)} ended with status 0; {size:,} bytes of output are "
@@ -147,9 +149,9 @@ def _instant(text: object) -> datetime | None:
     return at if at.tzinfo is not None else None
 
 
-def _refuted(detail: str) -> Finding:
+def _refute(detail: str) -> Finding:
     return Finding(verdict=Verdict.REFUTED, detail=detail)
 
 
-def _unproven(detail: str) -> Finding:
+def _leave_open(detail: str) -> Finding:
     return Finding(verdict=Verdict.UNPROVEN, detail=detail)

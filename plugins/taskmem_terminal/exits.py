@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
-from typing import Final
-
-_AFTER_DEATH: Final = (0.03, 0.3)
-"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
+from collections.abc import Callable, Iterable
 
 
 class ExitNotice:
-    """Calls back shortly after a process has ended, where the system can tell."""
+    """Calls back once a process has ended, where the system can tell."""
 
-    def __init__(self, told: Callable[[], None]) -> None:
-        """Take what to call."""
-        self._told = told
+    def __init__(self, call: Callable[[], None], after: Iterable[float] = (0,)) -> None:
+        """Take what to call, and how many seconds after the end, each time."""
+        self._call = call
+        self._after = after
         self._pid = 0
         self._handle = -1
         self._timers: list[asyncio.TimerHandle] = []
@@ -30,7 +27,7 @@ class ExitNotice:
         with contextlib.suppress(OSError):
             self._handle = os.pidfd_open(pid)
             self._pid = pid
-            asyncio.get_running_loop().add_reader(self._handle, self._died)
+            asyncio.get_running_loop().add_reader(self._handle, self._on_death)
 
     def close(self) -> None:
         """Call back no more."""
@@ -38,12 +35,12 @@ class ExitNotice:
         for timer in self._timers:
             timer.cancel()
 
-    def _died(self) -> None:
+    def _on_death(self) -> None:
         pid = self._pid
         self._let_go()
         self._pid = pid
         loop = asyncio.get_running_loop()
-        self._timers = [loop.call_later(each, self._told) for each in _AFTER_DEATH]
+        self._timers = [loop.call_later(each, self._call) for each in self._after]
 
     def _let_go(self) -> None:
         if self._handle >= 0:

@@ -14,7 +14,7 @@ import stat
 from datetime import UTC, datetime
 from hashlib import blake2s
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_terminal.folders import Folders
@@ -58,10 +58,6 @@ class _Open:
         self.inode = (status.st_dev, status.st_ino)
 
     @property
-    def begin(self) -> int:
-        return 0
-
-    @property
     def end(self) -> int:
         return os.fstat(self.handle).st_size
 
@@ -77,19 +73,17 @@ class _Open:
         return blake2s(head + self.read(shown - last, last), digest_size=8).hexdigest()
 
 
-class _Snapshot(NamedTuple):
+class _Snapshot:
     """A file as long as it was when a look began."""
 
-    file: _Open
-    begin: int
-    end: int
+    begin = 0
+
+    def __init__(self, file: _Open) -> None:
+        self._file = file
+        self.end = file.end
 
     def read(self, at: int, size: int) -> bytes:
-        return self.file.read(at, min(size, self.end - at))
-
-    @classmethod
-    def of(cls, file: _Open) -> Self:
-        return cls(file, 0, file.end)
+        return self._file.read(at, min(size, self.end - at))
 
 
 class GrowingFile:
@@ -102,7 +96,7 @@ class GrowingFile:
             InvalidArguments: It is no path of a file that could grow.
             TargetNotFound: It is not there, or cannot be read.
         """
-        self._path = _checked(name)
+        self._path = _check_path(name)
         self._held: dict[_Inode, _Open] = {}
         self._news = asyncio.Event()
         self._missing_since: float | None = None
@@ -123,8 +117,8 @@ class GrowingFile:
         """
         file = self._now()
         if file is None:
-            raise TargetGone(f"{_shown(self._path)} was removed.")
-        seen = _Snapshot.of(file)
+            raise TargetGone(f"{_escape(self._path)} was removed.")
+        seen = _Snapshot(file)
         tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
@@ -153,7 +147,7 @@ class GrowingFile:
             return Frame(
                 seen_at=seen_at, place=place, text="", tail="", gone=self._gone(now)
             )
-        seen = _Snapshot.of(file)
+        seen = _Snapshot(file)
         page = file.reader.page(seen, spot, _OF_A_FILE)
         tail = await self._tail(file, seen, began)
         more = page.more
@@ -254,7 +248,7 @@ class GrowingFile:
         # The clock of call_later may be a little early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return f"{_shown(self._path)} was removed."
+        return f"{_escape(self._path)} was removed."
 
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -264,7 +258,7 @@ def _place(file: _Open, spot: Spot) -> _Place:
     return _Place(file.inode, file.fingerprint(spot.shown), spot)
 
 
-def _checked(name: str) -> Path:
+def _check_path(name: str) -> Path:
     path = Path(name)
     with contextlib.suppress(RuntimeError):
         path = path.expanduser()
@@ -281,13 +275,13 @@ def _checked(name: str) -> Path:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{_shown(path)} is {kind}; only a file that grows can be watched."
+            f"{_escape(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
 def _not_there(path: Path, error: OSError) -> str:
-    shown = _shown(path)
+    shown = _escape(path)
     if not isinstance(error, FileNotFoundError):
         return (
             f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
@@ -298,11 +292,13 @@ def _not_there(path: Path, error: OSError) -> str:
         there = [(entry.stat().st_mtime, entry.name) for entry in files]
     if not there:
         return f"{shown} is not there; start what writes it, then wait."
-    newest = ", ".join(_shown(name) for _, name in sorted(there, reverse=True)[:_NAMED])
-    return f"{shown} is not there; in {_shown(path.parent)} there are {newest}."
+    newest = ", ".join(
+        _escape(name) for _, name in sorted(there, reverse=True)[:_NAMED]
+    )
+    return f"{shown} is not there; in {_escape(path.parent)} there are {newest}."
 
 
-def _shown(name: str | Path) -> str:
+def _escape(name: str | Path) -> str:
     """Return a name as it can stand in a sentence: it may hold any characters."""
     return "".join(
         letter

@@ -55,7 +55,7 @@ class TextJudge:
             return Ruling(met=Met.UNSURE, observation=_NO_TEXT)
         view = self._viewer.view(frame)
         # Each matcher sees each frame, whatever the others say.
-        found = [[one.match(view) for one in matchers] for matchers in self._matchers]
+        found = [[match(view) for match in matchers] for matchers in self._matchers]
         for why in found:
             reasons = [reason for reason in why if reason is not None]
             if len(reasons) == len(why):

@@ -32,31 +32,22 @@ class Doorbell:
         self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         self._cut = b""
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._bell, self._hear)
+        asyncio.get_running_loop().add_reader(self._bell, self._hear)
 
     def listen(self, name: str, heard: Callable[[], None]) -> None:
         """Call `heard` whenever a name rings."""
         self._listeners[name].append(heard)
 
-    def forget(self, name: str, heard: Callable[[], None]) -> bool:
-        """Stop calling; return whether nobody listens any more."""
+    def forget(self, name: str, heard: Callable[[], None]) -> None:
+        """Stop calling."""
         self._listeners[name].remove(heard)
         if not self._listeners[name]:
             del self._listeners[name]
-        return not self._listeners
 
     def tell(self, name: str) -> None:
         """Ring from within this process."""
         for heard in tuple(self._listeners.get(name, ())):
             heard()
-
-    def close(self) -> None:
-        """Listen no more."""
-        if self._bell >= 0:
-            self._loop.remove_reader(self._bell)
-            os.close(self._bell)
-            self._bell = -1
 
     def _hear(self) -> None:
         try:

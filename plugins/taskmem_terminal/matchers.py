@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from taskmem_hookspecs.conditions import (
     Answer,
@@ -44,7 +44,7 @@ from taskmem_hookspecs.matching import (
     find_percentage,
     find_text,
 )
-from taskmem_terminal.endings import ended
+from taskmem_terminal.endings import describe_end
 from taskmem_terminal.prompts import PromptNotice, asks
 from taskmem_terminal.recording import UNSEEN
 from taskmem_terminal.view import STILL_SECONDS, View, clip
@@ -60,35 +60,29 @@ _QUESTIONS: Final = {
 }
 
 
-class Matcher(Protocol):
-    """Decides on one form of one wait."""
-
-    def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
-        ...
+Match = Callable[[View], str | None]
+"""Returns in a sentence why one form of one wait holds; None: it does not."""
 
 
-def make_matcher(form: Form, kind: str) -> Matcher:
-    """Return who decides on a form.
+def make_matcher(form: Form, kind: str) -> Match:
+    """Return what decides on a form; it wants every view of a wait, in order.
 
     `kind` of a target: `tmux`, `file`, or empty for a recording.
     """
-    matcher: Matcher
     match form:
         case TextForm(gone=True):
-            matcher = GoneMatcher(form.text)
+            return GoneMatcher(form.text).match
         case TextForm() | RegexForm() | PercentForm() | NumberForm():
-            matcher = SeenMatcher(form)
+            return SeenMatcher(form).match
         case ExitForm():
             prompt = PromptNotice(from_start=False) if kind == "tmux" else None
-            matcher = ExitMatcher(form.exit, prompt)
+            return ExitMatcher(form.exit, prompt).match
         case PromptForm():
-            matcher = PromptMatcher(is_recording=not kind)
+            return PromptMatcher(is_recording=not kind).match
         case AsksForm():
-            matcher = AsksMatcher(form.asks)
+            return partial(_match_question, wanted=form.asks)
         case QuietForm():
-            matcher = QuietMatcher(form.quiet)
-    return matcher
+            return partial(_match_silence, seconds=form.quiet)
 
 
 class SeenMatcher:
@@ -169,7 +163,7 @@ class ExitMatcher:
         """Return in a sentence why the form holds; None: it does not."""
         status, gone = view.frame.exit_status, view.frame.gone
         if status is not None:
-            return ended("The command", status) if self._fits(status) else None
+            return describe_end("The command", status) if self._fits(status) else None
         if self._wanted is not ExitKind.ANY:
             return None
         if gone is not None:
@@ -209,37 +203,19 @@ class PromptMatcher:
         return None
 
 
-class AsksMatcher:
-    """Matches a terminal that waits for an answer."""
-
-    __slots__ = ("_what",)
-
-    def __init__(self, what: Answer) -> None:
-        self._what = what
-
-    def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
-        if not asks(view, self._what):
-            return None
-        return f'{_QUESTIONS[self._what]}: "{clip(view.cursor or view.last)}"'
-
-
-class QuietMatcher:
-    """Matches silence."""
-
-    __slots__ = ("_seconds",)
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
-        left = self._seconds - view.still_seconds
-        if left <= 0:
-            return f"Nothing was shown for {write_number(self._seconds)} s"
-        if not view.over:
-            view.look_again(left)
+def _match_question(view: View, wanted: Answer) -> str | None:
+    if not asks(view, wanted):
         return None
+    return f'{_QUESTIONS[wanted]}: "{clip(view.cursor or view.last)}"'
+
+
+def _match_silence(view: View, seconds: float) -> str | None:
+    left = seconds - view.still_seconds
+    if left <= 0:
+        return f"Nothing was shown for {write_number(seconds)} s"
+    if not view.over:
+        view.look_again(left)
+    return None
 
 
 def _make_finder(

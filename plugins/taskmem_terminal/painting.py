@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import importlib
 import re
+from functools import partial
 from typing import Any, Final
 from unicodedata import combining
 
@@ -39,10 +40,7 @@ class Painting:
         self.at: int | None = None
         """Up to where it was painted; None: nothing was."""
         self.size = (columns, rows)
-        self._aside: tuple[Any, Any] | None = None
-        self._text = codecs.getincrementaldecoder("utf-8")("replace")
-        self._cut: bytes = b""
-        self._screen, self._stream = self._blank()
+        self._begin()
 
     async def paint(self, data: bytes, end: int) -> None:
         """Go on with bytes that end at an offset; a gap before them begins anew."""
@@ -69,15 +67,15 @@ class Painting:
         return lines
 
     def _begin(self) -> None:
-        self._aside = None
-        self._text.reset()
-        self._cut = b""
+        self._aside: tuple[Any, Any] | None = None
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut: bytes = b""
         self._screen, self._stream = self._blank()
 
     def _blank(self) -> tuple[Any, Any]:
         pyte: Any = importlib.import_module("pyte")
         screen = pyte.Screen(*(max(1, min(side, _LARGEST)) for side in self.size))
-        screen.erase_in_display = _Eraser(screen)
+        screen.erase_in_display = partial(_erase, screen)
         return screen, pyte.Stream(screen)
 
     def _switch(self, *, on: bool) -> None:
@@ -114,20 +112,14 @@ class Painting:
                     line[at] = cell._replace(data=cell.data[:_MARKS])
 
 
-class _Eraser:
-    """Erases at the cost of a line; pyte's own way costs that of a screen."""
-
-    def __init__(self, screen: Any) -> None:  # noqa: ANN401
-        self._screen = screen
-
-    def __call__(self, how: int = 0, *_: int, **_private: bool) -> None:
-        screen = self._screen
-        row = screen.cursor.y
-        rows = {0: range(row + 1, screen.lines), 1: range(row)}
-        if how in rows:
-            screen.erase_in_line(how)
-        for row in rows.get(how, range(screen.lines)):
-            screen.buffer.pop(row, None)
+def _erase(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noqa: ANN401
+    """Erase at the cost of a line; pyte's own way costs that of a screen."""
+    row = screen.cursor.y
+    rows = {0: range(row + 1, screen.lines), 1: range(row)}
+    if how in rows:
+        screen.erase_in_line(how)
+    for row in rows.get(how, range(screen.lines)):
+        screen.buffer.pop(row, None)
 
 
 def _what_moves(found: re.Match[bytes]) -> bytes:

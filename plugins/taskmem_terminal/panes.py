@@ -19,7 +19,7 @@ _FIELDS: Final = (
     "pane_id", "session_id", "session_name", "window_id", "window_index",
     "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
     "pane_dead_signal", "pane_pid", "history_size", "cursor_x", "cursor_y",
-    "alternate_on", "pane_width", "pane_height", "pid", "start_time",
+    "pane_width", "pane_height", "pid", "start_time",
 )  # fmt: skip
 _WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
 """Fields in which programs and users may write whatever they like."""
@@ -59,7 +59,6 @@ class Pane(NamedTuple):
     column: int
     row: int
     """Where the cursor stands."""
-    alternate: bool
     columns: int
     rows: int
     server: str
@@ -96,7 +95,6 @@ class Pane(NamedTuple):
             history=int(said["history_size"] or 0),
             column=int(said["cursor_x"] or 0),
             row=int(said["cursor_y"] or 0),
-            alternate=said["alternate_on"] == "1",
             columns=int(said["pane_width"] or 80),
             rows=int(said["pane_height"] or 24),
             server=f"{said['pid']}-{said['start_time']}",
@@ -166,7 +164,7 @@ async def find(name: str) -> Pane:
             f"tmux does not answer, so pty:tmux:{name} was not found; see that "
             "tmux list-panes -a works."
         ) from None
-    found = _named(name.removeprefix("="), panes)
+    found = _find_named(name.removeprefix("="), panes)
     if found is None and _SPECIAL.search(name):
         # `work:!`, `work:.{bottom}`: what only tmux can tell.
         try:
@@ -179,28 +177,28 @@ async def find(name: str) -> Pane:
     return found
 
 
-def _named(name: str, panes: list[Pane]) -> Pane | None:
+def _find_named(name: str, panes: list[Pane]) -> Pane | None:
     if name.startswith("%"):
         return next((pane for pane in panes if pane.id == name), None)
     if name.startswith("@"):
-        return _front([pane for pane in panes if pane.window == name])
+        return _find_front([pane for pane in panes if pane.window == name])
     session, colon, rest = name.partition(":")
     mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
     if colon:
-        return _within(rest.removeprefix("="), mine)
+        return _find_within(rest.removeprefix("="), mine)
     if not mine and "." in name:
         # tmux takes `work.1` for a pane of the session's active window.
         session, _, index = name.rpartition(".")
         mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
         mine = [pane for pane in mine if pane.window_in_front and pane.number == index]
-    return _front(mine)
+    return _find_front(mine)
 
 
-def _within(rest: str, mine: list[Pane]) -> Pane | None:
+def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
     """Return the pane that `window.pane` means in a session."""
     whole = [pane for pane in mine if rest in _window_names(pane)]
     if whole or "." not in rest:
-        return _front(whole if rest else mine)
+        return _find_front(whole if rest else mine)
     window, _, index = rest.rpartition(".")
     return next(
         (
@@ -217,7 +215,7 @@ def _window_names(pane: Pane) -> tuple[str, str, str]:
     return pane.window_index, pane.window_name, pane.window
 
 
-def _front(panes: list[Pane]) -> Pane | None:
+def _find_front(panes: list[Pane]) -> Pane | None:
     """Return the pane that is in front, of those of a session or window."""
     ranked = sorted(panes, key=lambda pane: (pane.window_in_front, pane.in_front))
     return ranked[-1] if ranked else None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
-from taskmem_terminal.endings import ended
+from taskmem_terminal.endings import describe_end
+from taskmem_terminal.exits import ExitNotice
 from taskmem_terminal.listening import Doorbell
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
 from taskmem_terminal.recording import UNSEEN, About, Recording, Segments, recordings
@@ -49,7 +49,12 @@ class Recorded:
         self._news = asyncio.Event()
         self._bell = bell
         bell.listen(name, self._news.set)
-        self._recorder = _notice_end(about, self._recording, self._news)
+        self._recorder = ExitNotice(self._news.set)
+        if about.recorder is not None:
+            self._recorder.attend(about.recorder)
+            # The pid may be another's by now, unless the recorder still holds its lock.
+            if not self._recording.held():
+                self._recorder.close()
 
     async def here(self) -> Frame:
         """Return the beginning: all of a command's output counts.
@@ -118,10 +123,7 @@ class Recorded:
         """Listen no more."""
         with contextlib.suppress(KeyError, ValueError):
             self._bell.forget(self._recording.name, self._news.set)
-        if self._recorder is not None:
-            asyncio.get_running_loop().remove_reader(self._recorder)
-            os.close(self._recorder)
-            self._recorder = None
+        self._recorder.close()
 
     def _about(self) -> About:
         """Return what is known of the command whose end this watch would notice."""
@@ -144,7 +146,7 @@ class Recorded:
             )
         if about.ended_at is not None:
             return about, _Ending(
-                ended("The command", about.exit_status), about.exit_status
+                describe_end("The command", about.exit_status), about.exit_status
             )
         if running:
             return about, None
@@ -164,28 +166,6 @@ def _manner(about: About) -> Manner:
     # How wide a terminal is of which only the output is pushed, nobody says.
     columns = None if about.fed else about.columns
     return Manner(columns, about.rows, about.interactive)
-
-
-def _notice_end(about: About, recording: Recording, news: asyncio.Event) -> int | None:
-    """Set `news` when a recorder is gone, even one that could not say so."""
-    if about.recorder is None or not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        handle = os.pidfd_open(about.recorder)
-    except OSError:
-        return None
-    loop = asyncio.get_running_loop()
-
-    def ended() -> None:
-        loop.remove_reader(handle)
-        news.set()
-
-    # The pid may be another's by now, unless the recorder still holds its lock.
-    if recording.held():
-        loop.add_reader(handle, ended)
-        return handle
-    os.close(handle)
-    return None
 
 
 def not_found(root: Path, name: str) -> str:

@@ -41,7 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 UNSEEN: Final = "nobody saw its command end"
 """What is said of a command whose recorder is gone: it may go on."""
 _OUTPUT = "output."
-_OFFSET = re.compile(r"[0-9]{1,20}")
+_SEGMENT = re.compile(r"output\.([0-9]{1,20})")
 
 
 class NameTaken(Exception):
@@ -109,8 +109,7 @@ class Recorder:
         self.folder = folder
         self.about = about
         self._lock = lock
-        self._segments = sorted(segments(folder))
-        self._begin, self._end = self._segments[-1] if self._segments else (0, 0)
+        self._begin, self._end = (segments(folder) or [(0, 0)])[-1]
         self._sink: int | None = None
 
     @classmethod
@@ -123,13 +122,13 @@ class Recorder:
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = root / name
-        with _locked(root / ".lock"):
+        with _lock_file(root / ".lock"):
             if folder.exists() and Recording(root, name).running():
                 raise NameTaken(name)
             prune(root)
             fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
             try:
-                lock = None if about.fed else _hold(fresh / "lock", fcntl.LOCK_EX)
+                lock = None if about.fed else _hold(fresh / "lock")
                 _put(fresh / "about.json", about)
                 if folder.exists():
                     old = Path(tempfile.mkdtemp(prefix=".old-", dir=root))
@@ -197,7 +196,7 @@ class Recorder:
         path = self.folder / f"{_OUTPUT}{self._begin:020d}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._sink = os.open(path, flags, 0o600)
-        for begin, _ in sorted(segments(self.folder))[:-KEPT_SEGMENTS]:
+        for begin, _ in segments(self.folder)[:-KEPT_SEGMENTS]:
             (self.folder / f"{_OUTPUT}{begin:020d}").unlink(missing_ok=True)
 
 
@@ -247,7 +246,7 @@ class Recording:
 
     def changed_at(self) -> datetime | None:
         """Return when output last came; None: none did."""
-        parts = sorted(segments(self.folder))
+        parts = segments(self.folder)
         if not parts:
             return None
         with contextlib.suppress(OSError):
@@ -261,7 +260,7 @@ class Segments:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._parts = sorted(segments(folder))
+        self._parts = segments(folder)
         self.begin = self._parts[0][0] if self._parts else 0
         """The offset of the first byte that is kept."""
         self.end = self._parts[-1][1] if self._parts else 0
@@ -286,15 +285,16 @@ class Segments:
         return bytes(got)
 
 
-def segments(folder: Path) -> Generator[tuple[int, int]]:
-    """Give begin and end of each segment, in no order."""
+def segments(folder: Path) -> list[tuple[int, int]]:
+    """Return begin and end of each segment, in order."""
+    found: list[tuple[int, int]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            offset = entry.name.removeprefix(_OUTPUT)
             # What else lies there is somebody else's.
-            if entry.name.startswith(_OUTPUT) and _OFFSET.fullmatch(offset):
+            if name := _SEGMENT.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
-                    yield int(offset), int(offset) + entry.stat().st_size
+                    found.append((int(name[1]), int(name[1]) + entry.stat().st_size))
+    return sorted(found)
 
 
 def recordings(root: Path) -> list[tuple[str, bool]]:
@@ -362,10 +362,10 @@ def _put(path: Path, about: About) -> None:
         raise
 
 
-def _hold(path: Path, how: int) -> int:
+def _hold(path: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, how)
+        fcntl.flock(handle, fcntl.LOCK_EX)
     except OSError:
         os.close(handle)
         raise
@@ -373,8 +373,8 @@ def _hold(path: Path, how: int) -> int:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Generator[None]:
-    handle = _hold(path, fcntl.LOCK_EX)
+def _lock_file(path: Path) -> Generator[None]:
+    handle = _hold(path)
     try:
         yield
     finally:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import string
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from taskmem_terminal import doorbell
-from taskmem_terminal.recording import (
-    NameTaken,
-    Recorder,
-    is_name,
-    new_about,
-    process_started,
-    terminals,
-)
+from taskmem_terminal.recording import NameTaken, is_name
 from taskmem_terminal.session import CannotStart, Session
+from taskmem_terminal.shadow import Shadow
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
@@ -65,7 +56,12 @@ def run(name: str, arguments: list[str]) -> int:
         click.ClickException: The name belongs to a command that still runs.
     """
     session = Session(arguments)
-    shadow = _Shadow(name, arguments, session)
+    try:
+        shadow = Shadow(name, arguments, (session.columns, session.rows))
+    except NameTaken:
+        raise click.ClickException(
+            f"pty:{name} still runs; choose another --name, or end it first."
+        ) from None
     if not shadow.trouble:
         click.echo(f"[taskmem] watch it as pty:{name}", err=True)
     try:
@@ -76,94 +72,12 @@ def run(name: str, arguments: list[str]) -> int:
         shadow.end(status)
         click.echo(f"taskmem: {error}", err=True)
         return status
-    shadow.started(session.pid)
+    shadow.note_start(session.pid)
     status = session.play(shadow)
     shadow.end(status)
     if shadow.trouble:
         click.echo(f"[taskmem] {shadow.trouble}", err=True)
     return status if status >= 0 else 128 - status
-
-
-class _Shadow:
-    """The recording of a session, which must never harm it."""
-
-    def __init__(self, name: str, arguments: list[str], session: Session) -> None:
-        self.trouble: str | None = None
-        self._name = name
-        self._root: Path | None = None
-        self._recorder: Recorder | None = None
-        about = new_about(
-            arguments,
-            columns=session.columns,
-            rows=session.rows,
-            recorder=os.getpid(),
-        )
-        try:
-            self._root = terminals()
-            self._recorder = Recorder.claim(self._root, name, about)
-        except NameTaken:
-            raise click.ClickException(
-                f"pty:{name} still runs; choose another --name, or end it first."
-            ) from None
-        except Exception as error:  # noqa: BLE001 - the command must not be harmed
-            self._give_up(error)
-
-    def started(self, pid: int) -> None:
-        """Write down which process it is."""
-        self._tell(pid=pid, process_started=process_started(pid))
-        self.ring()
-
-    def resized(self, columns: int, rows: int) -> None:
-        """Write down the terminal's new size."""
-        self._tell(columns=columns, rows=rows)
-
-    def hides_input(self, hides: bool) -> None:  # noqa: FBT001
-        """Write down whether the terminal shows what is typed from now on."""
-        self._tell(hides_input=hides)
-
-    def _tell(self, **news: Any) -> None:  # noqa: ANN401
-        if self._recorder is not None:
-            try:
-                self._recorder.tell(replace(self._recorder.about, **news))
-            except Exception as error:  # noqa: BLE001 - likewise
-                self._give_up(error)
-
-    def write(self, data: bytes) -> None:
-        """Keep what the command printed."""
-        if self._recorder is not None:
-            try:
-                self._recorder.write(data)
-            except Exception as error:  # noqa: BLE001 - likewise
-                self._give_up(error)
-
-    def ring(self) -> None:
-        """Tell who watches that there is something new."""
-        if self._root is not None:
-            doorbell.ring(self._root, self._name)
-
-    def end(self, status: int) -> None:
-        """Write down how the command ended."""
-        if self._recorder is not None:
-            try:
-                self._recorder.end(status)
-            except Exception as error:  # noqa: BLE001 - likewise
-                self._give_up(error)
-            else:
-                self._recorder.close()
-            self.ring()
-
-    def _give_up(self, error: Exception) -> None:
-        if isinstance(error, KeyError):
-            reason = "no home is set"
-        else:
-            reason = getattr(error, "strerror", None) or str(error)
-        self.trouble = (
-            f"Recording pty:{self._name} stopped ({reason}); the command itself ran on."
-        )
-        if self._recorder is not None:
-            self._recorder.close()
-            self._recorder = None
-            self.ring()
 
 
 def _default_name(program: str) -> str:

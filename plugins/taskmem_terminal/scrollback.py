@@ -112,7 +112,7 @@ class Scrollback:
         The offset is one into `data`. Where nothing is as it was, everything is new.
         """
         index = self._index(mark)
-        offset = sum(len(line) + 2 for line in self.lines[:index])
+        offset = self.offset(index)
         if index < len(self.lines):
             begin = self.lines[index].decode(errors="replace")[: mark.column]
             offset += len(begin.encode())

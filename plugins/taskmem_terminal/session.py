@@ -24,9 +24,10 @@ import time
 import tty
 from collections.abc import Generator
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from taskmem_terminal.recording import COLUMNS, ROWS
+from taskmem_terminal.shadow import Shadow
 
 _GULP_BYTES: Final = 65_536
 _RING_SECONDS: Final = 0.004
@@ -53,26 +54,6 @@ class CannotStart(Exception):
         """Whether there is no such command."""
 
 
-class Audience(Protocol):
-    """What is told of a session while it goes on; it must not raise."""
-
-    def write(self, data: bytes) -> None:
-        """Take what the command printed."""
-        ...
-
-    def ring(self) -> None:
-        """Hear that something was printed."""
-        ...
-
-    def resized(self, columns: int, rows: int) -> None:
-        """Hear of the terminal's new size."""
-        ...
-
-    def hides_input(self, hides: bool) -> None:  # noqa: FBT001
-        """Hear whether a line that is typed is shown from now on."""
-        ...
-
-
 class Session:
     """One command, from its start to its end."""
 
@@ -97,18 +78,18 @@ class Session:
         Raises:
             CannotStart: It is not there, or is no program.
         """
-        told, tell = os.pipe()
+        outcome, report = os.pipe()
         stdin = None if self._typing else _spare_stdin()
         modes = termios.tcgetattr(0) if self._typing else None
         try:
             self.pid, self._inner = pty.fork()
             if self.pid == 0:  # pragma: no cover - another process
-                self._become(tell, stdin, modes)
+                self._become(report, stdin, modes)
         finally:
-            os.close(tell)
+            os.close(report)
             if stdin is not None:
                 os.close(stdin)
-        with open(told, "rb") as pipe:  # noqa: PTH123
+        with open(outcome, "rb") as pipe:  # noqa: PTH123
             trouble = pipe.read()
         if trouble:
             os.waitpid(self.pid, 0)
@@ -122,7 +103,7 @@ class Session:
             )
         os.set_blocking(self._inner, False)
 
-    def play(self, audience: Audience) -> int:
+    def play(self, shadow: Shadow) -> int:
         """Show the command until it ends, and return its status.
 
         That is minus the signal's number when a signal ended it.
@@ -130,12 +111,12 @@ class Session:
         with _signals() as heard:
             self._own_terminal()
             try:
-                return self._go_on(audience, heard)
+                return self._go_on(shadow, heard)
             finally:
                 self._give_terminal_back()
                 os.close(self._inner)
 
-    def _go_on(self, audience: Audience, heard: int) -> int:
+    def _go_on(self, shadow: Shadow, heard: int) -> int:
         status: int | None = None
         reading = [heard, self._inner]
         while status is None:
@@ -143,29 +124,29 @@ class Session:
             if self._cooked is not None and len(self._typed) < _GULP_BYTES:
                 wanted.append(0)
             writing = [self._inner] if self._typed else []
-            pause = self._until_ring(audience)
+            pause = self._until_ring(shadow)
             ready, writable, _ = select.select(wanted, writing, [], pause)
-            if self._inner in ready and not self._take(audience):
+            if self._inner in ready and not self._take(shadow):
                 reading.remove(self._inner)
             if 0 in ready:
                 self._type()
             if writable:
                 self._pass_typed()
             if heard in ready:
-                status = self._obey(os.read(heard, 512), audience)
+                status = self._obey(os.read(heard, 512), shadow)
         # What it left running may print for ever, and is not waited for.
         due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
-            if not self._take(audience) or time.monotonic() > due:  # noqa: TID251
+            if not self._take(shadow) or time.monotonic() > due:  # noqa: TID251
                 break
         self._show(b"", last=True)
         if self._unheard:
-            audience.ring()
+            shadow.ring()
         return status
 
     # --- output -------------------------------------------------------------
 
-    def _take(self, audience: Audience) -> bool:
+    def _take(self, shadow: Shadow) -> bool:
         """Take what the command printed; return whether more may come."""
         got = bytearray()
         going = True
@@ -181,30 +162,30 @@ class Session:
                 break
             got += fresh
         if got:
-            audience.write(bytes(got))
+            shadow.write(bytes(got))
             self._unheard = True
-            self._until_ring(audience)
+            self._until_ring(shadow)
             self._show(bytes(got))
         return going
 
-    def _until_ring(self, audience: Audience) -> float | None:
+    def _until_ring(self, shadow: Shadow) -> float | None:
         """Ring when it is time; else return in how many seconds to look again."""
-        self._note_echo(audience)
+        self._note_echo(shadow)
         if not self._unheard:
             return _ECHO_SECONDS if self._hides_input else None
         left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
         if left > 0:
             return left
-        audience.ring()
+        shadow.ring()
         self._rang = time.monotonic()  # noqa: TID251
         self._unheard = False
         return _ECHO_SECONDS if self._hides_input else None
 
-    def _note_echo(self, audience: Audience) -> None:
+    def _note_echo(self, shadow: Shadow) -> None:
         """Tell whether the terminal shows what is typed, when that has changed."""
         if self._hides_input != (hides := _hides_input(self._inner)):
             self._hides_input = hides
-            audience.hides_input(hides)
+            shadow.note_echo(hides_input=hides)
             self._unheard = True
 
     def _show(self, data: bytes, *, last: bool = False) -> None:
@@ -247,7 +228,7 @@ class Session:
 
     # --- signals ------------------------------------------------------------
 
-    def _obey(self, signals: bytes, audience: Audience) -> int | None:
+    def _obey(self, signals: bytes, shadow: Shadow) -> int | None:
         """Act on signals; return the command's status when it has ended."""
         status: int | None = None
         for number in signals:
@@ -258,7 +239,7 @@ class Session:
             elif number == signal.SIGWINCH:
                 self.columns, self.rows = self._outer_size()
                 _set_size(self._inner, self.columns, self.rows)
-                audience.resized(self.columns, self.rows)
+                shadow.note_size(self.columns, self.rows)
             elif number == signal.SIGTSTP:
                 self._signal(signal.SIGSTOP)
                 self._give_terminal_back()
@@ -315,7 +296,7 @@ class Session:
         return COLUMNS, ROWS
 
     def _become(
-        self, tell: int, stdin: int | None, modes: list[Any] | None
+        self, report: int, stdin: int | None, modes: list[Any] | None
     ) -> None:  # pragma: no cover - another process
         """Turn this process, which was just forked, into the command."""
         try:
@@ -328,9 +309,9 @@ class Session:
                 signal.signal(ignored_by_python, signal.SIG_DFL)
             os.execvp(self._arguments[0], self._arguments)  # noqa: S606
         except OSError as error:
-            os.write(tell, str(error.errno or errno.ENOEXEC).encode())
+            os.write(report, str(error.errno or errno.ENOEXEC).encode())
         except ValueError:  # an argument that holds a NUL, or is empty
-            os.write(tell, str(errno.ENOENT).encode())
+            os.write(report, str(errno.ENOENT).encode())
         finally:
             os._exit(127)
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.control import Answer, Client, TmuxSaid
 from taskmem_terminal.echoes import Mood
-from taskmem_terminal.endings import ended
+from taskmem_terminal.endings import describe_end
 from taskmem_terminal.exits import ExitNotice
 from taskmem_terminal.panes import FORMAT, Pane, every_pane, find
 from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
@@ -34,6 +34,8 @@ from taskmem_terminal.scrollback import (
 _AGAIN_LINES: Final = 3
 _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
 """Seconds between two tries to hear a session again."""
+_AFTER_DEATH: Final = (0.03, 0.3)
+"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
 _UNSAID_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 0.05
 """How long tmux may take to know how a dead pane's command ended, and how often it is
@@ -102,7 +104,7 @@ class WatchedPane:
         self._retry = _FIRST_RETRY
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attaching: asyncio.Task[None] | None = None
-        self._exit_notice = ExitNotice(self.stir)
+        self._exit_notice = ExitNotice(self.stir, _AFTER_DEATH)
         self._others: dict[str, WatchedPane] = {}
         server.tell(self)
         self._exit_notice.attend(self.pane.pid)
@@ -228,20 +230,17 @@ class WatchedPane:
         """Return where to read on, and where the wait began, on the tape of now."""
         first = began.spot
         if began.tape != self._tape_id:
-            at = self._found(began.mark)[1]
+            at = self._scrollback().find(began.mark)[1]
             first = Spot(at, at, began.spot.mood, began.mark.column)
         if known.tape == self._tape_id:
             return known.spot, first
-        line, at = self._found(known.mark)
+        line = self._scrollback().find(known.mark)[0]
         if self._shown_to is not None:
             line = min(line, self._shown_to)
         again = self._scrollback().offset(line - _AGAIN_LINES)
         if again <= first.at:
             return first, first
         return Spot(again, again), first
-
-    def _found(self, mark: Mark) -> tuple[int, int]:
-        return self._scrollback().find(mark)
 
     def _scrollback(self) -> Scrollback:
         if self._tape is None:
@@ -352,7 +351,7 @@ class WatchedPane:
         # What it showed last is read first, while anybody can be asked.
         if self._over and (self._ended or not heard):
             what = f"The command in the tmux pane {self.pane}"
-            return ended(what, self.pane.status)
+            return describe_end(what, self.pane.status)
         return None
 
     @property

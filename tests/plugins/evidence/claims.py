@@ -1,4 +1,4 @@
-"""Claims of files, true and false, each with what makes it so; for a bench, too."""
+"""Claims of files, true and false, each with what makes it so."""
 
 from __future__ import annotations
 

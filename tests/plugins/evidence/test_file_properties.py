@@ -56,17 +56,3 @@ async def test_every_true_claim_is_believed(folder, believable, data, dice):
     assert finding.verdict is Verdict.VERIFIED, finding.detail
     assert finding.size > 0
     assert finding.detail.isprintable()
-
-
-@pytest.mark.parametrize("make", FALSE)
-async def test_each_kind_of_false_claim_is_not_believed(folder, make):
-    finding = await found(make, 1, folder)
-    assert finding.verdict is not Verdict.VERIFIED
-
-
-@pytest.mark.parametrize("make", TRUE)
-async def test_each_kind_of_true_claim_is_believed(folder, believable, make):
-    if make not in believable:
-        pytest.skip("the file system here knows no births")
-    finding = await found(make, 1, folder)
-    assert finding.verdict is Verdict.VERIFIED, finding.detail

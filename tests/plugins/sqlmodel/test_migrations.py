@@ -42,9 +42,14 @@ def path(tmp_path):
 @pytest.fixture
 def old(path):
     """A database of the first schema, with rows in every table."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0001.sql").read_text())
+    release(path, 1)
     return path
+
+
+def release(path, number):
+    """Make a database of an earlier schema, as one was left by its version."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RELEASED / f"{number:04}.sql").read_text())
 
 
 def opened(path):
@@ -119,16 +124,9 @@ def test_active_tasks_of_an_older_database_are_looked_at(old):
     store.close()
 
 
-@pytest.fixture
-def second(path):
-    """A database of the second schema: open waits, wakes that are owed."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0002.sql").read_text())
-    return path
-
-
-def test_waits_and_wakes_of_an_older_database_go_on(second):
-    store = opened(second)
+def test_waits_and_wakes_of_an_older_database_go_on(path):
+    release(path, 2)  # open waits, wakes that are owed
+    store = opened(path)
     facts = store.read_task("task_a")
     assert [wait.wait_id for wait in facts.waits] == ["wait_a", "wait_b"]
     assert facts.task.linkage.active_wait_ids == ("wait_a",)
@@ -142,16 +140,9 @@ def test_waits_and_wakes_of_an_older_database_go_on(second):
     store.close()
 
 
-@pytest.fixture
-def third(path):
-    """A database of the third schema: a wait with its place, wakes on their way."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0003.sql").read_text())
-    return path
-
-
-def test_what_was_said_of_the_wakes_of_an_older_database_is_not_known(third):
-    store = opened(third)
+def test_what_was_said_of_the_wakes_of_an_older_database_is_not_known(path):
+    release(path, 3)  # a wait with its place, wakes on their way
+    store = opened(path)
     wakes = {wake.wake_id: wake for wake in store.list_wakes(None, None, 9)}
     assert {id_: (wake.state, wake.note) for id_, wake in wakes.items()} == {
         "wake_a": ("unanswered", None),
@@ -165,29 +156,22 @@ def test_what_was_said_of_the_wakes_of_an_older_database_is_not_known(third):
     (due,) = store.due_wakes(wakes["wake_c"].due_at, 9)
     store.commit(Change(wakes=(due.model_copy(update={"note": "by another way"}),)))
     store.close()
-    store = opened(third)
+    store = opened(path)
     assert [wake.note for wake in store.read_wakes(["wake_c"])] == ["by another way"]
     store.close()
 
 
-@pytest.fixture
-def fourth(path):
-    """A database of the fourth schema: a wake with what was said of it."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0004.sql").read_text())
-    return path
-
-
-def test_wakes_of_an_older_database_are_kept_whole_beside_those_for_runs(fourth):
+def test_wakes_of_an_older_database_are_kept_whole_beside_those_for_runs(path):
+    release(path, 4)  # a wake with what was said of it
     question = (
         "SELECT wake_id, key, cause, state, task_id, wait_id, session_key, text, "
         "urgent, attempts, sends, last_error, created_at, due_at, sent_at, "
         "acknowledged_at, transport, note, delivery_id, version FROM wakes"
     )
-    before = asked(fourth, question)
+    before = asked(path, question)
     assert len(before) == 3
-    store = opened(fourth)
-    assert sorted(asked(fourth, question)) == sorted(before)
+    store = opened(path)
+    assert sorted(asked(path, question)) == sorted(before)
     [noted] = [wake for wake in store.list_wakes(None, None, 9) if wake.note]
     assert noted.note.endswith("ünïcode")
     wake = a_wake(key="run:run_1:1", cause="run", task_id="task_a", run_id="run_1")
@@ -197,19 +181,12 @@ def test_wakes_of_an_older_database_are_kept_whole_beside_those_for_runs(fourth)
     (kept,) = store.read_wakes(["wake_1"])
     assert (kept.cause, kept.run_id) == ("run", "run_1")
     store.close()
-    assert asked(fourth, "PRAGMA foreign_key_check") == []
+    assert asked(path, "PRAGMA foreign_key_check") == []
 
 
-@pytest.fixture
-def fifth(path):
-    """A database of the fifth schema: a run at work, and what hangs on it."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0005.sql").read_text())
-    return path
-
-
-def test_what_an_older_database_owes_is_everybodys_business(fifth):
-    store = opened(fifth)
+def test_what_an_older_database_owes_is_everybodys_business(path):
+    release(path, 5)  # a run at work, and what hangs on it
+    store = opened(path)
     facts = store.read_task("task_a")
     assert (facts.task.home, facts.task.held_until.minute) == (None, 7)
     run = facts.run
@@ -227,16 +204,9 @@ def test_what_an_older_database_owes_is_everybodys_business(fifth):
     store.close()
 
 
-@pytest.fixture
-def sixth(path):
-    """A database of the sixth schema: what is due in two homes, and in none."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((RELEASED / "0006.sql").read_text())
-    return path
-
-
-def test_what_is_due_in_an_older_database_is_due_in_its_home(sixth):
-    store = opened(sixth)
+def test_what_is_due_in_an_older_database_is_due_in_its_home(path):
+    release(path, 6)  # what is due in two homes, and in none
+    store = opened(path)
     late = store.read_task("task_d").task.stuck_due_at
     homes = ("home_1", "home_2", "home_3")
     stuck = {home: list(store.stuck_due(late, 9, home)) for home in homes}
@@ -306,9 +276,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
 def test_an_older_database_has_the_schema_it_was_released_with(tmp_path, number):
     made, kept = tmp_path / "made.db", tmp_path / "kept.db"
     migrate(made, schema.REVISIONS[number])
-    script = RELEASED / f"{number + 1:04}.sql"
-    with closing(sqlite3.connect(kept)) as connection:
-        connection.executescript(script.read_text())
+    release(kept, number + 1)
     assert schema_of(kept) == schema_of(made)
 
 

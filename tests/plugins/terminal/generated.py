@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from openclaw_taskmem.domain.conditions import parse_condition
-from taskmem_hookspecs import ConditionUnclear
-from tests.plugins.terminal.replay import Score, Step, entries, judge_steps, steps
+from tests.plugins.terminal.replay import Score, Step, entries, judge, steps
 
 Truth = Callable[[int], bool]
 """Whether something holds at a look, by number."""
@@ -142,6 +140,10 @@ class Generated:
     exit_status: int | None
     wake_when: str
     holds_at: int | None
+
+    def truth(self, at: int | None) -> bool:
+        """Whether it holds by a look; None: whether it ever does."""
+        return self.holds_at is not None and (at is None or at >= self.holds_at)
 
 
 @dataclass(frozen=True)
@@ -332,26 +334,11 @@ def outputs() -> dict[str, int | None]:
     return {one["output"]: one["exit_status"] for n in lists for one in entries(n)}
 
 
-def judged(one: Generated) -> tuple[str, str]:
-    """The verdict on a condition, and what the judge said."""
-    try:
-        condition = parse_condition(one.wake_when)
-    except ConditionUnclear as unclear:
-        return "refused", str(unclear)
-    if condition.free:
-        return "refused", "not understood"
-    at, said = judge_steps(condition, steps(one.output, one.exit_status))
-    if at is None:
-        return "right" if one.holds_at is None else "missed", said
-    there = one.holds_at is not None and at >= one.holds_at
-    return "right" if there else "falsely", said
-
-
 def score_generated(seed: int, share: float = 1.0) -> Score:
     """Judge generated conditions."""
     total = Score()
     for one in generate(seed, share):
-        verdict, said = judged(one)
+        verdict, said = judge(one.wake_when, one.output, one.exit_status, one.truth)
         entry = {
             "output": one.output,
             "holds": one.holds_at is not None,

@@ -22,16 +22,9 @@ class Shown:
         """Show some more, after which nothing came for `still` seconds."""
         unfinished = self.text[self.text.rfind("\n") + 1 :]
         self.text += more
-        self._now += timedelta(seconds=still)
-        frame = Frame(
-            seen_at=self._now,
-            changed_at=self._now - timedelta(seconds=still),
-            place="",
-            text=unfinished + more if more else "",
-            tail="\n".join(self.text.rstrip("\n").split("\n")[-80:]),
-            **known,
-        )
-        return asyncio.run(self.judge.rule(frame))
+        text = unfinished + more if more else ""
+        tail = "\n".join(self.text.rstrip("\n").split("\n")[-80:])
+        return self._rule(still, text=text, tail=tail, **known)
 
     def paints(
         self,
@@ -42,15 +35,12 @@ class Shown:
         **known: object,
     ) -> Ruling:
         """Show a screen that was painted anew, by a text that was `printed`."""
+        return self._rule(still, text=printed, tail=screen, **known)
+
+    def _rule(self, still: float, **known: object) -> Ruling:
+        changed_at = self._now
         self._now += timedelta(seconds=still)
-        frame = Frame(
-            seen_at=self._now,
-            changed_at=self._now - timedelta(seconds=still),
-            place="",
-            text=printed,
-            tail=screen,
-            **known,
-        )
+        frame = Frame(seen_at=self._now, changed_at=changed_at, place="", **known)
         return asyncio.run(self.judge.rule(frame))
 
 

@@ -15,6 +15,7 @@ import random
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
@@ -27,6 +28,8 @@ from taskmem_terminal.sensor import Terminals
 
 CONDITIONS = Path(__file__).parent / "conditions"
 PIECES = 60
+Truth = Callable[[int | None], bool]
+"""Whether a condition holds by a look, by number; None: whether it ever does."""
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
 )
@@ -104,15 +107,15 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
         await sensor.feed(target, Output(data=b""))
         watch = await sensor.watch(target)
         start = place = (await watch.here()).place
-        whole, printed = _shown(data), b""
+        whole, printed = shown(data), b""
         for piece in pieces:
             await sensor.feed(target, Output(data=piece))
             printed += piece
             frame = await watch.look(place, start)
             place = frame.place
             # A sequence that is cut shows more than it will when it is whole.
-            shown = min(len(_shown(printed)), len(whole) + 1)
-            found.append(Step(frame, whole[: (whole + "\n").index("\n", shown - 1)]))
+            length = min(len(shown(printed)), len(whole) + 1)
+            found.append(Step(frame, whole[: (whole + "\n").index("\n", length - 1)]))
         if exit_status is not None:
             await sensor.feed(target, Output(data=b"", exit_status=exit_status))
         for seconds in (0, 2, 40):
@@ -124,7 +127,8 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
     return found
 
 
-def _shown(data: bytes) -> str:
+def shown(data: bytes) -> str:
+    """What bytes show, without any escape sequences."""
     return _ESCAPES.sub("", data.decode(errors="replace")).replace("\r", "\n")
 
 
@@ -152,21 +156,33 @@ def run_at_once(coroutine):
     raise AssertionError
 
 
-def judged(entry: dict) -> tuple[str, str]:
-    """The verdict on one condition, and what the judge said."""
+def judge(
+    wake_when: str, output: str, exit_status: int | None, truth: Truth
+) -> tuple[str, str]:
+    """The verdict on a condition, and what the judge said."""
     try:
-        condition = parse_condition(entry["wake_when"])
+        condition = parse_condition(wake_when)
     except ConditionUnclear as unclear:
         return "refused", str(unclear)
     if condition.free:
         return "refused", "not understood"
-    every = steps(entry["output"], entry["exit_status"])
-    at, said = judge_steps(condition, every)
+    at, said = judge_steps(condition, steps(output, exit_status))
     if at is None:
-        return "missed" if entry["holds"] else "right", said
-    over = every[at].frame.exit_status is not None
-    there = over or _came(entry, every[at].printed)
-    return "right" if entry["holds"] and there else "falsely", said
+        return "missed" if truth(None) else "right", said
+    return "right" if truth(at) else "falsely", said
+
+
+def judged(entry: dict) -> tuple[str, str]:
+    """The verdict on one condition of a list, and what the judge said."""
+    given = entry["output"], entry["exit_status"]
+
+    def truth(at: int | None) -> bool:
+        if at is None or not entry["holds"]:
+            return entry["holds"]
+        step = steps(*given)[at]
+        return step.frame.exit_status is not None or _came(entry, step.printed)
+
+    return judge(entry["wake_when"], *given, truth)
 
 
 def _came(entry: dict, printed: str) -> bool:

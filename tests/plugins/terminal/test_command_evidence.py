@@ -13,14 +13,12 @@ from taskmem_terminal import evidence, recording
 from taskmem_terminal.evidence import Commands
 from taskmem_terminal.hooks import evidence_verifier
 from taskmem_terminal.recording import (
-    Recorder,
     Recording,
     Segments,
-    new_about,
     terminals,
 )
 from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import running
+from tests.plugins.terminal.watched import record, recorded, running
 from tests.support.waiting import PATIENCE, status_of, until
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -68,22 +66,10 @@ class TestCommands(VerifierSuite):
         return a_claim("never")
 
 
-def kept(name="job"):
-    output = Segments(terminals() / name)
-    return output.read(output.begin, output.end)
-
-
 def rewrite(name="job", **news):
     """Change what is noted of a recording, as a recorder never would."""
     path = terminals() / name / "about.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **news}))
-
-
-def record(name="job", *, status=0, data=b"built\r\n", **more):
-    recorder = Recorder.claim(terminals(), name, new_about(["make"], **more))
-    recorder.write(data)
-    recorder.end(status)
-    recorder.close()
 
 
 def test_the_hook_answers_for_commands_alone():
@@ -97,9 +83,9 @@ async def test_a_command_that_ended_well_is_proven_by_the_sum_of_its_output(name
     run("sh", "-c", "echo built; echo more >&2")
     finding = await look(name, since=since)
     assert finding.verdict is Verdict.VERIFIED
-    assert kept() == b"built\r\nmore\r\n"
-    assert finding.checksum == hashlib.sha256(kept()).hexdigest()
-    assert finding.size == len(kept())
+    assert recorded() == b"built\r\nmore\r\n"
+    assert finding.checksum == hashlib.sha256(recorded()).hexdigest()
+    assert finding.size == len(recorded())
     assert finding.detail == (
         "pty:job (sh) ended with status 0; 13 bytes of output are kept."
     )

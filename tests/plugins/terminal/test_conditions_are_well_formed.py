@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-CONDITIONS = Path(__file__).with_name("conditions")
+from tests.plugins.terminal.replay import CONDITIONS, entries, shown
+
 OUTPUTS = CONDITIONS / "outputs"
 HALVES = ("tuning", "held_out")
 KINDS = {
@@ -39,23 +38,12 @@ REQUIRED = {
     "kind",
     "note",
 }
-ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
-    r"|[()][A-Z0-9]"  # character sets
-    r"|[=>78cDEHMNOZ])"
-)
-
-
-def entries(half):
-    return json.loads((CONDITIONS / f"{half}.json").read_text("utf-8"))
 
 
 @cache
 def lines_of(output):
     folder = CONDITIONS if "/" in output else OUTPUTS
-    text = (folder / output).read_bytes().decode("utf-8", "replace")
-    return re.split(r"[\r\n]", ESCAPES.sub("", text))
+    return shown((folder / output).read_bytes()).split("\n")
 
 
 EVERY = [entry for half in HALVES for entry in entries(half)]

@@ -2,22 +2,12 @@ import pytest
 
 from taskmem_terminal.echoes import Mood
 from taskmem_terminal.reading import Manner, Reader, Spot
+from tests.plugins.terminal.watched import Bytes
 
 SHELL = Manner(columns=80, rows=24, interactive=True)
 OUTPUT = Manner(columns=80, rows=24)
 A, B = b"\x1b]133;A\x07", b"\x1b]133;B\x07"
 C, D = b"\x1b]133;C\x07", b"\x1b]133;D;0\x07"
-
-
-class Bytes:
-    begin = 0
-
-    def __init__(self, data):
-        self._data = data
-        self.end = len(data)
-
-    def read(self, at, size):
-        return self._data[at : at + size]
 
 
 def echoes(data, manner=SHELL, mood=Mood.NOTHING, start=0):

@@ -25,19 +25,14 @@ ENDED = {"gone": "The command ended."}
     ("condition", "text", "expected"),
     [
         ('"Build finished" appears', "12:00 Build finished in 3 s\n", YES),
-        ('"build finished" appears', "12:00 Build finished in 3 s\n", YES),
         ('"Build finished" appears', "build finished\n", NO),
         ('"Build finished" appears', "Build\nfinished\n", NO),
         ("/^\\d+ passed$/ appears", "12 passed\n", YES),
         ("/^\\d+ passed$/ appears", "12 passed, 1 failed\n", NO),
-        ("/FAIL/i appears", "2 failed\n", YES),
         ("80 %", "1,301,110,784  88%   43.90MB/s    0:00:03\n", YES),
         ("80 %", "1,301,110,784  78%   43.90MB/s    0:00:03\n", NO),
-        ("30 %", "42/120\n", YES),
         ("loss < 0.1", "epoch 3: loss=0.0931\n", YES),
         ("loss < 0.1", "epoch 3: val_loss=0.0931\n", NO),
-        ("epoch >= 10", "Epoch 10/50\n", YES),
-        ("failed == 0", "212 passed, 0 failed\n", YES),
     ],
 )
 def test_what_is_shown_is_compared_with_the_form(condition, text, expected):

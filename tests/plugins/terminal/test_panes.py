@@ -75,6 +75,6 @@ def test_whether_a_shell_waits_is_said_only_where_it_is_known(
     command, started_with, prompt
 ):
     fields = ["%0", "$0", "work", "@0", "0", "0", "1", "1", "0", "", "", "7"]
-    fields += ["0", "0", "0", "0", "80", "24", "1", "2"]
+    fields += ["0", "0", "0", "80", "24", "1", "2"]
     fields += [command, "window", started_with]
     assert Pane.parse("\t".join(fields)).prompt is prompt

@@ -20,27 +20,12 @@ from taskmem_hookspecs import (
 )
 from taskmem_terminal.doorbell import ring
 from taskmem_terminal.listening import Doorbell
-from taskmem_terminal.recording import (
-    Recorder,
-    Recording,
-    Segments,
-    new_about,
-    terminals,
-)
+from taskmem_terminal.recording import Recorder, Recording, Segments, terminals
 from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import alive, held, running, watching
+from tests.plugins.terminal.watched import alive, held, record, running, watching
 from tests.support.waiting import PATIENCE, status_of, until
 
 FED = Target(scheme="pty", name="vivid-shoal")
-
-
-def record(name="job", data=b"", exit_status=0):
-    recorder = Recorder.claim(terminals(), name, new_about(["make"]))
-    recorder.write(data)
-    if exit_status is not None:
-        recorder.end(exit_status)
-        recorder.close()
-    return recorder
 
 
 @pytest.fixture
@@ -77,14 +62,6 @@ async def test_all_output_counts_of_a_command_that_ended_before_anybody_waited()
         frame = await watcher.look()
     assert frame.text == "early\nlate\n"
     assert (frame.gone, frame.exit_status) == ("The command ended with status 3.", 3)
-
-
-async def test_a_command_that_a_signal_ended_says_so():
-    record(exit_status=-9)
-    async with watching("job") as watcher:
-        frame = await watcher.look()
-    assert frame.gone == "The command was ended by SIGKILL."
-    assert frame.exit_status == -9
 
 
 async def test_the_end_is_told_only_after_everything_was_shown():
@@ -386,7 +363,6 @@ async def test_the_doorbell_tells_who_listens_and_nobody_else():
         await heard.wait()
     # At its end, for the last who rang has gone, it would keep the loop awake.
     assert select.select([bell._bell], [], [], 0)[0] == []
-    bell.close()
 
 
 async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
@@ -397,4 +373,3 @@ async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
         ring(terminals(), "job")
     async with asyncio.timeout(PATIENCE):
         await heard.wait()
-    bell.close()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from taskmem_terminal.painting import Painting
 from taskmem_terminal.reading import LOOK_BYTES, Manner, Reader, Spot
 from taskmem_terminal.render import mask, open_string, rendered
+from tests.plugins.terminal.watched import Bytes
 
 TERMINAL = Manner(columns=40, rows=10, interactive=True)
 
@@ -16,19 +17,6 @@ def read(data, columns=None):
     """The lines that bytes show."""
     raw = mask(data).split(b"\n")
     return [line for lines in rendered(raw, columns) for line in lines]
-
-
-class Bytes:
-    """What came so far of some bytes."""
-
-    def __init__(self, data, begin=0):
-        self._data = data
-        self.begin = begin
-        self.end = len(data)
-
-    def read(self, at, size):
-        assert at >= self.begin
-        return self._data[at : at + size]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import termios
 
 import pytest
 
-from taskmem_terminal.recording import Recording, Segments, new_about, terminals
-from tests.plugins.terminal.watched import RUN, running
+from taskmem_terminal.recording import Recording, new_about, terminals
+from tests.plugins.terminal.watched import RUN, recorded, running
 from tests.support.waiting import PATIENCE, status_of, until
 
 
@@ -24,11 +24,6 @@ def run(*command, name="job", **options):
     with running(*command, name=name, **options) as process:
         out, err = process.communicate(timeout=PATIENCE)
         return process.returncode, out, err.decode()
-
-
-def recorded(name="job"):
-    kept = Segments(terminals() / name)
-    return kept.read(kept.begin, kept.end)
 
 
 def about(name="job"):

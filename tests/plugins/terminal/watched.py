@@ -1,4 +1,4 @@
-"""Somebody who watches a target, for tests."""
+"""Terminals for tests, and somebody who watches them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from taskmem_hookspecs import Target
+from taskmem_terminal.recording import Recorder, Segments, new_about, terminals
 from taskmem_terminal.sensor import Terminals
 from tests.support.waiting import PATIENCE
 
@@ -61,6 +62,35 @@ async def watching(name, sensor=None, place=None, start=None):
         yield Watcher(watch, place or start or here, start or here)
     finally:
         await watch.close()
+
+
+def record(name="job", data=b"built\r\n", exit_status=0, **more):
+    """Record a command; without a status it goes on."""
+    recorder = Recorder.claim(terminals(), name, new_about(["make"], **more))
+    recorder.write(data)
+    if exit_status is not None:
+        recorder.end(exit_status)
+        recorder.close()
+    return recorder
+
+
+def recorded(name="job"):
+    """What is kept of a command's output."""
+    kept = Segments(terminals() / name)
+    return kept.read(kept.begin, kept.end)
+
+
+class Bytes:
+    """What came so far of some bytes."""
+
+    def __init__(self, data, begin=0):
+        self._data = data
+        self.begin = begin
+        self.end = len(data)
+
+    def read(self, at, size):
+        assert at >= self.begin
+        return self._data[at : at + size]
 
 
 @contextmanager
