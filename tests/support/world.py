@@ -13,7 +13,6 @@ from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
-from openclaw_taskmem.engine.reading import NoReader, Reading
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting, Watching
 from openclaw_taskmem.seams.seams import Seams
@@ -70,7 +69,7 @@ class World:
         watching: Watching | None = None,
         home: str = "home_1",
         roots: tuple[str, ...] = (),
-        reading: Reading | None = None,
+        **outside: Any,
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or FakeClock()
@@ -86,7 +85,7 @@ class World:
             watching=watching or Sights(),
             home=home,
             roots=roots,
-            reading=reading or NoReader(),
+            **outside,
         )
 
     def _id(self, kind: str, _now: datetime) -> str:
