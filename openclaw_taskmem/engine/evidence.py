@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.ledger import Checked
 from openclaw_taskmem.domain.names import find_names
 from openclaw_taskmem.domain.updates import Acceptance
+from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.looking import ELSEWHERE, Looker
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -224,7 +225,7 @@ def join(proof: Change, change: Change, task: Task | None = None) -> Change:
 def look_late(shell: Shell, task_id: str) -> None:
     """Add to the ledger of a completed task what ended after its completion."""
     facts = shell.store.read_task(task_id)
-    run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    run = last_run(shell, task_id)
     if facts.task.status is not TaskStatus.COMPLETED:
         return
     since = (run.ended_at if run else None) or facts.task.updated_at

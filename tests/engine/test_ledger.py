@@ -114,8 +114,7 @@ def test_what_a_command_did_is_found_in_its_folder(
         subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
         (project / ".gitignore").write_text("*.pyc\n")
     session = session_in(workspace)
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
 
     def build() -> None:
         (project / "old.log").unlink()
@@ -169,8 +168,7 @@ def test_the_ledger_survives_a_restart(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'taskmem.db'}"
     first = session_in(workspace, task_store(url))
-    first.begins()
-    task = first.register()
+    task = first.takes_up()
     first.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     first.writes(project / "a.md")
     first.world.store.close()
@@ -387,8 +385,7 @@ def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> N
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
     object.__setattr__(session.world.shell, "later", keep)
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.runs_in(project, "make &", run=lambda: None)
     complete(session, task)
     assert session.lines[-1].startswith("completed; nothing was written")

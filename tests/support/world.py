@@ -19,6 +19,7 @@ from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Condition,
+    Owner,
     Target,
     Task,
     TaskStore,
@@ -54,6 +55,12 @@ class Sights:
 
     def observation(self, wait_id: str) -> str | None:
         return None
+
+
+def worker(name: str) -> Caller:
+    """An agent of a host that has no gateway."""
+    owner = Owner(role="agent", process=f"{name}:1")
+    return Caller(process=f"{name}:1", owner=owner)
 
 
 class World:
