@@ -151,7 +151,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         home=home,
         sole=not settings.database_url,
         nudge=nudge,
-        reading=readers,
+        ask_reader=readers.ask,
     )
     desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")

@@ -272,12 +272,8 @@ def _read_text(cursor: Cursor) -> Form | None:
 
 
 def _read_exit(cursor: Cursor) -> Form | None:
-    cursor.skip_articles()
     cursor.take(COMMAND)
-    for kind, table in (
-        (ExitKind.FAILURE, FAILS),
-        (ExitKind.SUCCESS, SUCCEEDS),
-    ):
+    for kind, table in ((ExitKind.FAILURE, FAILS), (ExitKind.SUCCESS, SUCCEEDS)):
         if cursor.take(table):
             return ExitForm(exit=kind)
     if cursor.take(EXITS_WITH):
@@ -294,17 +290,13 @@ def _read_prompt(cursor: Cursor) -> Form | None:
 
 
 def _read_asks(cursor: Cursor) -> Form | None:
-    cursor.skip_articles()
-    if cursor.take(COMMAND) or cursor.take(PLACE):
-        cursor.skip_articles()
-    lengths = {answer: cursor.take(table) for answer, table in ASKS.items()}
-    taken = [answer for answer, took in lengths.items() if took]
+    cursor.take(PLACE)
+    taken = [answer for answer, table in ASKS.items() if cursor.take(table)]
     return AsksForm(asks=taken[0]) if len(taken) == 1 else None
 
 
 def _read_quiet(cursor: Cursor) -> Form | None:
     if not cursor.take(QUIET):
-        cursor.skip_articles()
         cursor.take(PLACE)
         if not cursor.take(QUIET):
             return None

@@ -79,24 +79,19 @@ def written_down(
     known = {(made.kind, made.subject): made for made in facts.artifacts}
     latest = {(each.claim.kind, each.claim.subject): each for each in checked}
     rows = tuple(_row(facts, each, known, new_id, now) for each in latest.values())
-    log = Event(
-        at=now,
-        kind=events.EVIDENCE_CHECKED,
-        task_id=facts.task.task_id,
-        run_id=facts.run.run_id if facts.run else None,
-        data={
-            "checked": [
-                {
-                    "kind": each.claim.kind,
-                    "subject": each.claim.subject,
-                    "verdict": each.finding.verdict,
-                    "checksum": each.finding.checksum,
-                }
-                for each in checked[:LOGGED]
-            ],
-            "more": max(0, len(checked) - LOGGED),
-        },
-    )
+    data: dict[str, JsonValue] = {
+        "checked": [
+            {
+                "kind": each.claim.kind,
+                "subject": each.claim.subject,
+                "verdict": each.finding.verdict,
+                "checksum": each.finding.checksum,
+            }
+            for each in checked[:LOGGED]
+        ],
+        "more": max(0, len(checked) - LOGGED),
+    }
+    log = _logged(events.EVIDENCE_CHECKED, facts, data, now)
     return Change(artifacts=rows, events=(log,) if checked else ())
 
 
@@ -108,7 +103,7 @@ class Refusal(Value):
     sentence: str
 
 
-def is_refused(each: Checked) -> bool:
+def _is_refused(each: Checked) -> bool:
     """Whether a task is not completed for a thing that is to be there."""
     verdict = each.finding.verdict
     unsure = verdict is Verdict.UNPROVEN and each.claim.kind in _MUST_ANSWER
@@ -122,9 +117,9 @@ def refuse(
 
     What is only named, or only claimed, is asked about once.
     """
-    missing = missing_things(checked)
-    if missing is not None:
-        said = f"this is not proved: {missing} {advice(checked)}"
+    open_ = [each for each in checked if _is_refused(each)]
+    if open_:
+        said = f"this is not proved: {_missing_things(open_)} {_advice(open_)}"
         return _refusal(task, ledger.ARTIFACTS, said)
     if nowhere and ledger.NAMES not in task.doubts:
         said = (
@@ -237,11 +232,8 @@ def told(
     return tuple(line for line in lines if line is not None)
 
 
-def missing_things(checked: Sequence[Checked]) -> str | None:
-    """Return what is not proved, in a sentence; None: everything is."""
-    open_ = _open(checked)
-    if not open_:
-        return None
+def _missing_things(open_: Sequence[Checked]) -> str:
+    """Return in a sentence what is not proved."""
     said = " ".join(
         f"{quoted(plain(each.claim.subject), 160)}: {plain(each.finding.detail)}"
         for each in open_[:NAMED]
@@ -251,15 +243,11 @@ def missing_things(checked: Sequence[Checked]) -> str | None:
     return f"{said}{rest}"
 
 
-def advice(checked: Sequence[Checked]) -> str:
+def _advice(open_: Sequence[Checked]) -> str:
     """Return what to do about what is not proved, each kind once."""
-    kinds = dict.fromkeys(each.claim.kind for each in _open(checked))
+    kinds = dict.fromkeys(each.claim.kind for each in open_)
     said = [_CURES.get(kind, f"See that the {kind} is as claimed.") for kind in kinds]
     return " ".join((*said, _UNWANTED))
-
-
-def _open(checked: Sequence[Checked]) -> list[Checked]:
-    return [each for each in checked if is_refused(each)]
 
 
 def _row(

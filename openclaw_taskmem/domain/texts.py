@@ -88,9 +88,9 @@ def step_name(step: str, size: int = 120) -> str:
     return quoted(_NUMBERING.sub("", one_line(step)), size)
 
 
-def step_words(step: str, size: int = 80) -> str:
-    """Return a step's text without quotes or a number of its own, cut to `size`."""
-    return clip(_NUMBERING.sub("", one_line(step)), size)
+def step_words(step: str) -> str:
+    """Return a step's text without quotes or a number of its own, cut to 80 bytes."""
+    return clip(_NUMBERING.sub("", one_line(step)), 80)
 
 
 def printable(text: str, instead: str = " ") -> str:

@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.ledger import Checked
 from openclaw_taskmem.domain.names import find_names
 from openclaw_taskmem.domain.updates import Acceptance
+from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.looking import ELSEWHERE, Looker
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -156,8 +157,7 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
     """
     decoy = secrets.token_hex(DECOY_BYTES)
     question = evidence.claim_question(task.plan, said, decoy)
-    answer = shell.reading.ask(*question)
-    return evidence.says_made(answer)
+    return evidence.says_made(shell.ask_reader(*question))
 
 
 def nothing_made(seen: Seen) -> bool:
@@ -225,7 +225,7 @@ def join(proof: Change, change: Change, task: Task | None = None) -> Change:
 def look_late(shell: Shell, task_id: str) -> None:
     """Add to the ledger of a completed task what ended after its completion."""
     facts = shell.store.read_task(task_id)
-    run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    run = last_run(shell, task_id)
     if facts.task.status is not TaskStatus.COMPLETED:
         return
     since = (run.ended_at if run else None) or facts.task.updated_at
@@ -257,16 +257,13 @@ def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
     task = shell.store.read_task(run.task_id).task
     if ledger.ANSWER in task.doubts:
         return
-    known = {each.path: each for each in shell.store.read_ledger(task.task_id)}
-    folders = shell.store.read_folders(task.task_id)
-    looker = Looker(shell, task, run, folders, run.folder)
-    whys = looker.look_up(find_names(said).here, known)
-    lost = {what: why for what, why in whys.items() if why == ledger.NOWHERE}
+    known = [each.path for each in shell.store.read_ledger(task.task_id)]
+    nowhere = _find_nowhere(shell, task, run, said, known)
+    new = {what: ledger.NOWHERE for what in nowhere if what not in known}
 
     def once() -> None:
         facts = shell.store.read_task(run.task_id)
         now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
-        new = {what: why for what, why in lost.items() if what not in known}
         entries = ledger.unverified(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
         told = evidence.told(whole, entries, (), now)
@@ -274,6 +271,16 @@ def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
         shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
 
     shell.decide(run.task_id, once)
+
+
+def _find_nowhere(
+    shell: Shell, task: Task, run: Run, said: str, known: Sequence[str]
+) -> list[str]:
+    """Return the names in a text that are found nowhere, not in `known` either."""
+    folders = shell.store.read_folders(task.task_id)
+    looker = Looker(shell, task, run, folders, run.folder)
+    whys = looker.look_up(find_names(said).here, known)
+    return [what for what, why in whys.items() if why == ledger.NOWHERE]
 
 
 def _just_completed(shell: Shell, session_key: str) -> Run | None:
@@ -296,11 +303,8 @@ def unsupported(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None
     if run is None or run.state is not RunState.RUNNING:
         return None
     task = shell.store.read_task(run.task_id).task
-    folders = shell.store.read_folders(task.task_id)
     known = [each.path for each in shell.store.read_ledger(task.task_id)]
-    looker = Looker(shell, task, run, folders, run.folder)
-    whys = looker.look_up(find_names(said).here, known)
-    nowhere = [what for what, why in whys.items() if why == ledger.NOWHERE]
+    nowhere = _find_nowhere(shell, task, run, said, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
     return task.task_id, evidence.ask_again(nowhere)

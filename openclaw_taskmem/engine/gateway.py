@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, texts
 from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.engine import packets, recovery
+from openclaw_taskmem.engine import packets, recovery, wakes
 from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -49,10 +48,10 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     _each(
         shell,
         sent,
-        lambda wakes, now: outbox.lost(wakes, why, now, shell.outbox, due_at=due),
+        lambda current, now: outbox.lost(current, why, now, shell.outbox, due_at=due),
     )
     resting = [wake for wake in owed if wake.last_error is not None]
-    _each(shell, resting, lambda wakes, _: _not_after(wakes, due))
+    _each(shell, resting, lambda current, _: _not_after(current, due))
     recovery.started(shell, presence, others)
     # The lines go out with the mark, and so once, also where all this is done again.
     boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
@@ -152,18 +151,13 @@ def _not_after(current: Sequence[Wake], instant: datetime) -> Change:
 
 def _each(
     shell: Shell,
-    wakes: Sequence[Wake],
-    decide: Callable[[Sequence[Wake], datetime], Change],
+    found: Sequence[Wake],
+    decided: Callable[[Sequence[Wake], datetime], Change],
 ) -> None:
     """Read wakes again, decide, and commit: those of one subject together."""
     subjects: dict[str, list[str]] = {}
-    for wake in wakes:
+    for wake in found:
         subject = wake.task_id or wake.wait_id or ""
         subjects.setdefault(subject, []).append(wake.wake_id)
     for subject, ids in subjects.items():
-
-        def once(ids: Sequence[str]) -> None:
-            current = shell.store.read_wakes(ids)
-            shell.commit(decide(current, shell.clock.now()))
-
-        shell.decide(subject, partial(once, ids))
+        wakes.decide(shell, subject, ids, decided)

@@ -10,9 +10,9 @@ from typing import Final
 from openclaw_taskmem.domain import handover, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.tasks import last_run
 from openclaw_taskmem.engine.turns import turn_of
 from taskmem_hookspecs import Owner, Run, Task, TaskFacts, TaskNotFound
 

@@ -1,4 +1,4 @@
-"""What the checkpoints of a run say of the calls that were made in it."""
+"""The last run of a task, and what its checkpoints say of the calls made in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run
 
 log = logging.getLogger(__name__)
+
+
+def last_run(shell: Shell, task_id: str) -> Run | None:
+    """Return the last run of a task, open or not; None: it had none."""
+    return next(iter(shell.store.list_runs(None, task_id, 1)), None)
 
 
 def history(shell: Shell, run: Run | None) -> History | None:

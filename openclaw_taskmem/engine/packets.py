@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import effects, packet, scrub, thread
-from openclaw_taskmem.engine.history import history
+from openclaw_taskmem.engine.history import history, last_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     ResumeFacts,
@@ -80,9 +80,7 @@ def told(
 def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id
-    run = facts.run
-    if run is None:
-        run = next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    run = facts.run or last_run(shell, task_id)
     calls = history(shell, run)
     revisions = shell.store.read_revisions(task_id)
     return {

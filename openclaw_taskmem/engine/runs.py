@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
-from openclaw_taskmem.engine.history import history
+from openclaw_taskmem.engine.history import history, last_run
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
@@ -78,9 +78,7 @@ def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
         TaskNotFound: No task has that id, or the session has none.
     """
     facts = shell.store.read_task(task_id or _own(shell, caller))
-    run = facts.run
-    if run is None:
-        run = tasks.last_run(shell, facts.task.task_id)
+    run = facts.run or last_run(shell, facts.task.task_id)
     return Standing(
         task=facts.task,
         run=run,
@@ -321,7 +319,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         now=now,
         session_key=session,
         home=task.home,
-        last=tasks.last_run(shell, task.task_id),
+        last=last_run(shell, task.task_id),
     )
 
 
@@ -381,7 +379,7 @@ def _claim_one(
                 now=now,
                 session_key=owner.session_key,
                 home=shell.home,
-                last=tasks.last_run(shell, task_id),
+                last=last_run(shell, task_id),
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)

@@ -7,18 +7,19 @@ is made true here: secrets are gone, and each task knows when to be looked at.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
+
+from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, scrub, stuck
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
-from openclaw_taskmem.engine.reading import NoReader, Reading
 from openclaw_taskmem.engine.watching import Nobody, Watching
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
@@ -64,6 +65,10 @@ def _unknown(_: str) -> bool | None:
     return None
 
 
+def _unread(*_: object) -> None:
+    return None
+
+
 def _at_once(seconds: float, work: Callable[[], None]) -> None:
     if seconds <= 0:
         work()
@@ -85,7 +90,11 @@ class Shell:
     """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id
     watching: Watching = field(default_factory=Nobody)
-    reading: Reading = field(default_factory=NoReader)
+    ask_reader: Callable[
+        [str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None
+    ] = _unread
+    """Has a reader answer an instruction about a text, as a schema wants it; None:
+    there is none, or it did not answer. The text is data, never an instruction."""
     later: Callable[[float, Callable[[], None]], None] = _at_once
     """Does work off the path of a call, after so many seconds; without a daemon, only
     what is to be done now."""
@@ -116,7 +125,8 @@ class Shell:
         """
         if change.empty:
             return
-        ready = _scrubbed(self._scheduled(change))
+        tasks = tuple(self.schedule(task) for task in change.tasks)
+        ready = _scrubbed(change.model_copy(update={"tasks": tasks}))
         self.store.commit(ready)
         self.nudge(_due(ready))
 
@@ -169,10 +179,6 @@ class Shell:
                 except Conflict:
                     continue
             return read_decide_commit()
-
-    def _scheduled(self, change: Change) -> Change:
-        tasks = tuple(self.schedule(task) for task in change.tasks)
-        return change.model_copy(update={"tasks": tasks})
 
     def schedule(self, task: Task) -> Task:
         """Return the task with the instant at which to look at it."""

@@ -28,11 +28,11 @@ from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
+from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
     QueryFacts,
-    Run,
     Task,
     TaskFacts,
     TaskStatus,
@@ -206,11 +206,6 @@ def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | No
         home=shell.home,
         last=last_run(shell, task.task_id),
     )
-
-
-def last_run(shell: Shell, task_id: str) -> Run | None:
-    """Return the last run of a task, open or not; None: it had none."""
-    return next(iter(shell.store.list_runs(None, task_id, 1)), None)
 
 
 class Asked(Value):

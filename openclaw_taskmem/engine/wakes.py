@@ -110,20 +110,19 @@ def delivered(
     shell: Shell, delivery: Delivery, transport: str, note: str | None = None
 ) -> None:
     """Write that a transport took a message, and what it said of it."""
-
-    def once() -> Change:
-        current = _current(shell, delivery)
-        return outbox.delivered(
+    _settle(
+        shell,
+        delivery,
+        lambda current, now: outbox.delivered(
             delivery,
             current,
             _tasks(shell, current),
             transport=transport,
             note=note,
-            now=shell.clock.now(),
+            now=now,
             policy=shell.outbox,
-        )
-
-    shell.decide(_subject(delivery), lambda: shell.commit(once()))
+        ),
+    )
 
 
 def failed(
@@ -137,16 +136,11 @@ def failed(
     `retry_seconds`: in how many the transport expects to work; None: it does not know.
     """
     log.warning("wake %s was not delivered: %s", delivery.message.key, error)
-    shell.decide(
-        _subject(delivery),
-        lambda: shell.commit(
-            outbox.failed(
-                _current(shell, delivery),
-                error,
-                shell.clock.now(),
-                shell.outbox,
-                retry_seconds,
-            )
+    _settle(
+        shell,
+        delivery,
+        lambda current, now: outbox.failed(
+            current, error, now, shell.outbox, retry_seconds
         ),
     )
 
@@ -154,12 +148,7 @@ def failed(
 def refused(shell: Shell, delivery: Delivery, error: str) -> None:
     """Write that a message never will arrive."""
     log.warning("wake %s was refused: %s", delivery.message.key, error)
-    shell.decide(
-        _subject(delivery),
-        lambda: shell.commit(
-            outbox.refused(_current(shell, delivery), error, shell.clock.now())
-        ),
-    )
+    _settle(shell, delivery, lambda current, now: outbox.refused(current, error, now))
 
 
 def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
@@ -175,20 +164,32 @@ def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
     for run in open_:
         for wake in shell.store.list_wakes((WakeState.SENT,), run.task_id, BATCH):
             if wake.cause is WakeCause.RUN and wake.session_key == session_key:
-
-                def once(wake_id: str = wake.wake_id) -> None:
-                    current = shell.store.read_wakes([wake_id])
-                    shell.commit(outbox.taken(current, shell.clock.now()))
-
-                shell.decide(run.task_id, once)
+                decide(shell, run.task_id, [wake.wake_id], outbox.taken)
 
 
-def _subject(delivery: Delivery) -> str:
-    return delivery.message.task_id or delivery.message.wait_id or ""
+def decide(
+    shell: Shell,
+    subject: str,
+    wake_ids: Sequence[str],
+    decided: Callable[[Sequence[Wake], datetime], Change],
+) -> None:
+    """Read wakes of one task or wait, decide about them as they are, and commit."""
+
+    def once() -> None:
+        current = shell.store.read_wakes(wake_ids)
+        shell.commit(decided(current, shell.clock.now()))
+
+    shell.decide(subject, once)
 
 
-def _current(shell: Shell, delivery: Delivery) -> Sequence[Wake]:
-    return shell.store.read_wakes([wake.wake_id for wake in delivery.wakes])
+def _settle(
+    shell: Shell,
+    delivery: Delivery,
+    decided: Callable[[Sequence[Wake], datetime], Change],
+) -> None:
+    message = delivery.message
+    subject = message.task_id or message.wait_id or ""
+    decide(shell, subject, [wake.wake_id for wake in delivery.wakes], decided)
 
 
 def _tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:

@@ -4,4 +4,18 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.plan import progress
+from taskmem_hookspecs import Task
+
 Answer = dict[str, JsonValue]
+
+
+def describe_progress(task: Task) -> Answer:
+    """Return how far a task's plan is done, its steps counted from 1."""
+    place = progress(task)
+    return {
+        "completed": [step + 1 for step in place.completed],
+        "current": None if place.current is None else place.current + 1,
+        "remaining": [step + 1 for step in place.remaining],
+        "pct": place.pct,
+    }

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
-from openclaw_taskmem.domain import answers, budget, ledger, lifecycle, plan
+from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
@@ -25,9 +25,9 @@ from openclaw_taskmem.tools import (
     wait_forms,
     waits,
 )
-from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.answer import Answer, describe_progress
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import Task, TaskStatus
+from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
 
 def offered(profile: str) -> tuple[Tool, ...]:
     """Return the tools of a profile: `default`, `runs` or `all`."""
-    return tuple(tool for tool in TOOLS if profile != "default" or not tool.runs)
+    return _DEFAULT if profile == "default" else TOOLS
 
 
 def looks(name: str, given: object = None) -> bool:
@@ -99,17 +99,6 @@ def find(name: str) -> Tool:
             return tool
     known = ", ".join(tool.name for tool in TOOLS)
     raise UnknownTool(f"There is no tool {quoted(name, 80)}; the tools are: {known}.")
-
-
-def _progress(task: Task) -> Answer:
-    progress = plan.progress(task)
-    current = progress.current
-    return {
-        "completed": [index + 1 for index in progress.completed],
-        "current": None if current is None else current + 1,
-        "remaining": [index + 1 for index in progress.remaining],
-        "pct": progress.pct,
-    }
 
 
 def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
@@ -176,14 +165,14 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             answer["hint"] = updated.hint
             said.append(updated.hint)
         if form.query is None:
-            answer["plan_progress"] = _progress(task)
+            answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
         asked = tasks.ask(shell, form.task_id, form.query, caller, until)
         task = asked.task
         answer |= {
             "status": task.status,
             "summary": asked.summary,
-            "plan_progress": _progress(task),
+            "plan_progress": describe_progress(task),
             "last_update": iso(task.updated_at),
             "plan": list(task.plan),
             "metadata": dict(task.metadata),
@@ -264,7 +253,7 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
         "task_id": task.task_id,
         "status": task.status,
         "plan": list(task.plan),
-        "plan_progress": _progress(task),
+        "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
         **runs.warned(revised.left_out),
         "message": f"{told} {answers.next_step(task)}",
@@ -326,7 +315,7 @@ def _recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
     }
 
 
-TOOLS: Final = (
+_DEFAULT: Final = (
     Tool(
         "task_register",
         "Start tracking a piece of work that takes many steps or long. Write down "
@@ -389,5 +378,5 @@ TOOLS: Final = (
         forms.MemoryRecall,
         _recall,
     ),
-    *runs.TOOLS,
 )
+TOOLS: Final = (*_DEFAULT, *runs.TOOLS)

@@ -35,8 +35,7 @@ SAID: Final = 3
 NOTHING: Final = "Nothing was written."
 
 
-def require_content(text: str) -> str:
-    """Refuse a text that is blank."""
+def _require_content(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     return text
@@ -49,30 +48,17 @@ def _small(text: str) -> str:
     return text
 
 
-def strip_text(text: str) -> str:
-    """Return a text without white space around it."""
-    return text.strip()
-
-
-Text = Annotated[str, AfterValidator(require_content), AfterValidator(_small)]
-Name = Annotated[
-    str,
-    AfterValidator(require_content),
-    AfterValidator(strip_text),
-    Field(max_length=NAME_CHARS),
-]
-StepText = Annotated[
-    str,
-    AfterValidator(require_content),
-    AfterValidator(strip_text),
-    Field(max_length=STEP_CHARS),
-]
+Filled = Annotated[str, AfterValidator(_require_content)]
+"""A text that is not blank."""
+Stripped = Annotated[Filled, AfterValidator(str.strip)]
+Text = Annotated[Filled, AfterValidator(_small)]
+Name = Annotated[Stripped, Field(max_length=NAME_CHARS)]
+StepText = Annotated[Stripped, Field(max_length=STEP_CHARS)]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
-Id = Annotated[str, AfterValidator(require_content), Field(max_length=200)]
+Id = Annotated[Filled, Field(max_length=200)]
 Numbers = Annotated[list[int], Field(max_length=STEPS)]
 Subjects = Annotated[
-    list[Annotated[str, AfterValidator(require_content), Field(max_length=4096)]],
-    Field(max_length=50),
+    list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)
 ]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 

@@ -19,7 +19,7 @@ from openclaw_taskmem.engine import handovers, runs, steps
 from openclaw_taskmem.engine.runs import Standing
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.answer import Answer, describe_progress
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Run, RunState, Task
 
@@ -31,7 +31,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
     """Say where a task and its run stand."""
     standing = runs.status(shell, form.task_id, caller)
     task, run = standing.task, standing.run
-    place = progress(task)
+    current = progress(task).current
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -41,14 +41,9 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "name": task.name,
         "status": task.status,
         "run": None if run is None else _run(run),
-        "step": None if place.current is None else place.current + 1,
+        "step": None if current is None else current + 1,
         "steps": _steps(task, run),
-        "plan_progress": {
-            "completed": [step + 1 for step in place.completed],
-            "current": None if place.current is None else place.current + 1,
-            "remaining": [step + 1 for step in place.remaining],
-            "pct": place.pct,
-        },
+        "plan_progress": describe_progress(task),
         "tool_calls": calls,
         "tool_history": _history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
@@ -299,14 +294,12 @@ TOOLS: Final = (
         "Where a task and the work on it stand: step, tool history, elapsed time.",
         run_forms.TaskStatusForm,
         task_status,
-        runs=True,
     ),
     Tool(
         "task_resume",
         "Take up a task again that was interrupted, blocked or failed.",
         run_forms.TaskResume,
         task_resume,
-        runs=True,
     ),
     Tool(
         "task_step_done",
@@ -314,14 +307,12 @@ TOOLS: Final = (
         "place), or ask for more_tools for it.",
         run_forms.TaskStepDone,
         task_step_done,
-        runs=True,
     ),
     Tool(
         "task_abort",
         "Give a task up that cannot be done.",
         run_forms.TaskAbort,
         task_abort,
-        runs=True,
     ),
     Tool(
         "task_background",
@@ -329,14 +320,12 @@ TOOLS: Final = (
         "hears of each step here.",
         run_forms.TaskBackground,
         task_background,
-        runs=True,
     ),
     Tool(
         "task_cancel",
         "Call a task off that is no longer wanted, also one in the background.",
         run_forms.TaskCancel,
         task_cancel,
-        runs=True,
     ),
     Tool(
         "task_claim",
@@ -344,20 +333,17 @@ TOOLS: Final = (
         "that your writes must give.",
         run_forms.TaskClaim,
         task_claim,
-        runs=True,
     ),
     Tool(
         "task_handoff",
         "Hand a task to the user for review, or to another role.",
         run_forms.TaskHandoff,
         task_handoff,
-        runs=True,
     ),
     Tool(
         "task_reset",
         "Take a stuck task from whoever works on it, so that it can be claimed again.",
         run_forms.TaskReset,
         task_reset,
-        runs=True,
     ),
 )

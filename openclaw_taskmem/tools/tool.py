@@ -25,8 +25,6 @@ class Tool:
     answer: Callable[[Shell, Any, Caller], Answer]
     looks: Callable[[Mapping[str, object]], bool] = lambda _: False
     """Whether it looks at what is out there, which may take seconds, if so called."""
-    runs: bool = False
-    """Whether it is one of those for runs, which are offered only when asked for."""
 
     @property
     def input_schema(self) -> dict[str, JsonValue]:

@@ -6,6 +6,7 @@ Source: design §6, "`--json` prints one JSON document".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
@@ -23,6 +24,7 @@ from taskmem_hookspecs import (
     Run,
     RunState,
     Task,
+    Value,
     Wait,
     WaitStatus,
     Wake,
@@ -135,46 +137,32 @@ def _held(wake: Wake, holds: Holds) -> str | None:
 def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the runs that have not ended, newest first; with `all` every one."""
     states = None if params.get("all") else _OPEN
-    task_id = params.get("task_id")
-    wanted = task_id if isinstance(task_id, str) else None
-    found = shell.store.list_runs(states, wanted, _limit(params))
+    found = shell.store.list_runs(states, _task_id(params), _limit(params))
     tasks = {run.task_id for run in found}
     names = {each: shell.store.read_task(each).task.name for each in tasks}
     return [_run(run, names[run.task_id]) for run in found]
 
 
 def _run(run: Run, task_name: str) -> View:
+    owner = None if run.owner is None else run.owner.model_dump(mode="json")
     return {
-        "run_id": run.run_id,
-        "task_id": run.task_id,
+        **_fields(run, "run_id task_id"),
         "task_name": task_name,
-        "state": run.state,
-        "why": run.why,
-        "role": run.role,
-        "session_key": run.session_key,
-        "owner": None if run.owner is None else run.owner.model_dump(mode="json"),
-        "token": run.token,
-        "lease_until": iso_millis(run.lease_until),
-        "checkpoints": run.checkpoints,
-        "calls": run.calls,
-        "rounds": run.rounds,
-        "idle_rounds": run.idle_rounds,
-        "tries": run.tries,
-        "provider_failures": run.provider_failures,
-        "told_session": run.told_session,
-        "created_at": iso_millis(run.created_at),
-        "changed_at": iso_millis(run.changed_at),
-        "seen_at": iso_millis(run.seen_at),
-        "started_at": iso_millis(run.started_at),
-        "ended_at": iso_millis(run.ended_at),
+        **_fields(run, "state why role session_key"),
+        "owner": owner,
+        **_fields(
+            run,
+            "token lease_until checkpoints calls rounds idle_rounds tries "
+            "provider_failures told_session created_at changed_at seen_at started_at "
+            "ended_at",
+        ),
     }
 
 
 def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the newest entries of the audit log, oldest first."""
-    task_id = params.get("task_id")
-    wanted = task_id if isinstance(task_id, str) else None
-    return [_event(e) for e in shell.store.last_events(wanted, _limit(params))]
+    found = shell.store.last_events(_task_id(params), _limit(params))
+    return [_event(event) for event in found]
 
 
 def plugins(shell: Shell) -> list[JsonValue]:
@@ -191,6 +179,11 @@ def plugins(shell: Shell) -> list[JsonValue]:
     ]
 
 
+def _task_id(params: Mapping[str, object]) -> str | None:
+    task_id = params.get("task_id")
+    return task_id if isinstance(task_id, str) else None
+
+
 def _limit(params: Mapping[str, object]) -> int:
     limit = params.get("limit", MOST)
     if isinstance(limit, bool) or not isinstance(limit, int):
@@ -204,36 +197,23 @@ def _limit(params: Mapping[str, object]) -> int:
 
 def _task(task: Task) -> View:
     return {
-        "task_id": task.task_id,
-        "name": task.name,
-        "status": task.status,
-        "session_key": task.session_key,
-        "created_at": iso_millis(task.created_at),
-        "updated_at": iso_millis(task.updated_at),
-        "last_stuck_alert_at": iso_millis(task.last_stuck_alert_at),
+        **_fields(
+            task,
+            "task_id name status session_key created_at updated_at last_stuck_alert_at",
+        ),
         "stuck_alerts": task.alerts,
         "stuck_due_at": iso_millis(task.stuck_due_at),
     }
 
 
 def _message(message: Message) -> View:
-    return {
-        "message_id": message.message_id,
-        "role": message.role,
-        "msg_type": message.msg_type,
-        "content": message.content,
-        "created_at": iso_millis(message.created_at),
-    }
+    return _fields(message, "message_id role msg_type content created_at")
 
 
 def _revision(revision: PlanRevision) -> View:
     return {
         "id": revision.revision_id,
-        "old_plan": list(revision.old_plan),
-        "new_plan": list(revision.new_plan),
-        "reason": revision.reason,
-        "author": revision.author,
-        "created_at": iso_millis(revision.created_at),
+        **_fields(revision, "old_plan new_plan reason author created_at"),
     }
 
 
@@ -243,51 +223,31 @@ def _wait(shell: Shell, wait: Wait) -> View:
         now = shell.watching.observation(wait.wait_id)
         seen = scrub(now) if now else seen
     return {
-        "wait_id": wait.wait_id,
-        "status": wait.status,
-        "target": wait.target,
-        "wake_when": wait.wake_when,
-        "task_id": wait.task_id,
-        "session_key": wait.session_key,
+        **_fields(wait, "wait_id status target wake_when task_id session_key"),
         "timeout": wait.timeout_seconds,
         "poll_interval": wait.poll_seconds,
-        "round": wait.round,
-        "created_at": iso_millis(wait.created_at),
-        "armed_at": iso_millis(wait.armed_at),
-        "deadline_at": iso_millis(wait.deadline_at),
-        "ended_at": iso_millis(wait.ended_at),
+        **_fields(wait, "round created_at armed_at deadline_at ended_at"),
         "last_observation": seen,
     }
 
 
 def _wake(wake: Wake) -> View:
-    return {
-        "wake_id": wake.wake_id,
-        "key": wake.key,
-        "state": wake.state,
-        "cause": wake.cause,
-        "session_key": wake.session_key,
-        "task_id": wake.task_id,
-        "wait_id": wake.wait_id,
-        "attempts": wake.attempts,
-        "last_error": wake.last_error,
-        "created_at": iso_millis(wake.created_at),
-        "due_at": iso_millis(wake.due_at),
-        "sent_at": iso_millis(wake.sent_at),
-        "acknowledged_at": iso_millis(wake.acknowledged_at),
-        "transport": wake.transport,
-        "note": wake.note,
-        "text": wake.text,
-    }
+    return _fields(
+        wake,
+        "wake_id key state cause session_key task_id wait_id attempts last_error "
+        "created_at due_at sent_at acknowledged_at transport note text",
+    )
 
 
 def _event(event: Event) -> View:
+    known = _fields(event, "event_id at kind task_id wait_id run_id")
+    return {**known, "data": dict(event.data)}
+
+
+def _fields(row: Value, names: str) -> View:
+    """Return fields of a row under their own names; instants are texts."""
+    found = {name: getattr(row, name) for name in names.split()}
     return {
-        "event_id": event.event_id,
-        "at": iso_millis(event.at),
-        "kind": event.kind,
-        "task_id": event.task_id,
-        "wait_id": event.wait_id,
-        "run_id": event.run_id,
-        "data": dict(event.data),
+        name: iso_millis(value) if isinstance(value, datetime) else value
+        for name, value in found.items()
     }

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import Field, JsonValue, WithJsonSchema, model_validator
 
-from openclaw_taskmem.tools.forms import Form, Id, Text, require_content, strip_text
+from openclaw_taskmem.tools.forms import Filled, Form, Id, Stripped, Text
 from taskmem_hookspecs.conditions import MAX_SIDES
 
 CONDITION_CHARS: Final = 2000
 LONGEST_WAIT: Final = 30 * 86_400
 """Seconds that a wait may last, and that may lie between two looks."""
 
-TargetText = Annotated[str, AfterValidator(require_content), Field(max_length=5000)]
-Condition = Annotated[
-    str,
-    AfterValidator(require_content),
-    AfterValidator(strip_text),
-    Field(max_length=CONDITION_CHARS),
-]
+TargetText = Annotated[Filled, Field(max_length=5000)]
+Condition = Annotated[Stripped, Field(max_length=CONDITION_CHARS)]
 Signals = Annotated[
     list[dict[str, JsonValue]],
     Field(min_length=1, max_length=MAX_SIDES),

@@ -20,7 +20,6 @@ from taskmem_hookspecs import (
     Event,
     Linkage,
     News,
-    Owner,
     Run,
     RunState,
     Task,
@@ -30,35 +29,19 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support import owners
+from tests.support.owners import MAIN, NOW, POLICY, told
 
-POLICY: Final = RunPolicy()
 QUIET: Final = RunPolicy(carry_on=False)
-NOW: Final = DAWN + timedelta(minutes=10)
-MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
 WAITING: Final = Linkage(active_wait_ids=("wait_1",))
 WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
 
 
 def held(**changes: object) -> Run:
     """A run that the main agent works on, and that was told to go on once."""
-    fields: dict[str, object] = {
-        "state": RunState.RUNNING,
-        "owner": MAIN,
-        "token": 1,
-        "session_key": "agent:main:main",
-        "lease_until": NOW + timedelta(minutes=5),
-        "rounds": 1,
-        "version": 3,
-    }
-    return a_run(**(fields | changes))
-
-
-def told(**changes: object) -> Wake:
-    """A wake that tells the run to go on, and was not delivered yet."""
-    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
-    return a_wake(**(fields | changes))
+    return owners.held(**({"rounds": 1} | changes))
 
 
 def facts(run: Run | None = None, *wakes: Wake, **task: object) -> TaskFacts:

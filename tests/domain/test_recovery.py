@@ -18,7 +18,6 @@ from taskmem_hookspecs import (
     Event,
     Linkage,
     News,
-    Owner,
     Run,
     RunState,
     TaskFacts,
@@ -27,30 +26,14 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import MAIN, NOW, POLICY, WORKER, held, told
 
-POLICY: Final = RunPolicy()
-NOW: Final = DAWN + timedelta(minutes=10)
-MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
-WORKER: Final = Owner(role="builder", process="7:9")
 WAITING: Final = Linkage(active_wait_ids=("wait_1",))
 HERE: Final = Sight(boot="boot-2")
 NOWHERE: Final = Sight()
 MOMENT: Final = timedelta(milliseconds=1)
-
-
-def held(**changes: object) -> Run:
-    """A run of a session whose lease has run out."""
-    fields: dict[str, object] = {
-        "state": RunState.RUNNING,
-        "owner": MAIN,
-        "session_key": "agent:main:main",
-        "token": 4,
-        "lease_until": NOW,
-        "version": 3,
-    }
-    return a_run(**(fields | changes))
 
 
 def queued(**changes: object) -> Run:
@@ -61,12 +44,6 @@ def queued(**changes: object) -> Run:
 def of_a_worker(**changes: object) -> Run:
     """A run that a process holds which lives in no gateway."""
     return held(**({"owner": WORKER, "session_key": None} | changes))
-
-
-def told(**changes: object) -> Wake:
-    """A wake that tells the run to go on, and was not delivered yet."""
-    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
-    return a_wake(**(fields | changes))
 
 
 def judged(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import task_runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.runs import Moved, Why
 from taskmem_hookspecs import (
     Change,
     News,
@@ -21,18 +20,13 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Wake,
-    WakeCause,
     WakeState,
 )
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from tests.support import owners
+from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, told
 
-POLICY: Final = RunPolicy()
-NOW: Final = DAWN + timedelta(minutes=10)
-LEASE: Final = timedelta(seconds=POLICY.lease_seconds)
-MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
 AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2"})
-WORKER: Final = Owner(role="builder", process="7:9")
 THE_OWNER: Final = Caller(owner=MAIN, session_key=MAIN.session_key)
 THE_OTHER: Final = Caller(owner=Owner(role="main", session_key="agent:main:x"))
 A_PERSON: Final = Caller(person=True)
@@ -40,17 +34,8 @@ OPEN: Final = [state for state in RunState if not state.terminal]
 
 
 def held(**changes: object) -> Run:
-    """A run that the main agent holds."""
-    fields: dict[str, object] = {
-        "state": RunState.RUNNING,
-        "role": "main",
-        "owner": MAIN,
-        "session_key": "agent:main:main",
-        "token": 4,
-        "lease_until": NOW,
-        "version": 3,
-    }
-    return a_run(**(fields | changes))
+    """A run that the main agent holds, and that is for its role."""
+    return owners.held(**({"role": "main"} | changes))
 
 
 def resting(state: RunState = RunState.BLOCKED, **changes: object) -> Run:
@@ -58,12 +43,6 @@ def resting(state: RunState = RunState.BLOCKED, **changes: object) -> Run:
     owner = None if state is RunState.QUEUED else MAIN
     fields = {"state": state, "owner": owner, "lease_until": None}
     return held(**(fields | changes))
-
-
-def told(**changes: object) -> Wake:
-    """A wake that tells the run to go on, and was not delivered yet."""
-    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
-    return a_wake(**(fields | changes))
 
 
 def after(

@@ -29,12 +29,6 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 
-def at_work(session: Session) -> str:
-    """Return a task that a session works on."""
-    session.begins()
-    return session.register()
-
-
 class Together(MemoryStore):
     """Lets whoever reads all runs wait until another has read them, if one comes."""
 
@@ -58,7 +52,7 @@ class Together(MemoryStore):
 
 def test_two_calls_at_once_never_exceed_what_may_be_in_the_background() -> None:
     session = Session(World(Together()))
-    tasks = [at_work(session), session.register(name="Second")]
+    tasks = [session.takes_up(), session.register(name="Second")]
     refused: list[Any] = []
 
     def moves(task: str) -> None:
@@ -95,7 +89,7 @@ def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
 
 def in_the_background(session: Session) -> tuple[str, Session]:
     """Return a task that works in a session of its own, and that session."""
-    task = at_work(session)
+    task = session.takes_up()
     session.call("task_background", task_id=task)
     session.ends("It goes on by itself.", origin=Origin.USER)
     away = Session(session.world, key=str(session.run(task).session_key))
@@ -152,7 +146,7 @@ def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
 
 
 def test_what_is_asked_where_the_user_is_is_not_told_again(session: Session) -> None:
-    at_work(session)
+    session.takes_up()
     before = session.lines
 
     session.ends("Which region?")
@@ -313,7 +307,7 @@ def test_a_gateway_that_never_returns_leaves_its_slots_and_its_work_to_others(
         gone = Session(world, key=f"agent:main:s{number}")
         in_the_background(gone)
         world.clock.tick(1)
-    mine = at_work(session)
+    mine = session.takes_up()
     with pytest.raises(LimitReached, match="Too many background tasks: 3 run already"):
         session.call("task_background", task_id=mine)
     with pytest.raises(RunNotFound):
@@ -339,7 +333,7 @@ def test_what_a_gateway_that_returned_is_about_to_go_on_with_is_not_for_others(
     session: Session, *, arrived: bool
 ) -> None:
     world = session.world
-    session.call("task_background", task_id=at_work(session))
+    session.call("task_background", task_id=session.takes_up())
     world.clock.tick(HOUR + 1)
     claims = world.claim()
     if arrived:
@@ -352,10 +346,10 @@ def test_what_a_gateway_that_returned_is_about_to_go_on_with_is_not_for_others(
 def test_a_session_whose_gateway_is_away_for_long_has_no_second_in_the_background(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     session.call("task_background", task_id=task)
     session.world.clock.tick(HOUR + 1)
-    second = at_work(session)
+    second = session.takes_up()
 
     with pytest.raises(LimitReached, match=f"This session has {task} in the backgr"):
         session.call("task_background", task_id=second)

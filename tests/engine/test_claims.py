@@ -192,8 +192,7 @@ def test_who_gives_neither_a_task_nor_a_session_is_told_to_give_the_task(
 
 def test_what_goes_on_in_a_session_of_its_own_is_not_in_the_queue() -> None:
     session = Session(World())
-    session.begins()
-    away = session.register()
+    away = session.takes_up()
     session.call("task_background", task_id=away)
     interrupted = session.register(name="Interrupted")
     session.world.call("task_reset", PERSON, task_id=interrupted)

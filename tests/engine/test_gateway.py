@@ -186,8 +186,7 @@ def test_a_start_that_is_told_again_says_once_what_waits_for_the_user(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(world)
-    session.begins()
-    session.register()
+    session.takes_up()
     session.ends("Shall I push it?")
     commit = world.store.commit
 

@@ -14,20 +14,14 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 
-def at_work(session: Session, *attached: str) -> str:
-    """Return a task that a session works on, and which names others."""
-    session.begins()
-    return session.register(metadata={"attached_task_ids": [*attached]})
-
-
 # --- handed to the user ---------------------------------------------------------
 
 
 def test_a_task_that_another_session_works_on_does_not_go_along(
     session: Session, other: Session
 ) -> None:
-    theirs = at_work(other)
-    mine = at_work(session, theirs)
+    theirs = other.takes_up()
+    mine = session.takes_up(metadata={"attached_task_ids": [theirs]})
 
     answer = session.call("task_handoff", task_id=mine)
 
@@ -43,9 +37,9 @@ def test_a_task_that_another_session_works_on_does_not_go_along(
 def test_a_task_that_waits_for_another_session_does_not_go_along(
     session: Session, other: Session
 ) -> None:
-    theirs = at_work(other)
+    theirs = other.takes_up()
     session.world.call("task_reset", PERSON, task_id=theirs)
-    mine = at_work(session, theirs)
+    mine = session.takes_up(metadata={"attached_task_ids": [theirs]})
 
     session.call("task_handoff", task_id=mine)
 
@@ -56,7 +50,7 @@ def test_a_task_that_does_not_exist_does_not_keep_another_from_the_user(
     session: Session,
 ) -> None:
     backlog = session.world.register("Backlog")
-    mine = at_work(session, "task_none", backlog)
+    mine = session.takes_up(metadata={"attached_task_ids": ["task_none", backlog]})
 
     answer = session.call("task_handoff", task_id=mine)
 
@@ -67,7 +61,7 @@ def test_a_task_that_does_not_exist_does_not_keep_another_from_the_user(
 
 def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) -> None:
     backlog = session.world.register("Backlog")
-    mine = at_work(session, backlog)
+    mine = session.takes_up(metadata={"attached_task_ids": [backlog]})
     session.call("task_handoff", task_id=mine)
     for status in ("completed", "active"):
         session.world.call("task_update", PERSON, task_id=backlog, status=status)
@@ -83,7 +77,7 @@ def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) ->
 def test_what_is_with_the_user_is_not_handed_there_again_nor_reset(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     session.call("task_handoff", task_id=task)
     said = (
         f"{session.run(task).run_id} is with the user for review already; task_resume "
@@ -97,7 +91,7 @@ def test_what_is_with_the_user_is_not_handed_there_again_nor_reset(
 
 
 def test_what_nobody_works_on_does_not_go_to_the_background(session: Session) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     session.world.call("task_reset", PERSON, task_id=task)
 
     with pytest.raises(RunNotReady, match="is queued already; claim it"):
@@ -111,7 +105,7 @@ def test_what_nobody_works_on_does_not_go_to_the_background(session: Session) ->
 def test_what_is_reset_is_told_to_go_on_once_by_the_round_that_it_is_in(
     session: Session, rounds: int
 ) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     for _ in range(rounds):
         session.does("echo one")
         session.ends()

@@ -11,7 +11,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
 from openclaw_taskmem.engine.say import Errand
-from taskmem_hookspecs import Change, Owner, RunState, TaskStatus, WakeState
+from taskmem_hookspecs import Change, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
     InvalidArguments,
@@ -20,38 +20,18 @@ from taskmem_hookspecs.errors import (
     RunNotReady,
 )
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, World, worker
 
 LEASE = THRESHOLD = 300
 HOUR = 3600
 DEV = "agent:dev:main"
 
 
-def worker(name: str) -> Caller:
-    """An agent of a host that has no gateway."""
-    owner = Owner(role="agent", process=f"{name}:1")
-    return Caller(process=f"{name}:1", owner=owner)
-
-
-@pytest.fixture
-def dev(session: Session) -> Session:
-    """A session of another agent in the same gateway."""
-    return Session(session.world, key=DEV, role="dev")
-
-
-def at_work(session: Session) -> str:
-    """Register a task in a turn of the session, and begin to work; its id."""
-    session.begins()
-    task = session.register()
-    session.does("echo one")
-    return task
-
-
-def handed_over(session: Session, dev: Session) -> str:
+def handed_over(session: Session, other: Session) -> str:
     """Let the other agent claim what the session has handed to its role; its id."""
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
-    dev.call("task_claim", task_id=task, role="dev")
+    other.call("task_claim", task_id=task, role="dev")
     return task
 
 
@@ -84,7 +64,7 @@ def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
 
 @pytest.mark.parametrize("role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m"])
 def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> None:
-    task = at_work(session)
+    task = session.works()
 
     with pytest.raises(InvalidArguments, match="nobody can see"):
         session.call("task_handoff", task_id=task, to=role)
@@ -92,9 +72,9 @@ def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> 
 
 @pytest.mark.parametrize("rests", ["paused", "review"])
 def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
-    session: Session, dev: Session, rests: str
+    session: Session, other: Session, rests: str
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     if rests == "paused":
         session.call("task_update", task_id=task, status="paused")
     else:
@@ -103,7 +83,7 @@ def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
     session.call("task_handoff", task_id=task, to="dev")
 
     assert session.world.store.read_task(task).task.status is TaskStatus.ACTIVE
-    assert dev.call("task_claim", role="dev")["task_id"] == task
+    assert other.call("task_claim", role="dev")["task_id"] == task
 
 
 def test_a_long_note_is_cut_and_says_where_the_rest_is() -> None:
@@ -122,7 +102,7 @@ def test_without_a_note_that_was_left_for_its_role_a_claim_tells_of_none() -> No
 
 
 def test_a_note_is_not_told_with_a_run_that_began_after_it(session: Session) -> None:
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="main", note="Old.")
     assert session.call("task_claim", task_id=task)["note"] == "Old."
 
@@ -154,7 +134,7 @@ def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> Non
 def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.ends("Shall I push it?")
 
     assert session.world.pass_time(2 * HOUR) == []
@@ -168,7 +148,7 @@ def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
 def test_what_is_too_old_to_resume_unasked_is_not_resumed_by_an_alert(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.world.clock.tick(2 * HOUR)
     session.settles(session.restarts("boot_2"))
 
@@ -180,7 +160,7 @@ def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
     session: Session,
 ) -> None:
     backlog = session.world.register("Backlog")
-    task = at_work(session)
+    task = session.works()
     session.call("task_claim", task_id=task, role="main", attach=[backlog])
     session.call("task_handoff", task_id=task, to="user")
 
@@ -215,7 +195,7 @@ def test_a_queue_goes_on_behind_a_task_that_is_paused(session: Session) -> None:
 def test_what_was_reset_is_not_taken_back_by_the_turn_it_was_taken_from(
     session: Session, meanwhile: str
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.world.call("task_reset", PERSON, task_id=task)
 
     if meanwhile == "a-late-call":
@@ -280,7 +260,7 @@ def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
 
 
 def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
-    task = at_work(session)
+    task = session.works()
     here = session.restarts(session.boot, running=True)
     there = here.model_copy(update={"boot": "boot_9", "running": {}})
     session.world.clock.tick(LEASE)
@@ -294,9 +274,9 @@ def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
 
 
 def test_who_holds_a_task_hears_that_it_is_stuck_and_who_gave_it_away_does_not(
-    session: Session, dev: Session
+    session: Session, other: Session
 ) -> None:
-    task = handed_over(session, dev)
+    task = handed_over(session, other)
     session.world.clock.tick(THRESHOLD)
 
     assert [wake.session_key for wake in session.world.daemon()] == [DEV]
@@ -307,9 +287,9 @@ def test_who_holds_a_task_hears_that_it_is_stuck_and_who_gave_it_away_does_not(
 
 
 def test_nobody_takes_up_again_what_another_holds(
-    session: Session, dev: Session
+    session: Session, other: Session
 ) -> None:
-    task = handed_over(session, dev)
+    task = handed_over(session, other)
 
     for caller in (session.caller, worker("1")):
         with pytest.raises(RunHeld):
@@ -331,15 +311,15 @@ def test_a_person_who_resumes_what_runs_leaves_its_worker_the_lease() -> None:
 
 
 def test_what_the_session_does_next_is_heard_as_before(
-    session: Session, dev: Session
+    session: Session, other: Session
 ) -> None:
-    task = handed_over(session, dev)
-    dev.begins()
+    task = handed_over(session, other)
+    other.begins()
 
     turns.heartbeat(session.world.shell, session.heard)
-    dev.does("echo two")
+    other.does("echo two")
 
-    assert session.run(task).owner == dev.owner
+    assert session.run(task).owner == other.owner
 
 
 @pytest.mark.parametrize("waits", ["for-an-answer", "for-review"])
@@ -357,7 +337,7 @@ def test_what_the_session_does_next_is_heard_as_before(
 def test_nobody_else_writes_for_what_waits_for_the_user(
     session: Session, waits: str, tool: str, given: dict[str, Any]
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     if waits == "for-review":
         session.call("task_handoff", task_id=task)
     session.ends("Shall I delete it?")
@@ -418,7 +398,7 @@ def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
 def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     session.ends("Handed on.")
 
@@ -441,7 +421,7 @@ def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
     session: Session,
 ) -> None:
     world = session.world
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     world.clock.jump(-2 * 24 * HOUR)
     dues.reschedule(world.shell, force=True)
@@ -468,7 +448,7 @@ def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> Non
 
 def given_away(session: Session) -> str:
     """Hand the session's task to a role, of which a worker claims it; its id."""
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="agent")
     session.ends("Handed on.", origin=Origin.USER)
     session.world.call("task_claim", worker("1"), task_id=task, role="agent")
@@ -526,7 +506,7 @@ def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then
     session: Session,
 ) -> None:
     world = session.world
-    task = at_work(session)
+    task = session.works()
     world.call("task_reset", PERSON, task_id=task)
     world.clock.tick(HOUR)
     session.call("task_handoff", task_id=task, to="reviewer")
@@ -560,7 +540,7 @@ def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
 def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
     answer = session.call("task_update", task_id=task, message="Step 1 done.")
@@ -576,7 +556,7 @@ def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
 def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
     session: Session,
 ) -> None:
-    task = at_work(session)
+    task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
     assert gateway.reminder(session.world.shell, MAIN) is None

@@ -64,14 +64,6 @@ def there(here: Homely) -> Homely:
     return Homely(world)
 
 
-def at_work(session: Homely) -> str:
-    """Register a task in a turn of the session, and begin to work; its id."""
-    session.begins()
-    task = session.register()
-    session.does("echo one")
-    return task
-
-
 def due(session: Homely) -> list[Wake]:
     """What its daemon sends now."""
     return session.world.daemon()
@@ -121,9 +113,9 @@ def test_the_limit_of_messages_counts_those_of_its_own_home(
 
 
 def test_a_turn_works_on_the_run_of_its_own_home(here: Homely, there: Homely) -> None:
-    task = at_work(here)
+    task = here.works()
     here.world.clock.tick(1)
-    other = at_work(there)
+    other = there.works()
 
     here.does("echo two")
 
@@ -135,7 +127,7 @@ def test_a_turn_works_on_the_run_of_its_own_home(here: Homely, there: Homely) ->
 
 
 def test_a_run_goes_on_in_its_own_home(here: Homely, there: Homely) -> None:
-    task = at_work(here)
+    task = here.works()
     here.ends("Half of it is done.")
 
     assert due(there) == []
@@ -145,7 +137,7 @@ def test_a_run_goes_on_in_its_own_home(here: Homely, there: Homely) -> None:
 def test_another_gateway_that_starts_anew_takes_nothing_back(
     here: Homely, there: Homely
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     before = here.run(task)
 
     there.settles(there.restarts("boot_2"))
@@ -206,7 +198,7 @@ def test_a_session_is_reminded_of_the_task_of_its_own_home(
 def test_a_session_takes_up_nothing_of_another_home(
     here: Homely, there: Homely
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     here.world.call("task_update", PERSON, task_id=task, status="paused")
 
     with pytest.raises(
@@ -222,7 +214,7 @@ def test_a_session_takes_up_nothing_of_another_home(
 def test_nobody_of_another_home_takes_a_run_from_its_holder(
     here: Homely, there: Homely, tool: str
 ) -> None:
-    task = at_work(here)
+    task = here.works()
 
     with pytest.raises(NotAllowed, match="in another session"):
         there.call(tool, task_id=task)
@@ -244,7 +236,7 @@ def test_nobody_of_another_home_answers_for_who_was_woken(
 
 
 def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) -> None:
-    task = at_work(here)
+    task = here.works()
 
     with pytest.raises(RunHeld, match="is held by main"):
         there.call("task_update", task_id=task, status="completed")
@@ -253,8 +245,7 @@ def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) ->
 def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
     here: Homely, there: Homely
 ) -> None:
-    here.begins()
-    here.register(segmented=True)
+    here.takes_up(segmented=True)
 
     assert turns.budget_of(there.world.shell, there.owner) is None
     assert turns.budget_of(here.world.shell, here.owner) is not None
@@ -264,8 +255,7 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
     here: Homely, there: Homely, tmp_path: Path
 ) -> None:
     here.folder = str(tmp_path)
-    here.begins()
-    task = here.register(plan=["Write report.md"])
+    task = here.takes_up(plan=["Write report.md"])
     here.does("echo one")
     said = "I saved the report to report.md."
 
@@ -280,9 +270,9 @@ def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
 ) -> None:
     for number in range(here.world.shell.runs.background):
         other = replace(there, key=f"agent:main:{number}")
-        other.call("task_background", task_id=at_work(other))
+        other.call("task_background", task_id=other.works())
 
-    task = at_work(here)
+    task = here.works()
     here.call("task_background", task_id=task)
 
     assert here.run(task).told_session == MAIN
@@ -292,11 +282,11 @@ def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "MOST", 2)
-    here.call("task_background", task_id=at_work(here))
-    task = at_work(here)
+    here.call("task_background", task_id=here.works())
+    task = here.works()
     for number in range(holding.MOST):
         here.world.clock.tick(1)
-        at_work(replace(there, key=f"agent:main:{number}"))
+        replace(there, key=f"agent:main:{number}").works()
 
     with pytest.raises(LimitReached):
         here.call("task_background", task_id=task)
@@ -305,7 +295,7 @@ def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
 def test_a_run_that_is_claimed_from_another_home_goes_on_there(
     here: Homely, there: Homely
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     here.world.call("task_reset", PERSON, task_id=task)
 
     there.call("task_claim", task_id=task, role="main")
@@ -323,7 +313,7 @@ def test_a_run_that_is_claimed_from_another_home_goes_on_there(
 def test_a_lease_is_minded_by_its_own_home_while_that_has_a_daemon(
     here: Homely, there: Homely
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     here.world.clock.tick(LEASE + 1)
 
     assert recovery.sweep(there.world.shell, ()) == 0
@@ -362,7 +352,7 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
 
 def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
     here.world.shell = replace(here.world.shell, sole=True)
-    at_work(here)
+    here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
     assert rests.due_at is not None
@@ -406,12 +396,12 @@ def test_what_found_no_way_out_is_counted_by_its_own_home(
 def test_a_clock_of_another_home_that_is_ahead_sets_nothing_anew_here(
     here: Homely, there: Homely
 ) -> None:
-    at_work(here)
+    here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
     dues.reschedule(here.world.shell)
     here.world.clock.tick(5)
-    at_work(there)
+    there.works()
     there.ends("Half of it is done.")
     here.world.clock.jump(-5)
 
@@ -438,13 +428,13 @@ def test_a_session_finds_its_task_whatever_others_have_done_since(
 def test_what_other_homes_owe_hides_nothing_of_this_one(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
     for _ in range(2):
         here.world.clock.tick(1)
-        at_work(there)
+        there.works()
         there.world.end_wait(there.world.open_wait(None))
     for module, most in ((gateway, "MOST"), (recovery, "MOST"), (dues, "MOST_WAKES")):
         monkeypatch.setattr(module, most, 1)
@@ -501,7 +491,7 @@ def test_a_home_that_has_its_database_to_itself_minds_all_there_is(
 def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
     here: Homely, there: Homely
 ) -> None:
-    task = at_work(here)
+    task = here.works()
     before = here.run(task).seen_at
     here.world.clock.tick(9)
 
@@ -519,7 +509,7 @@ def test_a_home_minds_its_own_alone_once_another_has_come_to_its_database(
     assert here.world.shell.minds("there")
 
     sharing.begin(there.world.shell)
-    at_work(there)
+    there.works()
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
     sharing.begin(here.world.shell)

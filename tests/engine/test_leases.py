@@ -37,8 +37,7 @@ def test_a_run_that_ends_while_leases_are_looked_for_is_left_alone(
 ) -> None:
     store = Slow()
     session = Session(World(store))
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.world.clock.tick(LEASE)
     store.meanwhile = [lambda: session.call("task_update", task_id=task, status=status)]
 

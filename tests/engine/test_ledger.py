@@ -29,20 +29,6 @@ FINE = 25_000_000
 """Nanoseconds that stamps of files surely tell apart."""
 
 
-class Reader:
-    """Plays `Reading`: it says of every text what it is told to."""
-
-    def __init__(self, answer: Mapping[str, JsonValue] | None) -> None:
-        self.answer = answer
-        self.asked: list[tuple[str, str]] = []
-
-    def ask(
-        self, instruction: str, text: str, schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | None:
-        self.asked.append((instruction, text))
-        return self.answer
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder outside the workspace; what is in it is old by then."""
@@ -61,7 +47,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def session_in(
-    workspace: Path, store: TaskStore | None = None, reader: Reader | None = None
+    workspace: Path, store: TaskStore | None = None, **outside: object
 ) -> Session:
     """A session whose time begins after all that is there now."""
     newest = max(p.lstat().st_ctime_ns for p in workspace.parent.rglob("*"))
@@ -71,7 +57,7 @@ def session_in(
         FakeClock(after),
         plugins=[("evidence", taskmem_evidence)],
         roots=(str(workspace.parent),),
-        reading=reader,
+        **outside,
     )
     return Session(world, folder=str(workspace))
 
@@ -128,8 +114,7 @@ def test_what_a_command_did_is_found_in_its_folder(
         subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
         (project / ".gitignore").write_text("*.pyc\n")
     session = session_in(workspace)
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
 
     def build() -> None:
         (project / "old.log").unlink()
@@ -183,8 +168,7 @@ def test_the_ledger_survives_a_restart(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'taskmem.db'}"
     first = session_in(workspace, task_store(url))
-    first.begins()
-    task = first.register()
+    task = first.takes_up()
     first.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     first.writes(project / "a.md")
     first.world.store.close()
@@ -285,27 +269,30 @@ def test_other_updates_are_never_held_up(session: Session) -> None:
         assert "made" not in answer
 
 
-def reading(workspace: Path, answer: Mapping[str, JsonValue] | None) -> Session:
-    session = session_in(workspace, reader=Reader(answer))
+def reading(
+    workspace: Path, answer: Mapping[str, JsonValue] | None
+) -> tuple[Session, list[tuple[str, ...]]]:
+    """A session with a reader who says the same of every text, and what it is asked."""
+    asked: list[tuple[str, ...]] = []
+
+    def ask(*question: str) -> Mapping[str, JsonValue] | None:
+        asked.append(question[:2])
+        return answer
+
+    session = session_in(workspace, ask_reader=ask)
     session.begins()
-    return session
-
-
-def reader_of(session: Session) -> Reader:
-    reader = session.world.shell.reading
-    assert isinstance(reader, Reader)
-    return reader
+    return session, asked
 
 
 def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
     workspace: Path,
 ) -> None:
-    session = reading(workspace, {"made": True, "decoy": False})
+    session, asked = reading(workspace, {"made": True, "decoy": False})
     task = session.register(plan=["Den Bericht schreiben"])
     with pytest.raises(EvidenceMissing, match="no tool has written anything"):
         complete(session, task, "Der Bericht ist fertig.")
     assert complete(session, task, "Er ist da.")["status"] == "completed"
-    [(instruction, text)] = reader_of(session).asked
+    [(instruction, text)] = asked
     assert "Der Bericht ist fertig." in text
     assert "Den Bericht schreiben" in text
     assert "Der Bericht" not in instruction
@@ -325,18 +312,18 @@ def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
 def test_without_a_reader_who_is_sure_it_completes_and_is_told(
     workspace: Path, answer: Mapping[str, JsonValue] | None
 ) -> None:
-    session = reading(workspace, answer)
+    session, _ = reading(workspace, answer)
     task = session.register(plan=["Den Bericht schreiben"])
     assert complete(session, task)["status"] == "completed"
     assert session.lines[-1].startswith("completed; nothing was written")
 
 
 def test_nobody_is_asked_where_anything_was_made(workspace: Path) -> None:
-    session = reading(workspace, {"made": True, "decoy": False})
+    session, asked = reading(workspace, {"made": True, "decoy": False})
     task = session.register()
     session.writes(workspace / "a.md")
     assert complete(session, task)["status"] == "completed"
-    assert reader_of(session).asked == []
+    assert asked == []
 
 
 # --- a person overrules -----------------------------------------------------------
@@ -398,8 +385,7 @@ def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> N
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
     object.__setattr__(session.world.shell, "later", keep)
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.runs_in(project, "make &", run=lambda: None)
     complete(session, task)
     assert session.lines[-1].startswith("completed; nothing was written")

@@ -70,8 +70,7 @@ def test_what_a_resume_makes_needless_is_logged_as_superseded(
 def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.does("send the invoice to the customer")
     session.ends("May I go on?")
     for _ in range(8):

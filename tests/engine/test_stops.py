@@ -14,11 +14,6 @@ from tests.support.world import PERSON, World
 WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 
-def at_work(session: Session, origin: Origin = Origin.USER) -> str:
-    session.begins(origin)
-    return session.register()
-
-
 def stopped(world: World) -> list[object]:
     """The sessions whose turn is stopped."""
     log = world.store.list_events(0, 1000)
@@ -29,7 +24,7 @@ def stopped(world: World) -> list[object]:
 def test_the_turn_that_works_on_a_task_is_stopped_with_it(
     session: Session, tool: str
 ) -> None:
-    session.world.call(tool, PERSON, task_id=at_work(session))
+    session.world.call(tool, PERSON, task_id=session.takes_up())
 
     assert stopped(session.world) == [MAIN]
 
@@ -38,14 +33,14 @@ def test_the_turn_that_works_on_a_task_is_stopped_with_it(
 def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
     session: Session, state: RunState
 ) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     if state is RunState.BLOCKED:
         session.ends("Shall I push it?")
     else:
         to = {"to": "main"} if state is RunState.QUEUED else {}
         session.call("task_handoff", task_id=task, **to)
     session.world.clock.tick(1)
-    at_work(session, Origin.OTHER)
+    session.takes_up(Origin.OTHER)
     assert session.run(task).state is state
 
     session.world.call("task_cancel", PERSON, task_id=task)
@@ -56,7 +51,7 @@ def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
 def test_of_two_tasks_of_a_turn_only_the_one_that_it_works_on_stops_it(
     session: Session,
 ) -> None:
-    first = at_work(session)
+    first = session.takes_up()
     session.world.clock.tick(1)
     second = session.register(name="Test")
 
@@ -71,7 +66,7 @@ def test_of_two_tasks_of_a_turn_only_the_one_that_it_works_on_stops_it(
 def test_a_task_whose_turn_is_over_is_taken_away_and_its_session_works_on(
     session: Session, tool: str
 ) -> None:
-    task = at_work(session)
+    task = session.takes_up()
     session.ends("More to come.")
     assert session.run(task).state is RunState.RUNNING
 

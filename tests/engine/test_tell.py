@@ -84,8 +84,7 @@ def test_every_kind_that_plugins_are_told_of_reaches_its_hook() -> None:
 def test_plugins_are_told_of_a_run_that_was_made_and_as_it_stands() -> None:
     listener = Listener()
     session = Session(World(plugins=[("listener", listener)]))
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     told(session.world)
     session.ends("Shall I go on?")
     told(session.world)

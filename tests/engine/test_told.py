@@ -141,8 +141,7 @@ def test_a_turn_that_did_nothing_has_taken_no_word_to_go_on(
 
 def test_another_sessions_turn_settles_nothing(session: Session, task: str) -> None:
     other = Session(session.world, key="agent:dev:main", role="dev")
-    other.begins()
-    other.register(name="Another")
+    other.takes_up(name="Another")
     other.ends()
 
     states = [wake.state for wake in told(session.world) if wake.task_id == task]

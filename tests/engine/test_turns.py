@@ -33,8 +33,7 @@ class Between(MemoryStore):
 def test_a_run_that_goes_to_the_background_meanwhile_is_not_taken_back() -> None:
     store = Between()
     session = Session(World(store))
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     store.then = lambda: session.call("task_background", task_id=task)
 
     turns.heartbeat(session.world.shell, session.heard)
@@ -47,8 +46,7 @@ def test_a_run_that_goes_to_the_background_meanwhile_is_not_taken_back() -> None
 def test_the_end_of_a_turn_leaves_alone_what_went_to_the_background() -> None:
     store = Between()
     session = Session(World(store))
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     store.then = lambda: session.call("task_background", task_id=task)
 
     session.ends("Running in the background.")
@@ -64,9 +62,7 @@ def test_the_longest_key_of_a_session_is_kept_by_every_database(
     # Nothing that compresses: an index may take more of what does.
     key += token_hex(KEY_BYTES)[: KEY_BYTES - len(key)]
     session = Session(real_world, key)
-    session.begins()
-
-    task = session.register()
+    task = session.takes_up()
 
     assert session.run(task).session_key == real_world.task(task).session_key == key
     assert session.call("task_status")["task_id"] == task
@@ -96,8 +92,7 @@ def test_what_is_said_of_a_step_counts_though_a_hook_is_heard_meanwhile(
 ) -> None:
     store = Outrun()
     session = Session(World(store))
-    session.begins()
-    task = session.register(segmented=True)
+    task = session.takes_up(segmented=True)
     # Another daemon writes: its turns are not ours.
     store.first = lambda: store.commit(Change(runs=(session.run(task),)))
 

@@ -6,20 +6,13 @@ import logging
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import recovery
-from taskmem_hookspecs import Owner, RunState, TaskStatus
+from taskmem_hookspecs import RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, World, worker
 
 LEASE = 300
-
-
-def worker(name: str) -> Caller:
-    """An agent of a host that has no gateway."""
-    owner = Owner(role="agent", process=f"{name}:1")
-    return Caller(process=f"{name}:1", owner=owner)
 
 
 @pytest.fixture
@@ -31,8 +24,7 @@ def session(real_world: World) -> Session:
 def test_the_new_flow_an_agent_crashes_rejoins_and_takes_up_its_recovered_task(
     session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.does("build")
     held = session.run(task)
     assert (held.state, held.token) == (RunState.RUNNING, 1)
@@ -98,8 +90,7 @@ def test_promotion_the_next_queued_run_has_its_turn_when_the_first_has_ended(
 
 
 def test_promotion_within_a_session_comes_by_itself(session: Session) -> None:
-    session.begins()
-    first = session.register(name="First")
+    first = session.takes_up(name="First")
     session.ends("Working on it.")
     session.world.deliver()
     second = session.register(name="Second")

@@ -37,8 +37,7 @@ def spoil(database: str, number: int) -> None:
 def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     for number in range(12):
         said = (
             Said(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
@@ -52,8 +51,7 @@ def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
 
 
 def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.does("echo old")
     world = session.world
     world.clock.tick(timedelta(days=6).total_seconds())
@@ -72,8 +70,7 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
 def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
     session: Session, database: str
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.does("echo one")
     session.does("echo two")
     world, run = session.world, session.run(task)
@@ -127,8 +124,7 @@ def test_p2_3_3_too_many_background_tasks_are_refused(real_world: World) -> None
 
 def test_p2_3_5_progress_is_told_once_for_each_step(real_world: World) -> None:
     session = Session(real_world)
-    session.begins()
-    task = session.register(plan=["One", "Two", "Three"])
+    task = session.takes_up(plan=["One", "Two", "Three"])
     key = session.call("task_background", task_id=task)["run"]["session_key"]
     away = Session(real_world, key)
     away.begins()

@@ -91,8 +91,7 @@ def passage(event: Event) -> tuple[object, object]:
 
 
 def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     assert session.run(task).state is RunState.RUNNING
     session.ends("Shall I push it?")
     assert session.run(task).state is RunState.BLOCKED
@@ -110,8 +109,7 @@ def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
 def test_unit_task_state_transitions_end_in_what_nothing_leaves(
     session: Session, end: str
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.call("task_update", task_id=task, status=end)
     before = session.run(task)
     assert before.state == end
@@ -131,8 +129,7 @@ def test_unit_task_state_transitions_end_in_what_nothing_leaves(
 def test_unit_task_state_transitions_go_the_way_of_the_users_word(
     session: Session, status: str, state: str
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.ends()
     session.world.call("task_update", PERSON, task_id=task, status=status)
     assert session.run(task).state == state
@@ -141,8 +138,7 @@ def test_unit_task_state_transitions_go_the_way_of_the_users_word(
 
 
 def test_every_state_transition_writes_an_event(session: Session) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.ends("Shall I push it?")
     session.begins()
     session.world.call("task_update", PERSON, task_id=task, status="paused")
@@ -178,8 +174,7 @@ def test_unit_persistence_crud_outlives_the_process(
     session: Session, database: str, folder: Path
 ) -> None:
     world = session.world
-    session.begins()
-    task = session.register(plan=WRITE)
+    task = session.takes_up(plan=WRITE)
     session.does("write report.md", "written", tool="write")
     created = SqlStore(database)
     assert created.read_task(task) == world.store.read_task(task)
@@ -258,8 +253,7 @@ def test_unit_completion_evaluator_negative_evidence_is_no_completion(
             session.world.clock.tick(3600)
         case "a link to nothing":
             report.symlink_to(folder / "missing.md")
-    session.begins()
-    task = session.register(plan=WRITE, metadata=MADE)
+    task = session.takes_up(plan=WRITE, metadata=MADE)
     for _ in range(2):  # of what the metadata names, each time
         with pytest.raises(EvidenceMissing, match=r"report\.md"):
             session.call("task_update", task_id=task, status="completed")
@@ -276,8 +270,7 @@ def test_unit_completion_evaluator_positive_evidence_completes(
     session: Session, folder: Path
 ) -> None:
     (folder / "report.md").write_text("All is well.")
-    session.begins()
-    task = session.register(plan=WRITE, metadata=MADE)
+    task = session.takes_up(plan=WRITE, metadata=MADE)
     session.call("task_update", task_id=task, status="completed")
     facts = session.world.store.read_task(task)
     assert facts.task.status is TaskStatus.COMPLETED
@@ -290,8 +283,7 @@ def test_unit_completion_evaluator_positive_evidence_completes(
 def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_written(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register(plan=["Look whether the site is up"])
+    task = session.takes_up(plan=["Look whether the site is up"])
     session.call("task_update", task_id=task, status="completed")
     assert session.world.task(task).status is TaskStatus.COMPLETED
     assert session.world.store.read_task(task).artifacts == ()
@@ -306,8 +298,7 @@ def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_writt
 def test_unit_stalled_loop_detection_fails_with_its_reason(
     session: Session, chatter: bool
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.does("look", "as before")
     session.ends(origin=Origin.USER)
     for number in range(IDLE_ROUNDS):
@@ -329,8 +320,7 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(
 def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.ends(origin=Origin.USER)
     for number in range(3 * IDLE_ROUNDS):
         goes_on(session)
@@ -348,8 +338,7 @@ def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
 def test_integration_a_message_comes_in_and_is_carried_on_without_another(
     session: Session,
 ) -> None:
-    session.begins(Origin.USER)
-    task = session.register(plan=["One", "Two", "Three"])
+    task = session.takes_up(Origin.USER, plan=["One", "Two", "Three"])
     session.does("read the request")
     session.ends("I have begun.", origin=Origin.USER)
     for step in (1, 2, 3):
@@ -370,8 +359,7 @@ def test_integration_a_message_comes_in_and_is_carried_on_without_another(
 def test_integration_write_claim_without_evidence_is_blocked(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register(plan=WRITE)
+    task = session.takes_up(plan=WRITE)
     session.does("think about it")
     claim = {"task_id": task, "status": "completed", "message": SAVED}
     with pytest.raises(EvidenceMissing, match="asked once"):
@@ -396,8 +384,7 @@ def test_integration_write_claim_without_evidence_is_blocked(
 def test_integration_write_and_verify_path_reaches_completed(
     session: Session, folder: Path
 ) -> None:
-    session.begins()
-    task = session.register(plan=WRITE)
+    task = session.takes_up(plan=WRITE)
     session.writes(folder / "report.md")
     session.does("cat report.md", "All is well.")
     answer = session.call(
@@ -424,8 +411,7 @@ def test_integration_write_and_verify_path_reaches_completed(
 def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     session: Session,
 ) -> None:
-    session.begins()
-    task = session.register()
+    task = session.takes_up()
     session.ends(origin=Origin.USER)
     for failures in range(1, RETRIES + 1):
         goes_on(session, OVERLOADED)
@@ -453,8 +439,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
 def test_regression_a_session_without_tasks_is_left_alone(
     session: Session, database: str
 ) -> None:
-    session.begins()
-    session.register()
+    session.takes_up()
     session.ends()
     session.world.deliver()
     before = contents(database)
@@ -485,8 +470,7 @@ def test_regression_a_session_without_tasks_is_left_alone(
 def test_regression_the_guardrail_for_text_claims_still_holds(
     session: Session, folder: Path, said: str, asked: bool
 ) -> None:
-    session.begins()
-    session.register(plan=WRITE)
+    session.takes_up(plan=WRITE)
     shell = session.world.shell
     assert (evidence.unsupported(shell, session.owner, said) is not None) is asked
     session.writes(folder / "report.md")
@@ -534,8 +518,7 @@ def test_credentials_are_scrubbed_in_event_payloads(
     session: Session, database: str
 ) -> None:
     secret = "sk-" + "a1B2" * 8
-    session.begins()
-    task = session.register(name=f"Deploy with {secret}")
+    task = session.takes_up(name=f"Deploy with {secret}")
     session.does(f"curl -H 'Authorization: Bearer {secret}' example.org")
     session.ends("", error=f"{OVERLOADED}, key {secret}")
     session.call(

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from openclaw_taskmem.domain.runs import RunPolicy
-from taskmem_hookspecs import Owner, Run, RunState
-from taskmem_hookspecs.testing import a_run
+from taskmem_hookspecs import Owner, Run, RunState, Wake, WakeCause
+from taskmem_hookspecs.testing import a_run, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
 POLICY: Final = RunPolicy()
@@ -16,6 +16,7 @@ LEASE: Final = timedelta(seconds=POLICY.lease_seconds)
 MAIN: Final = Owner(role="main", session_key="agent:main:main", boot="boot-1")
 AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2", "process": "7:9"})
 OTHER: Final = Owner(role="builder", session_key="agent:builder:main", boot="boot-1")
+WORKER: Final = Owner(role="builder", process="7:9")
 HELD: Final = {
     "state": RunState.RUNNING,
     "owner": MAIN,
@@ -28,3 +29,9 @@ HELD: Final = {
 def held(**changes: object) -> Run:
     """A run that the main agent holds."""
     return a_run(**(HELD | changes))
+
+
+def told(**changes: object) -> Wake:
+    """A wake that tells the run to go on, and was not delivered yet."""
+    fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
+    return a_wake(**(fields | changes))

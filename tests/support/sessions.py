@@ -77,6 +77,17 @@ class Session:
         """Begin a turn; False: it must not go on."""
         return turns.turn_began(self.world.shell, self.heard, origin)
 
+    def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
+        """Begin a turn, and register a task in it; its id."""
+        self.begins(origin)
+        return self.register(**given)
+
+    def works(self) -> str:
+        """Begin a turn, register a task in it, and begin to work; its id."""
+        task = self.takes_up()
+        self.does("echo one")
+        return task
+
     def calls(self, about: str, tool: str = "exec", deed: Deed | None = None) -> str:
         """Begin a call of a tool; its id."""
         self._number += 1

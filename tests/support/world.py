@@ -13,13 +13,13 @@ from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
-from openclaw_taskmem.engine.reading import NoReader, Reading
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting, Watching
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Condition,
+    Owner,
     Target,
     Task,
     TaskStore,
@@ -57,6 +57,12 @@ class Sights:
         return None
 
 
+def worker(name: str) -> Caller:
+    """An agent of a host that has no gateway."""
+    owner = Owner(role="agent", process=f"{name}:1")
+    return Caller(process=f"{name}:1", owner=owner)
+
+
 class World:
     """What an agent, a daemon and a gateway do, one verb each."""
 
@@ -70,7 +76,7 @@ class World:
         watching: Watching | None = None,
         home: str = "home_1",
         roots: tuple[str, ...] = (),
-        reading: Reading | None = None,
+        **outside: Any,
     ) -> None:
         self.store = store or MemoryStore()
         self.clock = clock or FakeClock()
@@ -86,7 +92,7 @@ class World:
             watching=watching or Sights(),
             home=home,
             roots=roots,
-            reading=reading or NoReader(),
+            **outside,
         )
 
     def _id(self, kind: str, _now: datetime) -> str:
