@@ -18,8 +18,9 @@ from taskmem_hookspecs import Frame, TargetGone
 from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, NotViewable
 from taskmem_vision.capture.news import PLACE, News
 from taskmem_vision.capture.screen import shot
-from taskmem_vision.capture.windows import Window, name, printable
+from taskmem_vision.capture.windows import Window, name
 from taskmem_vision.gemini.keys import without_keys
+from taskmem_vision.lines import one_line
 from taskmem_vision.looking.look import Look, Track
 
 PROGRAM: Final = "xwininfo"
@@ -154,7 +155,7 @@ def windows_in(told: str) -> tuple[Window, ...]:
     found: dict[int, Window] = {}
     for line in lines:
         number = int(line["id"], 16)
-        found.setdefault(number, Window(number, printable(line["title"])))
+        found.setdefault(number, Window(number, one_line(line["title"])))
     return tuple(found.values())
 
 

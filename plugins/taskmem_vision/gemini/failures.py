@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import NoAnswer, ReaderRefused, ReaderUnavailable
+from taskmem_vision.lines import one_line
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError
@@ -139,10 +140,8 @@ def _said(error: APIError, secret: str) -> str:
     words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
     if isinstance(message, str) and message and not message.lstrip().startswith("<"):
         words += f": {message}"
-    line = " ".join(words.replace(secret, "[the key]").split()).rstrip(".")
-    if len(line) > _SAID_CHARACTERS:
-        line = f"{line[:_SAID_CHARACTERS]}…"
-    return line
+    safe = words.replace(secret, "[the key]").strip().rstrip(".")
+    return one_line(safe, _SAID_CHARACTERS)
 
 
 def _blames_key(error: APIError) -> bool:

@@ -143,13 +143,13 @@ class Pacing:
             if _SHORTEST_HINT <= len(hint) <= _LONGEST_HINT and hint not in self._text
         ][:_HINTS]
 
-    def unsettle(self) -> None:
-        """Note that a yes was none, and that the answer which shows it is no good."""
-        self.doubtful = False
+    def wasted(self, *, swayed: bool = False) -> None:
+        """Note that the answer was nonsense: it counts, and is asked for again.
 
-    def wasted(self) -> None:
-        """Note that the answer was nonsense: it counts, and is asked for again."""
+        `swayed`: it shows that the yes before it was none.
+        """
         self.calls += 1
+        self.doubtful = self.doubtful and not swayed
 
     # --- what follows -------------------------------------------------------
 

@@ -16,7 +16,6 @@ from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
 from taskmem_vision.judges.asker import Asker
 from taskmem_vision.judges.asking import Answered, Swayed
 from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
-from taskmem_vision.judges.text_judge import HESITANT, one_line
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
@@ -65,7 +64,7 @@ class PictureJudge:
         asker: Asker,
         *,
         calls: int = CALLS,
-        sides: tuple[int, ...] | None = None,
+        sides: tuple[int, ...] = (0,),
         now: Callable[[], float] = loop_time,
     ) -> None:
         """Take the condition and whom to ask.
@@ -74,12 +73,11 @@ class PictureJudge:
             words: What is asked.
             asker: Whom to ask.
             calls: How often at most.
-            sides: Which sides of the condition that is; None: all of it.
+            sides: Which sides of the condition that is.
             now: The time, in seconds that only grow: that of the looks.
         """
         self.name = asker.reader.name
-        if sides is not None:
-            self.sides = sides
+        self.sides = sides
         self._words = words
         self._asker = asker
         self._now = now
@@ -224,10 +222,9 @@ class PictureJudge:
             raise
         self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
-        note = f" ({one_line(answered.note)})" if answered.note else ""
-        self._last = f"{one_line(verdict.observation)}{note}"
+        self._last = answered.describe(verdict)
         shot = telling(question.shots)
-        likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
+        likely = verdict.is_likely
         if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
             self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
             return

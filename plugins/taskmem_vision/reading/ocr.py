@@ -32,6 +32,7 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import without_keys
+from taskmem_vision.lines import one_line
 from taskmem_vision.reading.page import Page, Word, arrange
 
 LIMIT_SECONDS: Final = 20.0
@@ -290,6 +291,4 @@ def _line(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
     if not lines:
         return ""
-    clean = "".join(each if each.isprintable() else " " for each in lines[-1])
-    line = " ".join(clean.split())
-    return f" ({line[:_SAID_CHARACTERS]})"
+    return f" ({one_line(lines[-1], _SAID_CHARACTERS)})"

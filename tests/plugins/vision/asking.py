@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Question, ReaderUnavailable
-from taskmem_vision.judges.asking import ask_reader
-from taskmem_vision.judges.question import Verdict
+from taskmem_vision.judges.asking import Verdict, ask_reader
 
 QUESTION = Question(
     instruction="You judge.",

@@ -308,8 +308,3 @@ async def test_a_reader_that_stands_in_for_another_is_named(judge, gemini, monke
     ruling = await judge.rule(frame())
     said = "Nothing of it is there yet. (host was asked instead: gemini is away.)"
     assert ruling.observation == said
-
-
-def test_it_decides_the_sides_that_it_is_given(gemini):
-    assert TextJudge(WHEN, gemini, sides=(1,)).sides == (1,)
-    assert not hasattr(TextJudge(WHEN, gemini), "sides")

@@ -1,0 +1,13 @@
+"""Texts of others, on one line that is safe to print and to send."""
+
+from __future__ import annotations
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """Return a text on one line, without what steers a terminal or cannot be sent.
+
+    `longest` is in characters; an ellipsis follows where it is cut.
+    """
+    clean = "".join(each if each.isprintable() else " " for each in text)
+    line = " ".join(clean.split())
+    return line if longest is None or len(line) <= longest else f"{line[:longest]}…"
