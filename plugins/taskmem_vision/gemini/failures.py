@@ -59,8 +59,8 @@ def answer_of(response: GenerateContentResponse) -> str:
 # --- no answer ----------------------------------------------------------------
 
 
-def told(
-    error: Exception, secret: str, variable: str, model: str, seconds: float
+def explain(
+    error: Exception, secret: str, variable: str, model: str
 ) -> ReaderUnavailable:
     """Return what an error of the SDK means, without the key.
 
@@ -69,7 +69,6 @@ def told(
         secret: The key.
         variable: Where the key was found.
         model: The model that was asked.
-        seconds: How long an answer was waited for.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     name = type(error).__name__
@@ -79,10 +78,6 @@ def told(
         delay = retry_seconds(api)
         kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
         return kind(_refusal(api, said, variable, model, delay), delay)
-    if kinds & {"TimeoutError", "TimeoutException"}:
-        return ReaderUnavailable(
-            f"Gemini gave no answer within {seconds:g} s; it is asked again."
-        )
     # By name: the SDK chooses one of several HTTP libraries.
     if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
         return ReaderUnavailable(
