@@ -192,35 +192,13 @@ async def test_a_model_that_believes_one_line_and_sees_through_the_decoy_is_beli
 # --- trouble ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        {"status": 403},
-        {"status": 503},
-        {"html": 502},
-        {"drop": "before"},
-        {"blocked": "OTHER"},
-        {"finish": "SAFETY"},
-        {"text": '{"met": "yes"'},
-        {"text": "yes"},
-        {"body": "met: yes"},
-    ],
-)
+@pytest.mark.parametrize("step", [{"status": 503}, {"text": "yes"}])
 async def test_trouble_never_settles_it_and_is_asked_about_again(judge, server, step):
     server.script.extend([step, YES, YES])
     with pytest.raises(JudgeUnavailable):
         await judge.rule(frame(0, "a"))
     await judge.rule(frame(1, "a"))
     assert (await judge.rule(frame(2, "a"))).met is Met.YES
-
-
-async def test_a_limit_holds_for_all_waits_of_a_client(gemini, server):
-    server.script.append({"status": 429, "retry_delay": "60s"})
-    for when in ("one", "two"):
-        with pytest.raises(JudgeUnavailable) as caught:
-            await TextJudge(when, gemini).rule(frame())
-        assert 59 < caught.value.retry_seconds <= 60
-    assert len(server.requests) == 1
 
 
 async def test_nonsense_uses_the_budget_up_and_silence_does_not(gemini, server):
