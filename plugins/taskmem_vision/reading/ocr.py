@@ -64,9 +64,6 @@ _FAREWELL_SECONDS: Final = 2.0
 class OcrEngine(Protocol):
     """Reads what stands on a picture."""
 
-    name: str
-    """What an observation calls it when it is in trouble."""
-
     async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
         """Return the text of a PNG or JPEG; an empty one: it shows none.
 
@@ -82,8 +79,6 @@ class OcrEngine(Protocol):
 
 class Tesseract:
     """Runs the program of that name; one process has one object, and reads in turn."""
-
-    name = "tesseract"
 
     def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
         """Take the path of the program, and how long it may take."""

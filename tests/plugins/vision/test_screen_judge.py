@@ -30,8 +30,6 @@ DONE, CLOSES = text("Done"), {"exit": "any"}
 class Played:
     """An OCR engine that says what it is told to say."""
 
-    name = "played"
-
     def __init__(self):
         self.pieces = []
         self.says = deque()
