@@ -4,23 +4,12 @@ from taskmem_hookspecs import Met
 from taskmem_vision.judges.asking import Answered
 from taskmem_vision.judges.picture_question import (
     INSTRUCTION,
-    PictureVerdict,
     Scene,
     question,
 )
 from taskmem_vision.looking.shot import Shot
+from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Easel
-
-
-def verdict(number, met=Met.NO, **fields):
-    given = {
-        "observation": "Seen.",
-        "confidence": 0.9,
-        "expect_text": None,
-        "look_again_seconds": None,
-        "watch_box": None,
-    }
-    return PictureVerdict(id=number, met=met, **{**given, **fields})
 
 
 def readable(parts):
@@ -84,7 +73,7 @@ def test_where_only_details_are_shown_there_is_nothing_around_them():
 
 
 def test_verdicts_are_found_by_their_ids():
-    said = [verdict("2", Met.YES), verdict(" 1 "), verdict("3")]
+    said = [verdict(Met.YES, id="2"), verdict(id=" 1 "), verdict(id="3")]
     found = Answered("gemini", None).verdicts_by_id(said, "3")
     assert {number: each.met for number, each in found.items()} == {
         "1": Met.NO,
