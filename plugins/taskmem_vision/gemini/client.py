@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -62,7 +60,9 @@ class Gemini:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Take the environment; the key is read from it whenever it is used."""
         self._environ = environ
-        self._account: _Account | None = None
+        self._client: Client | None = None
+        self._account: tuple[str, str] | None = None
+        """The key and the address of that client."""
 
     @property
     def model(self) -> str:
@@ -116,13 +116,13 @@ class Gemini:
             NoAnswer: It answered, and what it answered is none.
             ReaderUnavailable: It did not answer; the sentence says why.
         """
-        account = self._current()
+        variable, secret = self._find_key()
         model = self.model
         try:
-            client = await account.client()
+            client = await self._connect(secret)
             response = await _send(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
-            trouble = failures.explain(error, account.secret, account.variable, model)
+            trouble = failures.explain(error, secret, variable, model)
             if failures.is_limit(error) and trouble.retry_seconds is None:
                 trouble.retry_seconds = LIMIT_SECONDS
         else:
@@ -130,7 +130,8 @@ class Gemini:
         # Outside, so that the error that was caught is not its context.
         raise trouble
 
-    def _current(self) -> _Account:
+    def _find_key(self) -> tuple[str, str]:
+        """Return the key, and where it was found; refuse to send what cannot be one."""
         variable, secret = _key(self._environ)
         if not secret:
             raise ReaderUnavailable(
@@ -142,51 +143,15 @@ class Gemini:
                 f"{variable} holds characters that no key has; set it again and "
                 "restart the daemon."
             )
-        address = self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
-        found = _Account(variable, secret, address)
-        if self._account is None or not self._account.is_like(found):
-            self._account = found
-        return self._account
+        return variable, secret
 
-
-class _Account:
-    """A key at an address, and its client."""
-
-    def __init__(self, variable: str, secret: str, address: str) -> None:
-        self.variable = variable
-        self.secret = secret
-        self._address = address
-        self._making: Future[Client] | None = None
-
-    def is_like(self, other: _Account) -> bool:
-        return (self.secret, self._address) == (other.secret, other._address)
-
-    async def client(self) -> Client:
-        """Return the client, which whoever comes first has made in a thread."""
-        if self._making is None:
-            self._making = self._begin()
-        making = self._making
-        try:
-            return await asyncio.wrap_future(making)
-        except Exception:
-            if self._making is making:
-                self._making = None
-            raise
-
-    def _begin(self) -> Future[Client]:
-        future: Future[Client] = Future()
-        # A future that runs cannot be cancelled: who gives up waiting for it gives
-        # up alone.
-        future.set_running_or_notify_cancel()
-
-        def make() -> None:
-            try:
-                future.set_result(_client(self.secret, self._address))
-            except BaseException as error:  # noqa: BLE001 - whoever waits is told
-                future.set_exception(error)
-
-        threading.Thread(target=make, name="gemini.client", daemon=True).start()
-        return future
+    async def _connect(self, secret: str) -> Client:
+        """Return the client for a key; a new one is made in a thread."""
+        account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
+        if self._client is None or self._account != account:
+            self._client = await asyncio.to_thread(_client, *account)
+            self._account = account
+        return self._client
 
 
 def _key(environ: Mapping[str, str]) -> tuple[str, str]:
