@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mss
 from mss.exception import ScreenShotError
 from PIL import Image
 
 from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display import Box, Display, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
 from taskmem_vision.capture.privacy import Privacy, blacked
 from taskmem_vision.capture.watch import PictureWatch
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
 
 
 class ScreenWatch(PictureWatch):
@@ -28,7 +31,7 @@ class ScreenWatch(PictureWatch):
         self,
         desktop: Desktop,
         privacy: Privacy,
-        connect: Callable[[str], Display] | None,
+        connect: Callable[[str], X11Display] | None,
     ) -> None:
         """Take what to look at.
 
@@ -44,7 +47,7 @@ class ScreenWatch(PictureWatch):
         self._desktop = desktop
         self._privacy = privacy
         self._connect = connect
-        self._display: Display | None = None
+        self._display: X11Display | None = None
         self._loop = asyncio.get_running_loop()
         try:
             self._listen()

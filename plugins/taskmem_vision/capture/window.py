@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import Box, Display, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
 from taskmem_vision.capture.privacy import Privacy
 from taskmem_vision.capture.watch import PictureWatch
 from taskmem_vision.capture.windows import Window, dialogs, name
 from taskmem_vision.looking.look import Look
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
 
 _PRIVATE: Final = "The window has a title that is private now; it is not looked at."
 
@@ -23,7 +26,7 @@ class WindowWatch(PictureWatch):
     """Plays `Watch`."""
 
     def __init__(
-        self, display: Display, window: Window, note: str | None, privacy: Privacy
+        self, display: X11Display, window: Window, note: str | None, privacy: Privacy
     ) -> None:
         """Take a display for it alone, the window, and what there is to say of it.
 

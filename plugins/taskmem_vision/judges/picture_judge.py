@@ -24,8 +24,7 @@ from taskmem_vision.looking.attention import (
     taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look
-from taskmem_vision.looking.pictures import look_of
+from taskmem_vision.looking.look import Look, look_of
 from taskmem_vision.looking.shot import Shot, telling
 
 CONFIDENT: Final = 0.7
