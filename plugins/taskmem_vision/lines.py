@@ -1,4 +1,4 @@
-"""Texts of others, on one line that is safe to print and to send."""
+"""Texts of others on one line: safe to print and to send, or to be compared."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def one_line(text: str, longest: int | None = None) -> str:
     clean = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(clean.split())
     return line if longest is None or len(line) <= longest else f"{line[:longest]}…"
+
+
+def fold(text: str) -> str:
+    """Return a text so that line breaks and case do not matter."""
+    return " ".join(text.casefold().split())

@@ -69,7 +69,8 @@ class WindowWatch(PictureWatch):
             self._hear()
             if self._unmet and self._listening:
                 self._meet()
-            if self._listening and not self._secret and self._due():
+            due = self._look is None or self._news.due()
+            if self._listening and not self._secret and due:
                 self._look = self._capture()
         except NotViewable as hidden:
             self._look, why = None, str(hidden)
@@ -82,9 +83,6 @@ class WindowWatch(PictureWatch):
         # What happened meanwhile was read with the answers, and wakes nobody.
         self._loop.call_soon(self._hear)
         return why
-
-    def _due(self) -> bool:
-        return self._look is None or self._news.due()
 
     @property
     def _text(self) -> str | None:

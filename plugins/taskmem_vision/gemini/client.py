@@ -131,7 +131,7 @@ class Gemini:
         raise trouble
 
     def _find_key(self) -> tuple[str, str]:
-        """Return the key, and where it was found; refuse to send what cannot be one."""
+        """Return the variable that holds a key, and the key; refuse what is none."""
         variable, secret = _key(self._environ)
         if not secret:
             raise ReaderUnavailable(

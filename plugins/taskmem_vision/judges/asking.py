@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from taskmem_hookspecs import Met, NoAnswer, Question, Reader
-from taskmem_vision.lines import one_line
+from taskmem_vision.lines import fold, one_line
 
 DECOYS: Final = (
     "A violet giraffe in a top hat plays the trombone.",
@@ -22,6 +22,9 @@ CONDITION: Final = "The condition with the id "
 HESITANT: Final = 0.5
 """From here on a yes is one; below, it is none."""
 OBSERVATION_CHARACTERS: Final = 300
+HINTS: Final = 5
+SHORTEST_HINT, LONGEST_HINT = 3, 80
+"""Texts that are looked out for at most, and characters of one."""
 
 
 def _require_words(text: str) -> str:
@@ -136,6 +139,15 @@ async def ask_reader(
         f"{reading.reader}'s answer was not in the form that it was asked for "
         f"({', '.join(sorted(fields))}); it is asked again."
     )
+
+
+def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
+    """Return the texts to look out for: folded, and not in a folded text already."""
+    return tuple(
+        hint
+        for hint in map(fold, hints)
+        if SHORTEST_HINT <= len(hint) <= LONGEST_HINT and hint not in shown
+    )[:HINTS]
 
 
 def describe_condition(number: str, words: str) -> str:

@@ -14,8 +14,9 @@ from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
 from taskmem_vision.judges.asker import Asker
-from taskmem_vision.judges.asking import Answered, Swayed
+from taskmem_vision.judges.asking import Answered, Swayed, pick_hints
 from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
+from taskmem_vision.lines import fold
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
@@ -37,10 +38,6 @@ LONGEST_REST: Final = 30.0
 """Seconds; a model in trouble is asked again after 1, 2, 4 … up to this."""
 SOONEST_HINT: Final = 5.0
 """How soon a model can have it looked at again although nothing changes."""
-
-HINTS: Final = 5
-SHORTEST_HINT: Final = 3
-"""Texts that are looked out for at most, and characters of one at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ class PictureJudge:
             return None
         if self._doubted is not None and now >= self._doubted.at + FRESH:
             return Reason.CONFIRM
-        if any(hint in _plain(frame.text or "") for hint in self._hints):
+        if any(hint in fold(frame.text or "") for hint in self._hints):
             return Reason.HINT
         return self._attention.due(now)
 
@@ -233,7 +230,7 @@ class PictureJudge:
             whole = not self._swayed
             self._attention.in_vain(question.shots, now, again, whole=whole)
             self._attention.watch(part_of(verdict))
-            self._hints = _hints(verdict, question.title)
+            self._hints = pick_hints(verdict.expect_text or (), fold(question.title))
 
     def _fail(self, question: _Question, trouble: JudgeUnavailable, now: float) -> None:
         """Keep what was to be judged, and let the model rest."""
@@ -285,17 +282,3 @@ class PictureJudge:
         if frame.seconds_left is not None and not self._is_last(frame):
             due.append(now + frame.seconds_left - self._last_seconds)
         return max(min(due) - now, 0.0) if due else None
-
-
-def _hints(verdict: PictureVerdict, title: str) -> tuple[str, ...]:
-    """Return the texts to look out for in titles: plain, and not there already."""
-    plain = map(_plain, verdict.expect_text or ())
-    return tuple(
-        hint
-        for hint in plain
-        if len(hint) >= SHORTEST_HINT and hint not in _plain(title)
-    )[:HINTS]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

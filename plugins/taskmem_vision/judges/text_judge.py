@@ -58,14 +58,14 @@ class TextJudge:
         if text is None:
             return Ruling(met=Met.UNSURE, observation="There is no text to read here.")
         if self._asking:
-            return self._waiting()
+            return self._ruling(Met.UNSURE)
         if frame.gone is not None and not text:
             # What is gone may show nothing any more; it ended with what it showed.
             frame = frame.model_copy(update={"tail": self._text})
         self._text = shown(frame) or ""
         reason = self._pacing.see(frame)
         if reason is None:
-            return self._waiting()
+            return self._ruling(Met.UNSURE)
         self._asking = True
         try:
             return await self._ask(frame, reason)
@@ -122,9 +122,6 @@ class TextJudge:
         )
         if verdict.is_likely:
             return Ruling(met=Met.YES, observation=self._last)
-        return self._ruling(Met.UNSURE)
-
-    def _waiting(self) -> Ruling:
         return self._ruling(Met.UNSURE)
 
     def _ruling(self, met: Met) -> Ruling:
