@@ -33,6 +33,7 @@ behind it (`3 failed`, `9.5 MB downloaded`):
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -60,10 +61,6 @@ class Pattern:
 
     def __init__(self, regex: Any) -> None:  # noqa: ANN401 - RE2 has no types
         self._regex = regex
-
-    def search(self, line: str) -> bool:
-        """Return whether a line matches."""
-        return self._regex.search(line.encode(errors="replace")) is not None
 
     def find(self, text: str) -> str | None:
         """Return the first line that matches; None: none does."""
@@ -112,9 +109,11 @@ def find_text(text: str, quote: str) -> str | None:
     return _line_at(text, at) if at >= 0 else None
 
 
-def find_percentage(text: str, at_least: float) -> str | None:
-    """Return the first line with a percentage of at least so many; None: none has."""
-    found = (at for value, at in _percentages(text) if value >= at_least)
+def find_percentage(
+    text: str, at_least: float, at_most: float = math.inf
+) -> str | None:
+    """Return the first line with a percentage between bounds; None: none has."""
+    found = (at for value, at in _percentages(text) if at_least <= value <= at_most)
     return _first_line(text, found)
 
 
@@ -122,16 +121,6 @@ def find_number(text: str, name: str, op: Comparison, bound: float) -> str | Non
     """Return the first line on which a named number compares with a bound."""
     found = (at for value, at in _numbers(text, name) if op.holds(value, bound))
     return _first_line(text, found)
-
-
-def read_percentages(text: str) -> Iterator[float]:
-    """Yield the percentages that are shown, counts such as `42/120` among them."""
-    return (value for value, _ in _percentages(text))
-
-
-def read_numbers(text: str, name: str) -> Iterator[float]:
-    """Yield the numbers that are shown with a name."""
-    return (value for value, _ in _numbers(text, name))
 
 
 def _first_line(text: str, places: Iterator[int]) -> str | None:

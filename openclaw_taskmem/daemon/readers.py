@@ -313,7 +313,7 @@ class Readers:
             self._seams.blame(reader, "reader", error)
             trouble = ReaderUnavailable(f"{reader.name} failed; see taskmem plugins.")
             raise self._fail(seat, trouble) from error
-        seat.failures, seat.rests_until = 0, float("-inf")
+        seat.failures = 0
         await self.spending.count_answer(reader, reading)
         return reading.model_copy(update={"reader": reader.name})
 

@@ -169,7 +169,7 @@ class Watchroom:
     ) -> tuple[Sequence[Judge], tuple[Understood, ...]]:
         """Find who judges a condition, and how each of its sides is read."""
         reader = status = None
-        if condition.free and self._readers is not None:
+        if self._readers is not None:
             reader, status = self._readers.offer()
         found = self._seams.judges(target, condition, reader)
         advice = found.advice

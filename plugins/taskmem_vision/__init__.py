@@ -24,9 +24,18 @@ def wait_sensor(target: Target) -> Sensor | None:
 def wait_judge(
     target: Target, condition: Condition, reader: Reader | None
 ) -> Judge | None:
-    """Have a reader judge the sides of a condition that are free English."""
+    """Have a reader judge the sides of a condition that no rule can tell.
+
+    Those are free English; on a screen or in a window, also text that is not read here.
+    """
+    if reader is None or target.scheme not in ("pty", "screen", "window"):
+        return None
     sides = condition.free
-    if reader is None or not sides:
+    if target.scheme != "pty":
+        from taskmem_vision.reading.hooks import find_unread
+
+        sides = find_unread(condition)
+    if not sides:
         return None
     from taskmem_vision.judges.question import name_sides
 
@@ -35,7 +44,7 @@ def wait_judge(
         from taskmem_vision.judges.text_judge import TextJudge
 
         return TextJudge(words, reader, sides=sides)
-    if target.scheme in ("screen", "window") and reader.sees_pictures:
+    if reader.sees_pictures:
         from taskmem_vision.judges.picture_judge import PictureJudge
 
         return PictureJudge(words, _asker(reader), sides=sides)

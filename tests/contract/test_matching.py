@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskmem_hookspecs import matching
 from taskmem_hookspecs.conditions import Comparison
 from taskmem_hookspecs.matching import (
     BadPattern,
@@ -16,8 +17,6 @@ from taskmem_hookspecs.matching import (
     find_number,
     find_percentage,
     find_text,
-    read_numbers,
-    read_percentages,
 )
 
 NUMBERS = [
@@ -110,12 +109,14 @@ PERCENTAGES = [
 
 @pytest.mark.parametrize(("line", "name", "expected"), NUMBERS)
 def test_a_number_belongs_to_the_name_beside_it(line, name, expected):
-    assert [*read_numbers(line, name)] == pytest.approx(expected)
+    found = [value for value, _ in matching._numbers(line, name)]
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("line", "expected"), PERCENTAGES)
 def test_percentages_and_counts_are_read(line, expected):
-    assert [*read_percentages(line)] == pytest.approx(expected)
+    found = [value for value, _ in matching._percentages(line)]
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,7 @@ def test_the_first_line_that_holds_is_found():
     assert find_number(text, "loss", Comparison.LESS, 0.1) is None
     assert find_percentage(text, 50) == "60 %"
     assert find_percentage(text, 61) is None
+    assert find_percentage(text, 5, 9) is None
 
 
 PIECES = st.sampled_from(["a", "b", "ab", " ", "1", "\n"])

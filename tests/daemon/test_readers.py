@@ -223,6 +223,38 @@ async def test_one_that_fails_rests_longer_each_time():
     assert rests == [1, 2, 4, 8, 16, 30, 30]
 
 
+async def test_it_rests_as_long_as_it_asks_to_and_an_hour_at_most():
+    reader = ScriptedReader(script=[ReaderUnavailable("Its limit is reached.", 60)])
+    async with asked_of(reader) as readers:
+        await refusal(readers)
+        await readers.clock.advance(59)
+        assert (await refusal(readers)).retry_seconds == pytest.approx(1)
+        assert len(reader.asked) == 1
+        await readers.clock.advance(1)
+        reader.script.append(ReaderUnavailable("Its limit is reached.", 86_400))
+        assert (await refusal(readers)).retry_seconds == REFUSED_SECONDS
+
+
+async def test_an_answer_that_was_under_way_does_not_end_a_rest():
+    begun, go_on = threading.Event(), threading.Event()
+
+    async def answer(question):
+        if question.parts == ("second",):
+            return ReaderUnavailable("Its limit is reached.", 60)
+        begun.set()
+        await asyncio.to_thread(go_on.wait, 20)
+        return {}
+
+    reader = ScriptedReader(answer)
+    async with asked_of(reader) as readers:
+        slow = asyncio.create_task(readers.read(a_question("first")))
+        await asyncio.to_thread(begun.wait, 20)
+        await refusal(readers, a_question("second"))
+        go_on.set()
+        await slow
+        assert (await refusal(readers)).retry_seconds == pytest.approx(60)
+
+
 async def test_one_that_hangs_is_left_within_the_judges_limit():
     hangs = ScriptedReader(lambda _: asyncio.Event().wait(), name="hangs")
     other = ScriptedReader(name="other")

@@ -12,7 +12,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from taskmem_vision.capture.windows import Window, printable
+from taskmem_vision.capture.windows import Window
+from taskmem_vision.lines import one_line
 
 # It has no types.
 x: Any = import_module("xcffib.xproto")
@@ -156,12 +157,12 @@ class _Inner(NamedTuple):
 def _title(new: Any, old: Any) -> str:  # noqa: ANN401
     found, fallback = _bytes(new), _bytes(old)
     try:
-        return printable((found or fallback).decode())
+        return one_line((found or fallback).decode())
     except UnicodeDecodeError:
         # The old property is Latin-1; the new one may have been cut.
         if found:
-            return printable(found.decode("utf-8", "replace"))
-        return printable(fallback.decode("latin-1"))
+            return one_line(found.decode("utf-8", "replace"))
+        return one_line(fallback.decode("latin-1"))
 
 
 def _numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401

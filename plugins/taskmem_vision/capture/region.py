@@ -11,16 +11,15 @@ import re
 import shutil
 import subprocess
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final
 
-from taskmem_hookspecs import Frame, TargetGone
+from taskmem_hookspecs import TargetGone
 from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, NotViewable
-from taskmem_vision.capture.news import PLACE, News
 from taskmem_vision.capture.screen import shot
-from taskmem_vision.capture.windows import Window, name, printable
+from taskmem_vision.capture.watch import PictureWatch
+from taskmem_vision.capture.windows import Window, name
 from taskmem_vision.gemini.keys import without_keys
-from taskmem_vision.looking.look import Look, Track
+from taskmem_vision.lines import one_line
 
 PROGRAM: Final = "xwininfo"
 NOTE: Final = (
@@ -40,18 +39,14 @@ _FACT: Final = re.compile(
 )
 
 
-class RegionWatch:
+class RegionWatch(PictureWatch):
     """Plays `Watch`."""
 
     def __init__(self, display: str, window: Window, note: str | None) -> None:
         """Take a display by its name, the window, and what there is to say of it."""
+        super().__init__(" ".join(filter(None, (note, NOTE))))
         self._display = display
         self._window = window
-        self._note = " ".join(filter(None, (note, NOTE)))
-        self._track = Track()
-        self._look: Look | None = None
-        self._news = News()
-        self._gone: str | None = None
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -66,23 +61,6 @@ class RegionWatch:
             await asyncio.to_thread(place, display, window.id)
         return cls(display, window, note)
 
-    async def here(self) -> Frame:
-        """Return what is there now, with all that there is to know of it."""
-        frame = await self._frame()
-        if frame.gone is not None:
-            raise TargetGone(frame.gone)
-        notes = " ".join(filter(None, (self._note, frame.note)))
-        return frame.model_copy(update={"note": notes})
-
-    async def end(self) -> str:
-        """Return where everybody looks from."""
-        return PLACE
-
-    async def look(self, place: str, start: str) -> Frame:
-        """Return what is there now."""
-        del place, start
-        return await self._frame()
-
     async def changed(self) -> None:
         """Return now and then; more often after a change."""
         await self._news.poll()
@@ -90,30 +68,22 @@ class RegionWatch:
     async def close(self) -> None:
         """Let go: nothing is held."""
 
-    async def _frame(self) -> Frame:
-        # Others look meanwhile, and one look is enough for all.
-        async with self._turn:
-            why = await self._see()
-        return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
-            place=PLACE,
-            # Not unknown: with the window its title has gone.
-            text="" if self._gone else None,
-            picture=self._look,
-            note=why,
-            gone=self._gone,
-        )
+    @property
+    def _text(self) -> str | None:
+        # Not unknown: with the window its title has gone.
+        return "" if self._gone else None
 
     async def _see(self) -> str | None:
-        """Look if there may be anything new; return why there is nothing to be seen."""
+        # Others look meanwhile, and one look is enough for all.
+        async with self._turn:
+            return await self._see_alone()
+
+    async def _see_alone(self) -> str | None:
         try:
             if self._gone is None and (self._look is None or self._news.due()):
                 at = self._news.looked()
                 box = await asyncio.to_thread(place, self._display, self._window.id)
-                look = self._track.take(at, shot(self._display, box))
-                if look is not self._look:
-                    self._news.moved()
-                self._look = look
+                self._take(self._track.take(at, shot(self._display, box)))
         except (NotViewable, DisplayGone) as hidden:
             self._look = None
             return str(hidden)
@@ -154,7 +124,7 @@ def windows_in(told: str) -> tuple[Window, ...]:
     found: dict[int, Window] = {}
     for line in lines:
         number = int(line["id"], 16)
-        found.setdefault(number, Window(number, printable(line["title"])))
+        found.setdefault(number, Window(number, one_line(line["title"])))
     return tuple(found.values())
 
 

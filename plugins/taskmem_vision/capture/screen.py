@@ -9,29 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mss
 from mss.exception import ScreenShotError
 from PIL import Image
 
-from taskmem_hookspecs import Frame
 from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display import Box, Display, DisplayGone, Heard, NotViewable
-from taskmem_vision.capture.news import PLACE, News
+from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
 from taskmem_vision.capture.privacy import Privacy, blacked
-from taskmem_vision.looking.look import Look, Track
+from taskmem_vision.capture.watch import PictureWatch
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
 
 
-class ScreenWatch:
+class ScreenWatch(PictureWatch):
     """Plays `Watch`."""
 
     def __init__(
         self,
         desktop: Desktop,
         privacy: Privacy,
-        connect: Callable[[str], Display] | None,
+        connect: Callable[[str], X11Display] | None,
     ) -> None:
         """Take what to look at.
 
@@ -43,37 +43,18 @@ class ScreenWatch:
         Raises:
             DisplayGone: It cannot be reached.
         """
+        super().__init__(desktop.note)
         self._desktop = desktop
         self._privacy = privacy
         self._connect = connect
-        self._display: Display | None = None
-        self._track = Track()
-        self._look: Look | None = None
-        self._news = News()
+        self._display: X11Display | None = None
         self._loop = asyncio.get_running_loop()
         try:
             self._listen()
-            self._look = self._capture()
+            self._capture()
         except BaseException:
             self._hang_up()
             raise
-
-    # --- the part it plays --------------------------------------------------
-
-    async def here(self) -> Frame:
-        """Return what is there now, with all that there is to know of it."""
-        frame = self._frame()
-        notes = " ".join(filter(None, (self._desktop.note, frame.note)))
-        return frame.model_copy(update={"note": notes or None})
-
-    async def end(self) -> str:
-        """Return where everybody looks from."""
-        return PLACE
-
-    async def look(self, place: str, start: str) -> Frame:
-        """Return what is there now."""
-        del place, start
-        return self._frame()
 
     async def changed(self) -> None:
         """Return when something was painted, at most five times a second."""
@@ -88,38 +69,30 @@ class ScreenWatch:
 
     # --- looking ------------------------------------------------------------
 
-    def _frame(self) -> Frame:
-        note = None
+    async def _see(self) -> str | None:
+        why = None
         try:
             self._listen()
             self._hear()
             if self._look is None or self._news.due():
-                self._look = self._capture()
+                self._capture()
         except DisplayGone as gone:
-            note = f"The screen cannot be seen just now: {gone}"
+            why = f"The screen cannot be seen just now: {gone}"
             self._look = None
             self._hang_up()
             self._news.looked()
         # What happened meanwhile was read with the answers, and wakes nobody.
         self._loop.call_soon(self._heard)
-        return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
-            place=PLACE,
-            picture=self._look,
-            note=note,
-        )
+        return why
 
-    def _capture(self) -> Look:
+    def _capture(self) -> None:
         at = self._news.looked()
         if self._display is not None:
             self._display.forget_painted()
         hidden = self._hidden()
         pixels = shot(self._desktop.name)
         # A window may have come or moved while the picture was taken.
-        look = self._track.take(at, blacked(pixels, {*hidden, *self._hidden()}))
-        if look is not self._look:
-            self._news.moved()
-        return look
+        self._take(self._track.take(at, blacked(pixels, {*hidden, *self._hidden()})))
 
     def _hidden(self) -> list[Box]:
         """Return where private windows are, with their frames: these show titles."""

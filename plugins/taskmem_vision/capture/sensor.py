@@ -10,14 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound, Watch
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.capture import desktop, windows
-from taskmem_vision.capture.display import Display, DisplayGone
+from taskmem_vision.capture.display import DisplayGone
 from taskmem_vision.capture.privacy import VARIABLE, Privacy
 from taskmem_vision.capture.windows import Choice, Window
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
 
 _SEE: Final = (
     "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
@@ -143,7 +146,7 @@ def _has_x11() -> bool:
     return find_spec("xcffib") is not None
 
 
-def _connected(name: str) -> Display:
+def _connected(name: str) -> X11Display:
     from taskmem_vision.capture.x11 import X11Display
 
     return X11Display(name)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
-from taskmem_hookspecs import Frame, TargetGone
-from taskmem_vision.capture.display import Box, Display, DisplayGone, Heard, NotViewable
-from taskmem_vision.capture.news import PLACE, News
+from taskmem_hookspecs import TargetGone
+from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
 from taskmem_vision.capture.privacy import Privacy
+from taskmem_vision.capture.watch import PictureWatch
 from taskmem_vision.capture.windows import Window, dialogs, name
-from taskmem_vision.looking.look import Look, Track
+from taskmem_vision.looking.look import Look
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
 
 _PRIVATE: Final = "The window has a title that is private now; it is not looked at."
 
 
-class WindowWatch:
+class WindowWatch(PictureWatch):
     """Plays `Watch`."""
 
     def __init__(
-        self, display: Display, window: Window, note: str | None, privacy: Privacy
+        self, display: X11Display, window: Window, note: str | None, privacy: Privacy
     ) -> None:
         """Take a display for it alone, the window, and what there is to say of it.
 
@@ -32,20 +34,16 @@ class WindowWatch:
             TargetGone: The window was closed just now.
             DisplayGone: So is the display.
         """
+        super().__init__(note)
         self._display = display
         self._window = window
-        self._note = note
         self._privacy = privacy
         self._family: tuple[Window, ...] = ()
         """The window's dialogs, the top-most first."""
         self._private: frozenset[int] = frozenset()
         """Which of them are not to be seen."""
-        self._track = Track()
-        self._look: Look | None = None
-        self._news = News()
         self._unmet = False
         """Whether titles or dialogs may be others by now."""
-        self._gone: str | None = None
         self._known = True
         """Whether it can be told what the window is called, and whether it closed."""
         self._listening = True
@@ -54,25 +52,6 @@ class WindowWatch:
         display.attend(window.id)
         self._meet()
         self._loop.add_reader(display.handle, self._hear)
-
-    # --- the part it plays --------------------------------------------------
-
-    async def here(self) -> Frame:
-        """Return what is there now, with all that there is to know of it."""
-        frame = self._frame()
-        if frame.gone is not None:
-            raise TargetGone(frame.gone)
-        notes = " ".join(note for note in (self._note, frame.note) if note)
-        return frame.model_copy(update={"note": notes or None})
-
-    async def end(self) -> str:
-        """Return where everybody looks from."""
-        return PLACE
-
-    async def look(self, place: str, start: str) -> Frame:
-        """Return what is there now."""
-        del place, start
-        return self._frame()
 
     async def changed(self) -> None:
         """Return when something was painted or moved, at most five times a second."""
@@ -84,25 +63,14 @@ class WindowWatch:
 
     # --- looking ------------------------------------------------------------
 
-    def _frame(self) -> Frame:
-        note = self._see()
-        return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
-            place=PLACE,
-            text=self._titles,
-            picture=self._look,
-            note=note,
-            gone=self._gone,
-        )
-
-    def _see(self) -> str | None:
-        """Look if there may be anything new; return why there is nothing to be seen."""
+    async def _see(self) -> str | None:
         why = None
         try:
             self._hear()
             if self._unmet and self._listening:
                 self._meet()
-            if self._listening and not self._secret and self._due():
+            due = self._look is None or self._news.due()
+            if self._listening and not self._secret and due:
                 self._look = self._capture()
         except NotViewable as hidden:
             self._look, why = None, str(hidden)
@@ -116,11 +84,8 @@ class WindowWatch:
         self._loop.call_soon(self._hear)
         return why
 
-    def _due(self) -> bool:
-        return self._look is None or self._news.due()
-
     @property
-    def _titles(self) -> str | None:
+    def _text(self) -> str | None:
         """The window's title, and those of its dialogs, a line each; None: private."""
         if self._secret or not self._known:
             return None
@@ -143,7 +108,7 @@ class WindowWatch:
                 # Nobody can tell whose pixels these are.
                 self._news.stir()
                 return None
-        return self._track.take(at, pixels, self._titles)
+        return self._track.take(at, pixels, self._text)
 
     def _composed(self) -> Image.Image:
         """Return the window and its dialogs as they lie on one another."""

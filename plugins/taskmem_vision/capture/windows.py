@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import InvalidArguments, TargetNotFound
+from taskmem_vision.lines import one_line
 
 _ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
 _NAMED: Final = 5
@@ -134,11 +135,5 @@ def name(window: Window) -> str:
     return f"{_quoted(window.title)} (0x{window.id:x})"
 
 
-def printable(title: str) -> str:
-    """Return a title as one line without anything that is not meant to be read."""
-    return " ".join("".join(c if c.isprintable() else " " for c in title).split())
-
-
 def _quoted(title: str) -> str:
-    line = printable(title)
-    return f'"{line[:_TITLE]}…"' if len(line) > _TITLE else f'"{line}"'
+    return f'"{one_line(title, _TITLE)}"'

@@ -39,7 +39,7 @@ _COLOURS: Final = (
 
 
 class X11Display:
-    """Plays `Display`: a connection to an X server."""
+    """A connection to an X server; whatever is asked may raise `DisplayGone`."""
 
     def __init__(self, name: str) -> None:
         """Connect; `name` as in DISPLAY.

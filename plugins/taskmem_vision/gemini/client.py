@@ -1,7 +1,8 @@
 """Gemini as a reader.
 
 The SDK is imported when it is first needed, in a thread: that takes seconds. It
-retries nothing; whoever asks backs off, and `failures` says what went wrong.
+retries nothing and has no limit of time: the core, which asks, ends a question that
+takes too long, and lets a reader rest. `failures` says what went wrong.
 """
 
 from __future__ import annotations
@@ -9,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -38,11 +37,9 @@ VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
 TOKENS: Final = 1024
 """The longest answer, thoughts included; a verdict takes some sixty."""
-LONGEST_PAUSE: Final = 3600.0
-"""How long a key rests at most, in seconds, whatever Gemini asks for."""
+LIMIT_SECONDS: Final = 10.0
+"""After how long to ask again where a limit is reached and Gemini does not say."""
 
-_JUDGE_SECONDS: Final = 20.0
-_BLIND_PAUSE: Final = 10.0
 _MOST_TOKENS: Final = 10**9
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
@@ -63,8 +60,9 @@ class Gemini:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Take the environment; the key is read from it whenever it is used."""
         self._environ = environ
-        self._seconds = _judge_seconds(environ)
-        self._account: _Account | None = None
+        self._client: Client | None = None
+        self._account: tuple[str, str] | None = None
+        """The key and the address of that client."""
 
     @property
     def model(self) -> str:
@@ -118,25 +116,22 @@ class Gemini:
             NoAnswer: It answered, and what it answered is none.
             ReaderUnavailable: It did not answer; the sentence says why.
         """
-        account = self._current()
-        account.refuse_while_paused(_now())
+        variable, secret = self._find_key()
         model = self.model
         try:
-            async with asyncio.timeout(self._seconds):
-                client = await account.client()
-                response = await _send(client, model, question)
+            client = await self._connect(secret)
+            response = await _send(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
-            trouble = failures.told(
-                error, account.secret, account.variable, model, self._seconds
-            )
-            if failures.is_limit(error):
-                trouble.retry_seconds = account.pause(_now(), trouble.retry_seconds)
+            trouble = failures.explain(error, secret, variable, model)
+            if failures.is_limit(error) and trouble.retry_seconds is None:
+                trouble.retry_seconds = LIMIT_SECONDS
         else:
             return _reading(response, model)
         # Outside, so that the error that was caught is not its context.
         raise trouble
 
-    def _current(self) -> _Account:
+    def _find_key(self) -> tuple[str, str]:
+        """Return the variable that holds a key, and the key; refuse what is none."""
         variable, secret = _key(self._environ)
         if not secret:
             raise ReaderUnavailable(
@@ -148,70 +143,15 @@ class Gemini:
                 f"{variable} holds characters that no key has; set it again and "
                 "restart the daemon."
             )
-        address = self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
-        found = _Account(variable, secret, address, self._seconds)
-        if self._account is None or not self._account.is_like(found):
-            self._account = found
-        return self._account
+        return variable, secret
 
-
-class _Account:
-    """A key at an address, its client, and until when it rests."""
-
-    def __init__(
-        self, variable: str, secret: str, address: str, seconds: float
-    ) -> None:
-        self.variable = variable
-        self.secret = secret
-        self._address = address
-        self._seconds = seconds
-        self._making: Future[Client] | None = None
-        self._paused_until = 0.0
-
-    def is_like(self, other: _Account) -> bool:
-        return (self.secret, self._address) == (other.secret, other._address)
-
-    async def client(self) -> Client:
-        """Return the client, which whoever comes first has made in a thread."""
-        if self._making is None:
-            self._making = self._begin()
-        making = self._making
-        try:
-            return await asyncio.wrap_future(making)
-        except Exception:
-            if self._making is making:
-                self._making = None
-            raise
-
-    def _begin(self) -> Future[Client]:
-        future: Future[Client] = Future()
-        # A future that runs cannot be cancelled: who gives up waiting for it gives
-        # up alone.
-        future.set_running_or_notify_cancel()
-
-        def make() -> None:
-            try:
-                future.set_result(_client(self.secret, self._address, self._seconds))
-            except BaseException as error:  # noqa: BLE001 - whoever waits is told
-                future.set_exception(error)
-
-        threading.Thread(target=make, name="gemini.client", daemon=True).start()
-        return future
-
-    def pause(self, now: float, asked_for: float | None) -> float:
-        """Let the key rest, and return for how many seconds."""
-        seconds = min(asked_for or _BLIND_PAUSE, LONGEST_PAUSE)
-        self._paused_until = max(self._paused_until, now + seconds)
-        return self._paused_until - now
-
-    def refuse_while_paused(self, now: float) -> None:
-        left = self._paused_until - now
-        if left > 0:
-            raise ReaderUnavailable(
-                "Gemini's limit is reached, and the key rests; it is asked again in "
-                f"{left:.0f} s.",
-                left,
-            )
+    async def _connect(self, secret: str) -> Client:
+        """Return the client for a key; a new one is made in a thread."""
+        account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
+        if self._client is None or self._account != account:
+            self._client = await asyncio.to_thread(_client, *account)
+            self._account = account
+        return self._client
 
 
 def _key(environ: Mapping[str, str]) -> tuple[str, str]:
@@ -221,20 +161,7 @@ def _key(environ: Mapping[str, str]) -> tuple[str, str]:
     return KEYS[-1], ""
 
 
-def _judge_seconds(environ: Mapping[str, str]) -> float:
-    """Return the limit of one ruling; the core has refused what is no number."""
-    try:
-        seconds = float(environ.get("TASKMEM_JUDGE_TIMEOUT_SECONDS", ""))
-    except ValueError:
-        return _JUDGE_SECONDS
-    return seconds if seconds > 0 else _JUDGE_SECONDS
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _client(secret: str, address: str, seconds: float) -> Client:
+def _client(secret: str, address: str) -> Client:
     """Make a client; the first time, this imports the SDK."""
     from google import genai
     from google.genai import types
@@ -243,7 +170,6 @@ def _client(secret: str, address: str, seconds: float) -> Client:
         api_key=secret,
         http_options=types.HttpOptions(
             base_url=address or None,
-            timeout=max(1, int(seconds * 1000)),
             # Questions are seconds apart: a connection that is kept is closed by
             # somebody on the way, and the next question with it.
             headers={"Connection": "close"},

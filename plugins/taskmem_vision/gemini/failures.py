@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import NoAnswer, ReaderRefused, ReaderUnavailable
+from taskmem_vision.lines import one_line
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError
@@ -58,8 +59,8 @@ def answer_of(response: GenerateContentResponse) -> str:
 # --- no answer ----------------------------------------------------------------
 
 
-def told(
-    error: Exception, secret: str, variable: str, model: str, seconds: float
+def explain(
+    error: Exception, secret: str, variable: str, model: str
 ) -> ReaderUnavailable:
     """Return what an error of the SDK means, without the key.
 
@@ -68,7 +69,6 @@ def told(
         secret: The key.
         variable: Where the key was found.
         model: The model that was asked.
-        seconds: How long an answer was waited for.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     name = type(error).__name__
@@ -78,10 +78,6 @@ def told(
         delay = retry_seconds(api)
         kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
         return kind(_refusal(api, said, variable, model, delay), delay)
-    if kinds & {"TimeoutError", "TimeoutException"}:
-        return ReaderUnavailable(
-            f"Gemini gave no answer within {seconds:g} s; it is asked again."
-        )
     # By name: the SDK chooses one of several HTTP libraries.
     if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
         return ReaderUnavailable(
@@ -139,10 +135,8 @@ def _said(error: APIError, secret: str) -> str:
     words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
     if isinstance(message, str) and message and not message.lstrip().startswith("<"):
         words += f": {message}"
-    line = " ".join(words.replace(secret, "[the key]").split()).rstrip(".")
-    if len(line) > _SAID_CHARACTERS:
-        line = f"{line[:_SAID_CHARACTERS]}…"
-    return line
+    safe = words.replace(secret, "[the key]").strip().rstrip(".")
+    return one_line(safe, _SAID_CHARACTERS)
 
 
 def _blames_key(error: APIError) -> bool:

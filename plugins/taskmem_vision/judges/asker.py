@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from taskmem_hookspecs import NoAnswer, Reader
-from taskmem_vision.judges.asking import DECOYS, Answered, Swayed, ask_reader
+from taskmem_vision.judges.asking import DECOYS, Answered, ask_reader
 from taskmem_vision.judges.picture_question import (
     INSTRUCTION,
     PictureVerdict,
     PictureVerdicts,
     Scene,
     question,
-    told,
 )
 from taskmem_vision.looking.attention import taken_note_of
 
@@ -81,14 +80,10 @@ class Asker:
         await asyncio.sleep(GATHER)
         for key in [key for key, each in self._rounds.items() if each is joined]:
             del self._rounds[key]
-        ids = [*joined.conditions]
-        decoy = str(len(ids) + 1)
+        decoy = str(len(joined.conditions) + 1)
         self._asked += 1
         asked = {**joined.conditions, decoy: DECOYS[self._asked % len(DECOYS)]}
         found, answered = await ask_reader(
             self.reader, INSTRUCTION, question(asked, scene), PictureVerdicts
         )
-        verdicts = told(found, ids, decoy)
-        if verdicts is None:
-            raise Swayed(answered.reader)
-        return verdicts, answered
+        return answered.verdicts_by_id(found.verdicts, decoy), answered

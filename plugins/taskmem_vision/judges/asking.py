@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from taskmem_hookspecs import NoAnswer, Question, Reader
-
-T = TypeVar("T", bound=BaseModel)
+from taskmem_hookspecs import Met, NoAnswer, Question, Reader
+from taskmem_vision.lines import fold, one_line
 
 DECOYS: Final = (
     "A violet giraffe in a top hat plays the trombone.",
@@ -20,6 +19,55 @@ DECOYS: Final = (
 answers at random."""
 CONDITION: Final = "The condition with the id "
 """Begins the part that holds a condition, word for word."""
+HESITANT: Final = 0.5
+"""From here on a yes is one; below, it is none."""
+OBSERVATION_CHARACTERS: Final = 300
+HINTS: Final = 5
+SHORTEST_HINT, LONGEST_HINT = 3, 80
+"""Texts that are looked out for at most, and characters of one."""
+
+
+def _require_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+class Verdict(BaseModel):
+    """Whether the condition holds."""
+
+    # In this order: what was seen is written before it is judged.
+    observation: Annotated[str, AfterValidator(_require_words)] = Field(
+        description="What is seen that bears on the condition, in one sentence.",
+    )
+    met: Met = Field(description="Whether the condition holds now.")
+    confidence: float = Field(
+        ge=0, le=1, allow_inf_nan=False, description="How sure that is, from 0 to 1."
+    )
+    expect_text: list[str] | None = Field(
+        description="When it does not hold yet: up to five short texts, word for "
+        "word as the terminal would show them, any of which would show that it holds.",
+    )
+    look_again_seconds: float | None = Field(
+        allow_inf_nan=False,
+        description="When it does not hold yet: after how many seconds a look is "
+        "worth while although nothing new was shown.",
+    )
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is a yes that more than a guess supports."""
+        return self.met is Met.YES and self.confidence >= HESITANT
+
+
+class ConditionVerdict(Verdict):
+    """Whether one of several conditions holds."""
+
+    id: str = Field(description="Of the condition.")
+
+
+T = TypeVar("T", bound=BaseModel)
+V = TypeVar("V", bound=ConditionVerdict)
 
 
 class Swayed(NoAnswer):
@@ -37,6 +85,23 @@ class Answered(NamedTuple):
 
     reader: str
     note: str | None
+
+    def describe(self, verdict: Verdict) -> str:
+        """Return what the reader observed, and why it was asked, on one line."""
+        note = f" ({one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
+        return f"{one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
+
+    def verdicts_by_id(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
+        """Return the verdicts by the ids of their conditions, without the decoy's.
+
+        Raises:
+            Swayed: The reader said yes to the decoy.
+        """
+        found = {each.id.strip(): each for each in verdicts}
+        lie = found.pop(decoy, None)
+        if lie is not None and lie.met is Met.YES:
+            raise Swayed(self.reader)
+        return found
 
 
 async def ask_reader(
@@ -74,6 +139,15 @@ async def ask_reader(
         f"{reading.reader}'s answer was not in the form that it was asked for "
         f"({', '.join(sorted(fields))}); it is asked again."
     )
+
+
+def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
+    """Return the texts to look out for: folded, and not in a folded text already."""
+    return tuple(
+        hint
+        for hint in map(fold, hints)
+        if SHORTEST_HINT <= len(hint) <= LONGEST_HINT and hint not in shown
+    )[:HINTS]
 
 
 def describe_condition(number: str, words: str) -> str:

@@ -17,7 +17,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame
+from taskmem_vision.judges.asking import pick_hints
 from taskmem_vision.judges.question import shown
+from taskmem_vision.lines import fold
 
 CALLS: Final = 30
 """How often a model is asked for one wait."""
@@ -39,8 +41,6 @@ FRESH: Final = 1.0
 _SHARE: Final = 4
 """Questions about hints, and looks that the reader wants, are apart by this part of the
 time that has passed."""
-_HINTS: Final = 5
-_SHORTEST_HINT, _LONGEST_HINT = 3, 80
 _RHYTHM: Final = 5
 _LEAST_RHYTHM: Final = 3
 _ONE_BURST: Final = 0.5
@@ -90,7 +90,7 @@ class Pacing:
         self._asked_at = 0.0
         self._hint_at: float | None = None
         self._wanted: float | None = None
-        self._hints: list[str] = []
+        self._hints: tuple[str, ...] = ()
         self.doubtful = False
         """Whether the condition seemed to hold when the model was last asked."""
 
@@ -109,7 +109,7 @@ class Pacing:
         elif sight != self._sight:
             self._move(self._now - _since(frame.changed_at, frame))
         if sight != self._sight:
-            self._sight, self._text = sight, _plain(_output(text, frame.echoes))
+            self._sight, self._text = sight, fold(_output(text, frame.echoes))
         reason = self._reason(sight)
         allowed = reason in (Reason.END, Reason.CONFIRM) or not self.saving
         return reason if allowed and not self.spent else None
@@ -136,20 +136,15 @@ class Pacing:
             self._hint_at = self._now
         self.doubtful = doubtful
         self._wanted = look_again_seconds
-        plain = (_plain(hint) for hint in hints)
-        self._hints = [
-            hint
-            for hint in plain
-            if _SHORTEST_HINT <= len(hint) <= _LONGEST_HINT and hint not in self._text
-        ][:_HINTS]
+        self._hints = pick_hints(hints, self._text)
 
-    def unsettle(self) -> None:
-        """Note that a yes was none, and that the answer which shows it is no good."""
-        self.doubtful = False
+    def wasted(self, *, swayed: bool = False) -> None:
+        """Note that the answer was nonsense: it counts, and is asked for again.
 
-    def wasted(self) -> None:
-        """Note that the answer was nonsense: it counts, and is asked for again."""
+        `swayed`: it shows that the yes before it was none.
+        """
         self.calls += 1
+        self.doubtful = self.doubtful and not swayed
 
     # --- what follows -------------------------------------------------------
 
@@ -249,11 +244,6 @@ def _since(instant: datetime | None, frame: Frame) -> float:
 def _output(text: str, echoes: tuple[str, ...]) -> str:
     typed = set(echoes)
     return "\n".join(line for line in text.splitlines() if line not in typed)
-
-
-def _plain(text: str) -> str:
-    """Return a text so that line breaks and case do not matter."""
-    return " ".join(text.casefold().split())
 
 
 def _digest(text: str) -> bytes:

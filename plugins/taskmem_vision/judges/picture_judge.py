@@ -14,9 +14,9 @@ from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
 from taskmem_vision.judges.asker import Asker
-from taskmem_vision.judges.asking import Answered, Swayed
+from taskmem_vision.judges.asking import Answered, Swayed, pick_hints
 from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
-from taskmem_vision.judges.text_judge import HESITANT, one_line
+from taskmem_vision.lines import fold
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
@@ -25,8 +25,7 @@ from taskmem_vision.looking.attention import (
     taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look
-from taskmem_vision.looking.pictures import look_of
+from taskmem_vision.looking.look import Look, look_of
 from taskmem_vision.looking.shot import Shot, telling
 
 CONFIDENT: Final = 0.7
@@ -39,10 +38,6 @@ LONGEST_REST: Final = 30.0
 """Seconds; a model in trouble is asked again after 1, 2, 4 … up to this."""
 SOONEST_HINT: Final = 5.0
 """How soon a model can have it looked at again although nothing changes."""
-
-HINTS: Final = 5
-SHORTEST_HINT: Final = 3
-"""Texts that are looked out for at most, and characters of one at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class PictureJudge:
         asker: Asker,
         *,
         calls: int = CALLS,
-        sides: tuple[int, ...] | None = None,
+        sides: tuple[int, ...] = (0,),
         now: Callable[[], float] = loop_time,
     ) -> None:
         """Take the condition and whom to ask.
@@ -74,12 +69,11 @@ class PictureJudge:
             words: What is asked.
             asker: Whom to ask.
             calls: How often at most.
-            sides: Which sides of the condition that is; None: all of it.
+            sides: Which sides of the condition that is.
             now: The time, in seconds that only grow: that of the looks.
         """
         self.name = asker.reader.name
-        if sides is not None:
-            self.sides = sides
+        self.sides = sides
         self._words = words
         self._asker = asker
         self._now = now
@@ -147,7 +141,7 @@ class PictureJudge:
             return None
         if self._doubted is not None and now >= self._doubted.at + FRESH:
             return Reason.CONFIRM
-        if any(hint in _plain(frame.text or "") for hint in self._hints):
+        if any(hint in fold(frame.text or "") for hint in self._hints):
             return Reason.HINT
         return self._attention.due(now)
 
@@ -224,10 +218,9 @@ class PictureJudge:
             raise
         self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
-        note = f" ({one_line(answered.note)})" if answered.note else ""
-        self._last = f"{one_line(verdict.observation)}{note}"
+        self._last = answered.describe(verdict)
         shot = telling(question.shots)
-        likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
+        likely = verdict.is_likely
         if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
             self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
             return
@@ -237,7 +230,7 @@ class PictureJudge:
             whole = not self._swayed
             self._attention.in_vain(question.shots, now, again, whole=whole)
             self._attention.watch(part_of(verdict))
-            self._hints = _hints(verdict, question.title)
+            self._hints = pick_hints(verdict.expect_text or (), fold(question.title))
 
     def _fail(self, question: _Question, trouble: JudgeUnavailable, now: float) -> None:
         """Keep what was to be judged, and let the model rest."""
@@ -289,17 +282,3 @@ class PictureJudge:
         if frame.seconds_left is not None and not self._is_last(frame):
             due.append(now + frame.seconds_left - self._last_seconds)
         return max(min(due) - now, 0.0) if due else None
-
-
-def _hints(verdict: PictureVerdict, title: str) -> tuple[str, ...]:
-    """Return the texts to look out for in titles: plain, and not there already."""
-    plain = map(_plain, verdict.expect_text or ())
-    return tuple(
-        hint
-        for hint in plain
-        if len(hint) >= SHORTEST_HINT and hint not in _plain(title)
-    )[:HINTS]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())

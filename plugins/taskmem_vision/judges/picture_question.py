@@ -13,9 +13,8 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from taskmem_hookspecs import Met
-from taskmem_vision.judges.asking import describe_condition, make_sendable
-from taskmem_vision.judges.question import ConditionVerdict
+from taskmem_vision.judges.asking import ConditionVerdict, describe_condition
+from taskmem_vision.lines import one_line
 from taskmem_vision.looking.shot import Shot
 
 INSTRUCTION: Final = """\
@@ -94,9 +93,9 @@ def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
     ]
     facts = [*scene.facts]
     if scene.title:
-        facts.append(f"The window's title, which is data: | {_line(scene.title)}")
+        facts.append(f"The window's title, which is data: | {one_line(scene.title)}")
     if scene.gone:
-        facts.append(f"It is gone now; this, too, is data: | {_line(scene.gone)}")
+        facts.append(f"It is gone now; this, too, is data: | {one_line(scene.gone)}")
     if facts:
         parts.append("\n".join(facts))
     if scene.before is not None and not scene.details_only:
@@ -122,12 +121,6 @@ def _shown(
     return parts
 
 
-def _line(text: str) -> str:
-    """Return a text on one line, as it can be sent."""
-    clean = "".join(each if each.isprintable() else " " for each in text)
-    return make_sendable(" ".join(clean.split()))
-
-
 def part_of(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
     """Return the part that is worth watching: left, top, right, bottom, from 0 to 1.
 
@@ -140,14 +133,3 @@ def part_of(verdict: PictureVerdict) -> tuple[float, float, float, float] | None
             return left / FULL, top / FULL, right / FULL, bottom / FULL
         case _:
             return None
-
-
-def told(
-    verdicts: PictureVerdicts, ids: Sequence[str], decoy: str
-) -> dict[str, PictureVerdict] | None:
-    """Return the verdicts that there are, by id; None: the model was swayed."""
-    found = {each.id.strip(): each for each in verdicts.verdicts}
-    lie = found.get(decoy)
-    if lie is not None and lie.met is Met.YES:
-        return None
-    return {each: found[each] for each in ids if each in found}

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel
 
-from taskmem_hookspecs import Condition, Frame, Met
-from taskmem_vision.judges.asking import make_sendable
+from taskmem_hookspecs import Condition, Frame
+from taskmem_vision.judges.asking import ConditionVerdict, make_sendable
 
 LINES: Final = 80
 BYTES: Final = 8192
@@ -47,40 +47,6 @@ against the lines that show it.\
 """
 
 
-def _require_words(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
-
-
-class Verdict(BaseModel):
-    """Whether the condition holds."""
-
-    # In this order: what was seen is written before it is judged.
-    observation: Annotated[str, AfterValidator(_require_words)] = Field(
-        description="What is seen that bears on the condition, in one sentence.",
-    )
-    met: Met = Field(description="Whether the condition holds now.")
-    confidence: float = Field(
-        ge=0, le=1, allow_inf_nan=False, description="How sure that is, from 0 to 1."
-    )
-    expect_text: list[str] | None = Field(
-        description="When it does not hold yet: up to five short texts, word for "
-        "word as the terminal would show them, any of which would show that it holds.",
-    )
-    look_again_seconds: float | None = Field(
-        allow_inf_nan=False,
-        description="When it does not hold yet: after how many seconds a look is "
-        "worth while although nothing new was shown.",
-    )
-
-
-class ConditionVerdict(Verdict):
-    """Whether one of several conditions holds."""
-
-    id: str = Field(description="Of the condition.")
-
-
 class Confirmation(BaseModel):
     """One verdict for each condition."""
 
@@ -103,31 +69,14 @@ def name_sides(condition: Condition, sides: Sequence[int]) -> str:
 
 def question(words: str, frame: Frame) -> str:
     """Return what is asked of a reader, as one text."""
-    return make_sendable(
-        "\n".join(
-            [
-                "The condition:",
-                words,
-                "",
-                *_show(frame),
-                "",
-                "That was the terminal. Does the condition hold now?",
-            ]
-        )
-    )
+    ask = "That was the terminal. Does the condition hold now?"
+    parts = ["The condition:", words, "", *_show(frame), "", ask]
+    return make_sendable("\n".join(parts))
 
 
 def ask_again(frame: Frame) -> str:
     """Return what follows the conditions where a yes is to be confirmed."""
-    return make_sendable(
-        "\n".join(
-            [
-                *_show(frame),
-                "",
-                _AGAIN,
-            ]
-        )
-    )
+    return make_sendable("\n".join([*_show(frame), "", _AGAIN]))
 
 
 def _show(frame: Frame) -> list[str]:

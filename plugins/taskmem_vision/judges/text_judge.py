@@ -9,13 +9,11 @@ woken too early, with the reader's sentence; nothing is done on the strength of 
 
 from __future__ import annotations
 
-from typing import Final
-
 from taskmem_hookspecs import Frame, Met, NoAnswer, Reader, Ruling
 from taskmem_vision.judges.asking import (
     DECOYS,
-    Answered,
     Swayed,
+    Verdict,
     ask_reader,
     describe_condition,
 )
@@ -23,15 +21,10 @@ from taskmem_vision.judges.pacing import CALLS, Pacing, Reason
 from taskmem_vision.judges.question import (
     INSTRUCTION,
     Confirmation,
-    Verdict,
     ask_again,
     question,
     shown,
 )
-
-HESITANT: Final = 0.5
-"""From here on a yes is one; below, it is none."""
-OBSERVATION_CHARACTERS: Final = 300
 
 
 class TextJudge:
@@ -42,12 +35,11 @@ class TextJudge:
         words: str,
         reader: Reader,
         calls: int = CALLS,
-        sides: tuple[int, ...] | None = None,
+        sides: tuple[int, ...] = (0,),
     ) -> None:
         """Take what is asked, whom to ask, how often at most, and which sides it is."""
         self.name = reader.name
-        if sides is not None:
-            self.sides = sides
+        self.sides = sides
         self._words = words
         self._reader = reader
         self._pacing = Pacing(calls)
@@ -66,19 +58,19 @@ class TextJudge:
         if text is None:
             return Ruling(met=Met.UNSURE, observation="There is no text to read here.")
         if self._asking:
-            return self._waiting()
+            return self._ruling(Met.UNSURE)
         if frame.gone is not None and not text:
             # What is gone may show nothing any more; it ended with what it showed.
             frame = frame.model_copy(update={"tail": self._text})
         self._text = shown(frame) or ""
         reason = self._pacing.see(frame)
         if reason is None:
-            return self._waiting()
+            return self._ruling(Met.UNSURE)
         self._asking = True
         try:
             return await self._ask(frame, reason)
-        except NoAnswer:
-            self._pacing.wasted()
+        except NoAnswer as error:
+            self._pacing.wasted(swayed=isinstance(error, Swayed))
             raise
         finally:
             self._asking = False
@@ -89,8 +81,8 @@ class TextJudge:
         verdict, answered = await ask_reader(
             self._reader, INSTRUCTION, [question(self._words, frame)], Verdict
         )
-        likely = verdict.met is Met.YES and verdict.confidence >= HESITANT
-        self._note(verdict, answered)
+        likely = verdict.is_likely
+        self._last = answered.describe(verdict)
         self._pacing.answered(
             reason,
             doubtful=likely,
@@ -118,28 +110,18 @@ class TextJudge:
         found, answered = await ask_reader(
             self._reader, INSTRUCTION, parts, Confirmation, confirms=True
         )
-        verdicts = {each.id.strip(): each for each in found.verdicts}
-        lie, verdict = verdicts.get(ids[decoy]), verdicts.get(ids[self._words])
-        if lie is not None and lie.met is Met.YES:
-            self._pacing.unsettle()
-            raise Swayed(answered.reader)
+        verdicts = answered.verdicts_by_id(found.verdicts, ids[decoy])
+        verdict = verdicts.get(ids[self._words])
         if verdict is None:
             raise NoAnswer(f"{answered.reader} left the condition out.")
-        self._note(verdict, answered)
+        self._last = answered.describe(verdict)
         self._pacing.answered(
             Reason.CONFIRM,
             hints=verdict.expect_text or (),
             look_again_seconds=verdict.look_again_seconds,
         )
-        if verdict.met is Met.YES and verdict.confidence >= HESITANT:
+        if verdict.is_likely:
             return Ruling(met=Met.YES, observation=self._last)
-        return self._ruling(Met.UNSURE)
-
-    def _note(self, verdict: Verdict, answered: Answered) -> None:
-        note = f" ({one_line(answered.note)})" if answered.note else ""
-        self._last = f"{one_line(verdict.observation)}{note}"
-
-    def _waiting(self) -> Ruling:
         return self._ruling(Met.UNSURE)
 
     def _ruling(self, met: Met) -> Ruling:
@@ -159,12 +141,3 @@ class TextJudge:
                 "of the command.)"
             )
         return ""
-
-
-def one_line(text: str) -> str:
-    """Return a model's sentence on one line, without what steers a terminal."""
-    clean = "".join(each if each.isprintable() else " " for each in text)
-    line = " ".join(clean.split())
-    if len(line) > OBSERVATION_CHARACTERS:
-        line = f"{line[:OBSERVATION_CHARACTERS]}…"
-    return line

@@ -238,11 +238,6 @@ class Gate:
 
     # --- what follows -------------------------------------------------------
 
-    @property
-    def differs(self) -> bool:
-        """Whether anything has changed since a model was asked last."""
-        return self._differs
-
     def next_at(self, now: float) -> float | None:
         """Return when to look again although nothing changes; None: no need."""
         return max(min(due), now) if (due := [*self._dues(now)]) else None

@@ -11,6 +11,7 @@ from typing import Final
 
 from PIL import Image
 
+from taskmem_hookspecs import Picture
 from taskmem_vision.looking.rhythm import Block, Motion, Rhythms
 from taskmem_vision.looking.sight import Sight
 
@@ -117,6 +118,20 @@ class Look:
         if box not in self._encodings:
             self._encodings[box] = encoded(_rgb(self._pixels.crop(box)))
         return self._encodings[box]
+
+
+def look_of(picture: Picture, track: Track | None, now: float) -> Look:
+    """Return the look that a picture is.
+
+    Args:
+        picture: As a frame holds it.
+        track: Where the looks before were put; None: there were none.
+        now: When it was looked, in seconds that only grow.
+    """
+    if isinstance(picture, Look):
+        return picture
+    pixels = Image.open(io.BytesIO(picture.png())).convert("RGB")
+    return (track or Track()).take(now, pixels)
 
 
 def _rgb(pixels: Image.Image) -> Image.Image:

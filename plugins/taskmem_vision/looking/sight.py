@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from copy import copy
 from typing import Final
-from zlib import crc32
 
 from PIL import Image, ImageChops, ImageOps
 
@@ -47,13 +46,6 @@ class Sight:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def mark(self, block: Block) -> int:
-        """Return a number that is the same where a block looks the same."""
-        column, row = block
-        corner = (column * _SIDE, row * _SIDE)
-        box = (*corner, corner[0] + _SIDE, corner[1] + _SIDE)
-        return crc32(self._small.crop(box).convert("RGB").tobytes()) & 0xFFFF
 
     def differs(self, other: Sight) -> frozenset[Block]:
         """Return the blocks in which two looks differ; of another size: all of them."""

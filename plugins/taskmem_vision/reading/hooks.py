@@ -49,6 +49,18 @@ def wait_judge(
     return judge if judge.sides or target.scheme == "window" else None
 
 
+def find_unread(condition: Condition) -> tuple[int, ...]:
+    """Return the sides that no rule can tell on a screen or in a window.
+
+    They are free English, or hold a text that nothing on this machine reads.
+    """
+    from taskmem_vision.reading.judge import decides
+
+    reads = _engine() is not None
+    sides = enumerate(condition.sides)
+    return tuple(number for number, side in sides if not decides(side, reads=reads))
+
+
 @cache
 def _engine() -> OcrEngine | None:
     """Return the one OCR engine of this process, which reads in turn; None: none.

@@ -27,8 +27,7 @@ from taskmem_vision.looking.attention import (
     taken_note_of,
 )
 from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look, Track
-from taskmem_vision.looking.pictures import look_of
+from taskmem_vision.looking.look import Look, Track, look_of
 from taskmem_vision.looking.shot import Shot, telling
 from taskmem_vision.reading.matching import (
     NUMERIC,

@@ -20,14 +20,15 @@ from taskmem_hookspecs.conditions import (
 )
 from taskmem_hookspecs.matching import (
     BadPattern,
+    Pattern,
     compile_regex,
-    read_numbers,
-    read_percentages,
+    find_number,
+    find_percentage,
 )
 from taskmem_vision.reading.page import Page
 from taskmem_vision.reading.screen_text import (
     Echoes,
-    lines,
+    drop_cuts,
     plain,
     straighten_pattern,
     whole,
@@ -76,7 +77,7 @@ class _Shown(NamedTuple):
 
     flat: str
     """In plain form, on one line."""
-    lines: list[str]
+    lines: str
     """As it was read."""
 
 
@@ -104,49 +105,36 @@ class Finder:
             (form, find(sure if isinstance(form, NUMERIC) else read))
             for form, find in self._finders.items()
         )
-        return {form: f"The {where} shows {what}" for form, what in found if what}
+        return {
+            form: f"The {where} shows {_name(what)}" for form, what in found if what
+        }
 
     def _clean(self, text: str) -> _Shown:
         shown = self._echoes.without(text)
-        return _Shown(plain(shown), lines(shown))
+        return _Shown(plain(shown), drop_cuts(shown))
 
 
 def _finder(form: ReadForm) -> Callable[[_Shown], str | None]:
-    """Return what quotes the text or the line that a form looks for; None: nothing."""
+    """Return what finds the text or the line that a form looks for; None: nothing."""
     match form:
         case RegexForm():
-            search = _compile(form.regex)
-            return lambda shown: _first(shown.lines, search)
+            pattern = _compile(form.regex)
+            return lambda shown: pattern.find(shown.lines)
         case PercentForm():
-            return lambda shown: _first(
-                shown.lines,
-                lambda row: any(
-                    form.percent <= each <= MOST for each in read_percentages(row)
-                ),
-            )
-        case NumberForm():
-            return lambda shown: _first(
-                shown.lines,
-                lambda row: any(
-                    form.op.holds(each, form.value)
-                    for each in read_numbers(row, form.number)
-                ),
-            )
+            return lambda shown: find_percentage(shown.lines, form.percent, MOST)
+        case NumberForm(number=name, op=op, value=bound):
+            return lambda shown: find_number(shown.lines, name, op, bound)
         case TextForm():
             search = whole(form.text).search
-            return lambda shown: _name(form.text) if search(shown.flat) else None
+            return lambda shown: form.text if search(shown.flat) else None
 
 
-def _compile(regex: str) -> Callable[[str], object]:
+def _compile(regex: str) -> Pattern:
     try:
-        return compile_regex(straighten_pattern(regex)).search
+        return compile_regex(straighten_pattern(regex))
     except BadPattern:
         # A long dash was the end of no range, and a hyphen is one.
-        return compile_regex(regex).search
-
-
-def _first(rows: list[str], holds: Callable[[str], object]) -> str | None:
-    return next((_name(row) for row in rows if holds(row)), None)
+        return compile_regex(regex)
 
 
 def _name(text: str) -> str:

@@ -32,6 +32,7 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import without_keys
+from taskmem_vision.lines import one_line
 from taskmem_vision.reading.page import Page, Word, arrange
 
 LIMIT_SECONDS: Final = 20.0
@@ -63,9 +64,6 @@ _FAREWELL_SECONDS: Final = 2.0
 class OcrEngine(Protocol):
     """Reads what stands on a picture."""
 
-    name: str
-    """What an observation calls it when it is in trouble."""
-
     async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
         """Return the text of a PNG or JPEG; an empty one: it shows none.
 
@@ -81,8 +79,6 @@ class OcrEngine(Protocol):
 
 class Tesseract:
     """Runs the program of that name; one process has one object, and reads in turn."""
-
-    name = "tesseract"
 
     def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
         """Take the path of the program, and how long it may take."""
@@ -290,6 +286,4 @@ def _line(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").strip().splitlines()
     if not lines:
         return ""
-    clean = "".join(each if each.isprintable() else " " for each in lines[-1])
-    line = " ".join(clean.split())
-    return f" ({line[:_SAID_CHARACTERS]})"
+    return f" ({one_line(lines[-1], _SAID_CHARACTERS)})"

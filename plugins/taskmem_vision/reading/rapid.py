@@ -24,8 +24,6 @@ Box = Sequence[Sequence[float]]
 class RapidOcr:
     """Runs rapidocr in a thread; one process has one object, and reads in turn."""
 
-    name = "rapidocr"
-
     def __init__(self) -> None:
         """Import nothing yet: that takes seconds."""
         self._turn = asyncio.Lock()

@@ -110,9 +110,10 @@ class Echoes:
         return self._pattern.sub(f"\n{_CUT}\n", straighten(text))
 
 
-def lines(text: str) -> list[str]:
-    """Return the lines of a text from which echoes were taken."""
-    return [line for line in text.split("\n") if line.strip() not in ("", _CUT)]
+def drop_cuts(text: str) -> str:
+    """Return a text from which echoes were taken without the marks of their places."""
+    kept = (line for line in text.split("\n") if line.strip() not in ("", _CUT))
+    return "\n".join(kept)
 
 
 def _alike(text: str) -> str:

@@ -23,7 +23,6 @@ class SharedOcr:
 
     def __init__(self, engine: OcrEngine) -> None:
         """Take who reads."""
-        self.name = engine.name
         self._engine = engine
         self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[Page]] = (
             OrderedDict()

@@ -1,12 +1,12 @@
-"""One question to a Gemini, and what comes of it."""
+"""Questions to a reader, and what comes of them."""
 
 from __future__ import annotations
 
 import pytest
 
-from taskmem_hookspecs import Question, ReaderUnavailable
-from taskmem_vision.judges.asking import ask_reader
-from taskmem_vision.judges.question import Verdict
+from taskmem_hookspecs import Met, Question, ReaderUnavailable
+from taskmem_vision.judges.asking import Verdict, ask_reader
+from taskmem_vision.judges.picture_question import PictureVerdict
 
 QUESTION = Question(
     instruction="You judge.",
@@ -15,10 +15,22 @@ QUESTION = Question(
 )
 
 
+def verdict(met=Met.NO, confidence=0.9, **fields):
+    """Return a verdict on a condition that is judged by pictures."""
+    given = {
+        "id": "1",
+        "observation": "Seen.",
+        "expect_text": None,
+        "look_again_seconds": None,
+        "watch_box": None,
+    }
+    return PictureVerdict(met=met, confidence=confidence, **{**given, **fields})
+
+
 async def ask(reader):
     """Ask anything, and return the verdict."""
-    verdict, _ = await ask_reader(reader, "You judge.", ["Does it hold?"], Verdict)
-    return verdict
+    found, _ = await ask_reader(reader, "You judge.", ["Does it hold?"], Verdict)
+    return found
 
 
 async def failure(reader):

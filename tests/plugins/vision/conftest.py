@@ -16,8 +16,8 @@ def server():
 
 @pytest.fixture
 def gemini(server):
-    """A client of that server, with a limit that no test reaches."""
-    return Gemini({**server.environ, "TASKMEM_JUDGE_TIMEOUT_SECONDS": "60"})
+    """A client of that server."""
+    return Gemini(server.environ)
 
 
 @pytest.fixture(scope="module")

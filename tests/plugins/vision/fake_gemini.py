@@ -25,25 +25,19 @@ One step is a dict. One of:
     {"drip": True}                      a byte now and then, never all of it
     {"drop": "before"}                  the connection ends; or "after" the headers
 and with any of them {"latency": seconds}.
-
-As a script it prints its environment as one line of JSON and serves until its input
-ends:  python fake_gemini.py [--yes-when TEXT] [--script FILE] [--log FILE] [--port N]
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import json
 import re
 import socket
-import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -148,7 +142,7 @@ class FakeGemini:
 
     key = "fake-key-0123456789abcdefghijklmnop"
 
-    def __init__(self, answer=lambda request: NO, port=0):
+    def __init__(self, answer=lambda request: NO):
         self.answer = answer
         self.script: deque[dict] = deque()
         """Steps for the next requests, one each."""
@@ -156,7 +150,7 @@ class FakeGemini:
         self.news = threading.Condition()
         self.closing = threading.Event()
         self.connections: set[socket.socket] = set()
-        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.fake = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -360,39 +354,3 @@ def _response(step, request):
 def _one_of(step, number, words):
     decoy = any(animal in words for animal in ("giraffe", "green owls", "walrus"))
     return {**(step if not decoy or "everything" in step else NO), "id": number}
-
-
-def _logging(answer, path):
-    """Return the model, with a log of what it is asked, a line of JSON a request."""
-
-    def logged(request):
-        entry = {"model": request.model, "text": request.text, "body": request.body}
-        with Path(path).open("a", encoding="utf-8") as log:
-            log.write(json.dumps(entry) + "\n")
-        return answer(request)
-
-    return logged
-
-
-def main():
-    parser = argparse.ArgumentParser(description="A fake Gemini on the loopback.")
-    parser.add_argument("--yes-when", help="say yes once a terminal shows this text")
-    parser.add_argument("--script", help="a file with a JSON list of steps")
-    parser.add_argument("--log", help="a file that gets a line of JSON a request")
-    parser.add_argument("--port", type=int, default=0)
-    given = parser.parse_args()
-    steps = json.loads(Path(given.script).read_text("utf-8")) if given.script else []
-    model = shows(given.yes_when) if given.yes_when else lambda request: NO
-
-    def answer(request):
-        return steps.pop(0) if steps else model(request)
-
-    chosen = _logging(answer, given.log) if given.log else answer
-    with FakeGemini(chosen, given.port) as gemini:
-        sys.stdout.write(json.dumps(gemini.environ) + "\n")
-        sys.stdout.flush()
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

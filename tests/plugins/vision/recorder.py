@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from taskmem_hookspecs import Frame, Target, Watch
 from taskmem_vision.capture.sensor import Screens
 from taskmem_vision.looking.look import Look
+from taskmem_vision.looking.rhythm import Block
+from taskmem_vision.looking.sight import BLOCK, SHRINK, Sight
 from tests.plugins.vision.replay import FOLDER, Recording, block_of, number_of
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen
@@ -62,7 +65,8 @@ async def record(
         ]
         numbers = {number for _, marks in looks for number, _ in marks}
         recording.first = [
-            (number, first.sight.mark(block_of(number))) for number in sorted(numbers)
+            (number, mark_of(first.sight, block_of(number)))
+            for number in sorted(numbers)
         ]
         if scene.truths:
             [truth] = scene.truths[:1]
@@ -86,7 +90,7 @@ async def looks_of(
             return
         for motion in look.track.since(seen):
             blocks = sorted(motion.blocks)
-            marks = [(number_of(block), look.sight.mark(block)) for block in blocks]
+            marks = [(number_of(block), mark_of(look.sight, block)) for block in blocks]
             looks.append((motion.at, marks))
         seen = look.number
         keep(look)
@@ -98,6 +102,13 @@ async def looks_of(
                 await watch.changed()
                 take(await watch.look("", ""))
     return looks
+
+
+def mark_of(sight: Sight, block: Block) -> int:
+    """Return a number that is the same where a block looks the same."""
+    corner = [side * BLOCK // SHRINK for side in block]
+    box = (*corner, *(side + BLOCK // SHRINK for side in corner))
+    return crc32(sight._small.crop(box).convert("RGB").tobytes()) & 0xFFFF
 
 
 def main() -> None:

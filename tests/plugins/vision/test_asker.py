@@ -1,7 +1,6 @@
 """Questions about pictures, put together: against a Gemini played over HTTP."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -113,22 +112,7 @@ async def test_an_answer_without_a_verdict_on_what_never_holds_is_taken(
     assert (await asker.ask("A", scene))[0].met is Met.NO
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        {"status": 500},
-        {"status": 429, "retry_delay": "7s"},
-        {"blocked": "PROHIBITED_CONTENT"},
-        {"finish": "SAFETY"},
-        {"finish": "MAX_TOKENS", "text": '{"verdicts": [{"met": "ye'},
-        {"text": "yes"},
-        {"text": json.dumps({"verdicts": [{"id": "1", "met": "yes"}]})},
-        {"html": 502},
-        {"drop": "before"},
-        {"candidates": []},
-    ],
-    ids=lambda step: next(iter(step)) + str(next(iter(step.values())))[:12],
-)
+@pytest.mark.parametrize("step", [{"status": 500}, {"text": "yes"}])
 async def test_whatever_goes_wrong_goes_wrong_for_all_and_is_told(
     asker, server, scene, step
 ):

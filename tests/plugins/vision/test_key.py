@@ -6,76 +6,35 @@ import traceback
 
 import pytest
 
-from taskmem_vision.gemini import client as module
-from taskmem_vision.gemini.client import MODEL, Gemini
+from taskmem_vision.gemini.client import LIMIT_SECONDS, MODEL, Gemini
 from tests.plugins.vision.asking import ask, failure
 from tests.plugins.vision.fake_gemini import NO, FakeGemini
 
 # --- the limit of a key -------------------------------------------------------
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The time by which keys rest; it stands still."""
-    time = [1000.0]
-    monkeypatch.setattr(module, "_now", lambda: time[0])
-    return time
-
-
-async def test_a_key_rests_for_all_waits_as_long_as_it_is_told(gemini, server, clock):
+async def test_where_the_limit_is_reached_it_says_when_to_ask_again(gemini, server):
     server.script.append({"status": 429, "retry_delay": "7.5s"})
     error = await failure(gemini)
     assert error.retry_seconds == 7.5
     assert str(error).endswith("it is asked again in 7.5 s.")
-    clock[0] += 7
-    error = await failure(gemini)
-    assert error.retry_seconds == 0.5
-    assert "the key rests" in str(error)
-    assert len(server.requests) == 1
-    clock[0] += 1
-    await ask(gemini)
-    assert len(server.requests) == 2
-
-
-async def test_a_key_whose_rest_is_not_told_rests_a_little(gemini, server, clock):
-    server.script.append({"status": 429})
-    assert (await failure(gemini)).retry_seconds == module._BLIND_PAUSE
-    assert "the key rests" in str(await failure(gemini))
-
-
-async def test_a_key_rests_no_longer_than_an_hour(gemini, server, clock):
-    server.script.append({"status": 429, "retry_delay": "86400s"})
-    assert (await failure(gemini)).retry_seconds == module.LONGEST_PAUSE
-
-
-async def test_a_shorter_rest_does_not_end_a_longer_one(gemini, server, clock):
-    server.script.extend(
-        [
-            {"status": 429, "retry_delay": "60s", "latency": 0.05},
-            {"status": 429, "retry_delay": "1s", "latency": 0.1},
-        ]
-    )
-    await asyncio.gather(failure(gemini), failure(gemini))
-    assert (await failure(gemini)).retry_seconds == 60
 
 
 @pytest.mark.parametrize("delay", ["soon", "", 7, None, "-1s", "1s or so"])
-async def test_a_rest_that_is_garbled_counts_as_not_told(gemini, server, clock, delay):
+async def test_a_delay_that_is_garbled_counts_as_not_told(gemini, server, delay):
     server.script.append({"status": 429, "retry_delay": delay})
-    assert (await failure(gemini)).retry_seconds == module._BLIND_PAUSE
+    assert (await failure(gemini)).retry_seconds == LIMIT_SECONDS
 
 
-async def test_a_server_in_trouble_may_say_when_to_come_again(gemini, server, clock):
+async def test_a_server_in_trouble_may_say_when_to_come_again(gemini, server):
     server.script.append({"status": 503, "retry_delay": "3s"})
     assert (await failure(gemini)).retry_seconds == 3
-    await ask(gemini)
 
 
-async def test_another_key_does_not_rest(server, clock):
+async def test_a_key_that_is_set_anew_is_used_from_then_on(server):
     environ = dict(server.environ)
     gemini = Gemini(environ)
-    server.script.append({"status": 429, "retry_delay": "60s"})
-    await failure(gemini)
+    await ask(gemini)
     environ["GOOGLE_API_KEY"] = "another-key"
     assert "refused the key in GOOGLE_API_KEY" in str(await failure(gemini))
 

@@ -20,11 +20,10 @@ from taskmem_vision.reading.matching import (
     is_read,
     refuse_form,
 )
-from taskmem_vision.reading.ocr import Tesseract
 from taskmem_vision.reading.page import Page
 from taskmem_vision.reading.screen_text import plain, straighten
 from tests.plugins.vision.conditions import make_condition, text
-from tests.support.required import do_without
+from tests.plugins.vision.painted import FONT, require_tesseract
 
 
 def finds(form, shown, where="text", **fields):
@@ -354,7 +353,6 @@ def test_a_full_screen_of_text_is_compared_at_once():
 
 # --- painted ----------------------------------------------------------------------
 
-FONT = "DejaVuSans.ttf"
 SHOWN = [
     "Backup",
     "Upload",
@@ -371,14 +369,7 @@ LABEL = st.builds("{} {}".format, st.sampled_from(SHOWN), st.sampled_from(STATES
 
 @pytest.fixture(scope="module")
 def engine():
-    found = Tesseract.find()
-    try:
-        ImageFont.truetype(FONT, 11)
-    except OSError:
-        found = None
-    if found is None:
-        do_without("not installed: apt-get install tesseract-ocr fonts-dejavu-core")
-    return found
+    return require_tesseract()
 
 
 def read(engine, rows, px=13):

@@ -6,33 +6,20 @@ import asyncio
 import gc
 import io
 from collections import deque
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
-from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Picture
+from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer, Picture
 from taskmem_vision.judges.asking import Answered, Swayed
 from taskmem_vision.judges.picture_judge import CALLS, FRESH, PictureJudge
-from taskmem_vision.judges.picture_question import PictureVerdict
 from taskmem_vision.looking.attention import WATCHFUL
 from taskmem_vision.looking.gate import STILL
 from taskmem_vision.looking.rhythm import WARM_UP
-from tests.plugins.vision.painted import Easel, picture
+from tests.plugins.vision.asking import verdict
+from tests.plugins.vision.painted import Room, picture, turn
 
-DAWN = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 MARK = (300, 200, 60, 40)
-
-
-def verdict(met=Met.NO, confidence=0.9, observation="Seen.", **fields):
-    given = {"expect_text": None, "look_again_seconds": None, "watch_box": None}
-    return PictureVerdict(
-        id="1",
-        met=met,
-        confidence=confidence,
-        observation=observation,
-        **{**given, **fields},
-    )
 
 
 class Model:
@@ -67,39 +54,15 @@ class Model:
         return len(self._answers)
 
 
-async def turn():
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-class Room:
-    """One wait on a target that is painted here."""
+class Judged(Room):
+    """One wait whose model is played here."""
 
     def __init__(self, **options):
-        self.now = 100.0
+        super().__init__()
         self.model = Model()
-        self.easel = Easel()
-        self.painted = ()
-        self.title = None
         self.judge = PictureJudge(
             "It is done.", self.model, now=lambda: self.now, **options
         )
-
-    def frame(self, **fields):
-        given = {
-            "seen_at": DAWN + timedelta(seconds=self.now),
-            "place": "now",
-            "text": self.title,
-        }
-        if "gone" not in fields and "picture" not in fields:
-            look = self.easel.look(self.now, *self.painted, title=self.title)
-            given["picture"] = look
-        return Frame(**{**given, **fields})
-
-    async def rule(self, **fields):
-        ruling = await self.judge.rule(self.frame(**fields))
-        await turn()
-        return ruling
 
     async def begin(self):
         """Let the first question be answered with a no, and all warm up."""
@@ -119,7 +82,7 @@ class Room:
 
 @pytest.fixture
 def room():
-    return Room()
+    return Judged()
 
 
 async def test_what_holds_already_is_asked_about_at_once(room):
@@ -328,7 +291,7 @@ async def test_a_question_that_is_given_up_is_not_complained_of(room, caplog):
 
 
 async def test_questions_without_an_answer_do_not_count(room):
-    room = Room(calls=3)
+    room = Judged(calls=3)
     await room.rule()
     for _ in range(6):
         await room.model.answer(JudgeUnavailable("It is down."))
@@ -399,7 +362,7 @@ async def test_a_model_that_stays_swayed_never_settles_it(room):
 
 
 async def test_it_is_asked_so_often_and_no_more(room):
-    room = Room(calls=4)
+    room = Judged(calls=4)
     await room.begin()
     for step in range(12):
         room.now += 100
@@ -411,7 +374,7 @@ async def test_it_is_asked_so_often_and_no_more(room):
 
 
 async def test_the_last_question_is_kept_for_the_end(room):
-    room = Room(calls=2)
+    room = Judged(calls=2)
     await room.begin()
     await room.paint(MARK)
     assert len(room.model.scenes) == 1
@@ -420,7 +383,7 @@ async def test_the_last_question_is_kept_for_the_end(room):
 
 
 async def test_who_may_not_ask_does_not_look_all_the_time(room):
-    room = Room(calls=2)
+    room = Judged(calls=2)
     await room.begin()
     await room.paint(MARK)
     room.now += 100
@@ -568,7 +531,7 @@ async def test_a_title_that_changes_is_asked_about(room):
 
 
 async def test_pictures_of_other_sensors_are_judged_likewise():
-    room = Room()
+    room = Judged()
 
     def shown(*boxes):
         return Foreign(picture(*boxes))

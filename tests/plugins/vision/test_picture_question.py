@@ -1,29 +1,15 @@
 """What a model is sent with pictures, and what its answer is worth."""
 
-import pytest
-
 from taskmem_hookspecs import Met
+from taskmem_vision.judges.asking import Answered
 from taskmem_vision.judges.picture_question import (
     INSTRUCTION,
-    PictureVerdict,
-    PictureVerdicts,
     Scene,
     question,
-    told,
 )
 from taskmem_vision.looking.shot import Shot
+from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Easel
-
-
-def verdict(number, met=Met.NO, **fields):
-    given = {
-        "observation": "Seen.",
-        "confidence": 0.9,
-        "expect_text": None,
-        "look_again_seconds": None,
-        "watch_box": None,
-    }
-    return PictureVerdict(id=number, met=met, **{**given, **fields})
 
 
 def readable(parts):
@@ -87,27 +73,12 @@ def test_where_only_details_are_shown_there_is_nothing_around_them():
 
 
 def test_verdicts_are_found_by_their_ids():
-    verdicts = PictureVerdicts(verdicts=[verdict("2", Met.YES), verdict(" 1 ")])
-    found = told(verdicts, ["1", "2"], "3")
+    said = [verdict(Met.YES, id="2"), verdict(id=" 1 "), verdict(id="3")]
+    found = Answered("gemini", None).verdicts_by_id(said, "3")
     assert {number: each.met for number, each in found.items()} == {
         "1": Met.NO,
         "2": Met.YES,
     }
-
-
-def test_a_condition_without_a_verdict_is_left_out():
-    assert told(PictureVerdicts(verdicts=[]), ["1"], "2") == {}
-
-
-@pytest.mark.parametrize("met", [Met.NO, Met.UNSURE])
-def test_a_model_that_keeps_its_head_is_believed(met):
-    verdicts = PictureVerdicts(verdicts=[verdict("1", Met.YES), verdict("2", met)])
-    assert told(verdicts, ["1"], "2") is not None
-
-
-def test_a_model_that_says_yes_to_what_never_holds_is_not_believed():
-    verdicts = PictureVerdicts(verdicts=[verdict("1", Met.YES), verdict("2", Met.YES)])
-    assert told(verdicts, ["1"], "2") is None
 
 
 def test_scenes_are_alike_that_show_the_same():

@@ -33,24 +33,15 @@ def test_a_price_changes_on_its_day(day, dollars):
     assert cost("gemini-3.8-flash", day) == pytest.approx(dollars)
 
 
-@pytest.mark.parametrize(
-    "model", ["models/gemini-3.8-flash", "gemini-3.8-flash-001", "gemini-3.8-flash-9-8"]
-)
+@pytest.mark.parametrize("model", ["models/gemini-3.8-flash", "gemini-3.8-flash-9-8"])
 def test_a_version_of_a_model_costs_what_the_model_does(model):
     assert cost(model) == cost("gemini-3.8-flash")
 
 
 @pytest.mark.parametrize(
     "model",
-    [
-        *("gemini-3.8-flash-lite", "gemini-3.8-flash-image", "gemini-3.8-flashy"),
-        *("gemini-3.8", "gemini-9-pro", "my-gemini-3.8-flash", "gemini-3.8-flash-", ""),
-    ],
+    ["gemini-3.8-flash-lite", "gemini-3.8-flash-", "gemini-3.8", "my-gemini-3.8-flash"],
 )
 def test_a_price_that_is_not_known_is_not_guessed(model):
     assert cost(model) is None
     assert cost(model, tokens_in=0, tokens_out=0) is None
-
-
-def test_nothing_costs_nothing():
-    assert cost("gemini-3.8-flash", tokens_in=0, tokens_out=0) == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import taskmem_vision
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
+from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.reading import hooks as screen_hooks
 from taskmem_vision.reading.hooks import wait_judge
 from taskmem_vision.reading.page import Page
@@ -16,8 +18,6 @@ DONE, CLOSES, QUIET = text("Done"), {"exit": "any"}, {"quiet": 30}
 
 
 class Engine:
-    name = "played"
-
     async def read(self, picture, *, numbers=False):
         return Page("", "")
 
@@ -41,23 +41,23 @@ def test_text_is_judged_where_an_engine_reads_it(engine, target):
     assert (judge.name, judge.sides) == ("rules", (0,))
 
 
-class Reader:
-    def __init__(self, *, sees_pictures):
-        self.sees_pictures = sees_pictures
+@pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)
+def test_text_that_no_engine_reads_is_left_to_a_reader_that_sees_pictures(
+    engine, target
+):
+    condition = make_condition(QUIET, DONE)
+    reader = ScriptedReader()
+    assert wait_judge(target, condition, reader).sides == ((0, 1) if engine else (0,))
+    asked = taskmem_vision.wait_judge(target, condition, reader)
+    assert asked is None if engine else asked.sides == (1,)
 
 
-def test_a_reader_that_sees_pictures_tells_what_no_engine_reads(engine):
-    judges = [
-        wait_judge(target, make_condition(DONE), Reader(sees_pictures=True))
-        for target in (SCREEN, WINDOW)
-    ]
+def test_a_reader_that_sees_no_pictures_cannot_tell_what_no_engine_reads(engine):
+    blind, condition = ScriptedReader(sees_pictures=False), make_condition(DONE)
+    assert taskmem_vision.wait_judge(WINDOW, condition, blind) is None
     if engine is None:
-        screen, window = judges
-        assert (screen, window.sides) == (None, ())
         with pytest.raises(ConditionUnclear, match="install tesseract-ocr"):
-            wait_judge(WINDOW, make_condition(DONE), Reader(sees_pictures=False))
-    else:
-        assert [judge.sides for judge in judges] == [(0,), (0,)]
+            wait_judge(WINDOW, condition, blind)
 
 
 def test_silence_and_the_end_take_no_engine(engine):

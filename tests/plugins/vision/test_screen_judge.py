@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from datetime import UTC, datetime, timedelta
 from io import BytesIO
 
 import pytest
 from PIL import Image
 
-from taskmem_hookspecs import Frame, JudgeUnavailable, Met
+from taskmem_hookspecs import JudgeUnavailable, Met
 from taskmem_vision.looking.gate import STILL
 from taskmem_vision.looking.rhythm import WARM_UP
 from taskmem_vision.reading.judge import (
@@ -20,17 +19,14 @@ from taskmem_vision.reading.judge import (
 )
 from taskmem_vision.reading.page import Page
 from tests.plugins.vision.conditions import make_condition, text
-from tests.plugins.vision.painted import Easel
+from tests.plugins.vision.painted import Room
 
-DAWN = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 MARK = (300, 200, 60, 40)
 DONE, CLOSES = text("Done"), {"exit": "any"}
 
 
 class Played:
     """An OCR engine that says what it is told to say."""
-
-    name = "played"
 
     def __init__(self):
         self.pieces = []
@@ -54,31 +50,14 @@ class Played:
         return said if isinstance(said, Page) else Page(said, said)
 
 
-class Room:
-    """One wait on a target that is painted here."""
+class Judged(Room):
+    """One wait whose engine is played here."""
 
     def __init__(self, *sides, engine=True):
-        self.now = 100.0
+        super().__init__((1920, 1080))
         self.engine = Played() if engine else None
-        self.easel = Easel((1920, 1080))
-        self.painted = ()
-        self.title = None
         condition = make_condition(*sides)
         self.judge = ScreenJudge(condition, self.engine, now=lambda: self.now)
-
-    async def rule(self, **fields):
-        given = {
-            "seen_at": DAWN + timedelta(seconds=self.now),
-            "place": "now",
-            "text": self.title,
-        }
-        if not {"gone", "picture"} & set(fields):
-            look = self.easel.look(self.now, *self.painted, title=self.title)
-            given["picture"] = look
-        ruling = await self.judge.rule(Frame(**{**given, **fields}))
-        for _ in range(4):
-            await asyncio.sleep(0)
-        return ruling
 
     async def read(self, *said):
         """Let what is looked at be read so."""
@@ -93,7 +72,7 @@ class Room:
 
 
 async def test_what_the_title_shows_needs_no_reading():
-    room = Room(text("Build finished"))
+    room = Judged(text("Build finished"))
     room.title = "Build finished – IDE"
     ruling = await room.rule()
     assert ruling.met is Met.YES
@@ -102,7 +81,7 @@ async def test_what_the_title_shows_needs_no_reading():
 
 
 async def test_what_stands_there_already_is_read_at_once():
-    room = Room(text("Download complete"))
+    room = Judged(text("Download complete"))
     ruling = await room.read("Report.pdf\nDownload complete")
     assert ruling.met is Met.YES
     assert ruling.observation == 'The text shows "Download complete".'
@@ -110,14 +89,14 @@ async def test_what_stands_there_already_is_read_at_once():
 
 
 async def test_what_is_not_there_is_told():
-    room = Room(text("Download complete"))
+    room = Judged(text("Download complete"))
     ruling = await room.read("Downloading")
     assert ruling.met is Met.NO
     assert ruling.observation == 'The text does not show "Download complete".'
 
 
 async def test_a_still_target_is_read_once():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     for _ in range(20):
         room.now += 30
@@ -126,7 +105,7 @@ async def test_a_still_target_is_read_once():
 
 
 async def test_only_what_is_new_is_read():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -139,7 +118,7 @@ async def test_only_what_is_new_is_read():
 
 async def test_what_is_new_is_read_with_the_beginning_of_its_line():
     """Where "Downloading: 7 bytes" becomes "Download complete", eight letters stay."""
-    room = Room(text("Download complete"))
+    room = Judged(text("Download complete"))
     await room.read("Downloading: 7 bytes")
     room.now += WARM_UP
     await room.rule()
@@ -152,7 +131,7 @@ async def test_what_is_new_is_read_with_the_beginning_of_its_line():
 
 
 async def test_where_all_of_several_are_wanted_all_of_it_is_read():
-    room = Room([text("Step A done"), text("Step B done")])
+    room = Judged([text("Step A done"), text("Step B done")])
     await room.read("Step A done")
     room.now += WARM_UP
     await room.rule()
@@ -165,7 +144,7 @@ async def test_where_all_of_several_are_wanted_all_of_it_is_read():
 
 
 async def test_what_was_there_and_is_not_any_more_is_gone():
-    room = Room(text("Installing", gone=True))
+    room = Judged(text("Installing", gone=True))
     await room.read("Installing packages")
     room.now += WARM_UP
     await room.rule()
@@ -178,7 +157,7 @@ async def test_what_was_there_and_is_not_any_more_is_gone():
 
 
 async def test_a_text_that_is_misread_once_is_not_gone():
-    room = Room(text("Installing", gone=True))
+    room = Judged(text("Installing", gone=True))
     await room.read("Installing packages")
     room.now += WARM_UP
     await room.rule()
@@ -191,13 +170,13 @@ async def test_a_text_that_is_misread_once_is_not_gone():
 
 
 async def test_what_appears_counts_though_what_else_would_do_was_never_there():
-    room = Room(text("Finished"), text("Loading", gone=True))
+    room = Judged(text("Finished"), text("Loading", gone=True))
     found = await room.read("Finished")
     assert (found.met, found.observation) == (Met.YES, 'The text shows "Finished".')
 
 
 async def test_what_never_was_there_is_not_told_to_be_gone():
-    room = Room(text("Finished"), text("Loading", gone=True))
+    room = Judged(text("Finished"), text("Loading", gone=True))
     found = await room.read("Working")
     assert found.observation == (
         'The text does not show "Finished"; The text does not show "Loading".'
@@ -212,7 +191,7 @@ def rows(piece):
 
 
 async def test_what_appears_a_moment_after_something_else_is_read_too():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -231,7 +210,7 @@ async def test_what_appears_a_moment_after_something_else_is_read_too():
 
 
 async def test_what_comes_and_goes_while_something_is_read_is_read_afterwards():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -256,7 +235,7 @@ async def test_what_comes_and_goes_while_something_is_read_is_read_afterwards():
 
 
 async def test_before_the_timeout_all_is_read_where_only_parts_were():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -269,7 +248,7 @@ async def test_before_the_timeout_all_is_read_where_only_parts_were():
 
 
 async def test_a_window_that_cannot_be_seen_is_not_asked_for_all_the_time():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -282,7 +261,7 @@ async def test_a_window_that_cannot_be_seen_is_not_asked_for_all_the_time():
 
 
 async def test_what_never_was_there_is_not_gone():
-    room = Room(text("Installing", gone=True))
+    room = Judged(text("Installing", gone=True))
     assert (await room.read("Welcome")).met is Met.NO
     room.now += WARM_UP
     await room.rule()
@@ -291,7 +270,7 @@ async def test_what_never_was_there_is_not_gone():
 
 
 async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
-    room = Room(DONE)
+    room = Judged(DONE)
     ruling = await room.read(JudgeUnavailable("tesseract was killed."))
     assert ruling.met is Met.UNSURE
     assert "tesseract was killed." in ruling.observation
@@ -301,7 +280,7 @@ async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
 
 
 async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
-    room = Room(DONE)
+    room = Judged(DONE)
     with pytest.raises(ValueError, match="a fault"):
         await room.read(ValueError("a fault"))
     room.now += RETRY_SECONDS
@@ -309,7 +288,7 @@ async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
 
 
 async def test_a_window_that_closes_is_what_was_waited_for():
-    room = Room(CLOSES)
+    room = Judged(CLOSES)
     room.title = "Report"
     await room.read("Anything")
     ruling = await room.rule(gone="The window was closed.")
@@ -318,26 +297,26 @@ async def test_a_window_that_closes_is_what_was_waited_for():
 
 
 async def test_a_window_that_went_away_with_its_display_was_not_closed():
-    room = Room(CLOSES)
+    room = Judged(CLOSES)
     ruling = await room.rule(gone="The window went away with its display.")
     assert ruling.met is Met.NO
 
 
 async def test_a_window_that_closes_is_not_what_was_waited_for():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     assert (await room.rule(gone="The window was closed.")).met is Met.NO
 
 
 async def test_what_is_being_read_when_the_window_closes_still_counts():
-    room = Room(DONE)
+    room = Judged(DONE)
     room.engine.says.append("Done")
     await room.rule()
     assert (await room.rule(gone="The window was closed.")).met is Met.YES
 
 
 async def test_before_the_timeout_it_is_read_once_more():
-    room = Room(DONE)
+    room = Judged(DONE)
     await room.read("Working")
     room.painted = (MARK,)
     await room.rule(
@@ -347,7 +326,7 @@ async def test_before_the_timeout_it_is_read_once_more():
 
 
 async def test_without_an_engine_only_the_title_is_read():
-    room = Room(DONE, engine=False)
+    room = Judged(DONE, engine=False)
     room.title = "Working"
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
@@ -357,7 +336,7 @@ async def test_without_an_engine_only_the_title_is_read():
 
 
 async def test_a_target_that_cannot_be_seen_says_why():
-    room = Room(DONE)
+    room = Judged(DONE)
     ruling = await room.rule(picture=None, note="The window is minimised.")
     assert ruling.observation == "The window is minimised."
 
@@ -379,11 +358,11 @@ PERCENT = {"percent": 80}
     ],
 )
 async def test_it_decides_the_sides_that_it_can_see(sides, engine, decided):
-    assert Room(*sides, engine=engine).judge.sides == decided
+    assert Judged(*sides, engine=engine).judge.sides == decided
 
 
 async def test_a_side_that_others_decide_leaves_it_unsure():
-    room = Room("it looks good", DONE)
+    room = Judged("it looks good", DONE)
     assert (await room.read("Working")).met is Met.UNSURE
     assert (await room.rule(gone="The window was closed.")).met is Met.UNSURE
 
@@ -392,7 +371,7 @@ async def test_a_side_that_others_decide_leaves_it_unsure():
 
 
 async def test_it_is_asked_again_when_the_silence_is_long_enough():
-    room = Room(QUIET, engine=False)
+    room = Judged(QUIET, engine=False)
     ruling = await room.rule()
     assert (ruling.met, ruling.look_again_seconds) == (Met.NO, 30)
     room.now += 29
@@ -405,7 +384,7 @@ async def test_it_is_asked_again_when_the_silence_is_long_enough():
 
 @pytest.mark.parametrize("change", ["picture", "title", "hidden"])
 async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
-    room = Room(QUIET, engine=False)
+    room = Judged(QUIET, engine=False)
     await room.rule()
     room.now += 29
     if change == "picture":
@@ -422,7 +401,7 @@ async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
 
 
 async def test_a_title_that_no_picture_knows_breaks_the_silence():
-    room = Room(QUIET, engine=False)
+    room = Judged(QUIET, engine=False)
     picture = room.easel.look(room.now)
     await room.rule(picture=picture)
     room.now += 29
@@ -435,7 +414,7 @@ async def test_a_title_that_no_picture_knows_breaks_the_silence():
 
 
 async def test_silence_and_text_need_a_reading_since_the_last_change():
-    room = Room([DONE, QUIET])
+    room = Judged([DONE, QUIET])
     await room.read("Done")
     room.now += WARM_UP
     room.painted = (MARK,)
@@ -455,7 +434,7 @@ async def test_silence_and_text_need_a_reading_since_the_last_change():
 
 
 async def test_a_window_closes_with_the_text_that_it_showed_last():
-    room = Room([DONE, CLOSES])
+    room = Judged([DONE, CLOSES])
     room.title = "Setup"
     await room.read("All done")
     ruling = await room.rule(gone="The window was closed.")
@@ -465,14 +444,14 @@ async def test_a_window_closes_with_the_text_that_it_showed_last():
 
 async def test_a_text_is_gone_with_its_window_only_if_it_was_there():
     for said, met in (("Installing", Met.YES), ("Welcome", Met.NO)):
-        room = Room(text("Installing", gone=True))
+        room = Judged(text("Installing", gone=True))
         room.title = "Setup"
         await room.read(said)
         assert (await room.rule(gone="The window was closed.")).met is met
 
 
 async def test_a_text_that_only_the_title_showed_can_be_gone():
-    room = Room(text("Loading", gone=True))
+    room = Judged(text("Loading", gone=True))
     room.title = "Loading"
     await room.read("Page")
     room.title = "Page"
@@ -485,6 +464,6 @@ async def test_a_text_that_only_the_title_showed_can_be_gone():
 
 
 async def test_only_a_number_that_was_surely_read_counts():
-    assert (await Room(PERCENT).read(Page("85 %", ""))).met is Met.NO
-    assert (await Room(PERCENT).read(Page("85 %", "85 %"))).met is Met.YES
-    assert (await Room(text("85 %")).read(Page("85 %", ""))).met is Met.YES
+    assert (await Judged(PERCENT).read(Page("85 %", ""))).met is Met.NO
+    assert (await Judged(PERCENT).read(Page("85 %", "85 %"))).met is Met.YES
+    assert (await Judged(text("85 %")).read(Page("85 %", ""))).met is Met.YES

@@ -154,51 +154,6 @@ def test_the_title_of_a_scene_is_on_the_list_of_windows_when_it_is_ready(screen)
             assert "Terminal two" in found.titles
 
 
-def test_a_plain_window_does_what_it_is_told(screen):
-    with (
-        Scene(screen, "plain", title="One", geometry="300x200+400+300") as scene,
-        desktop(screen.display) as found,
-    ):
-        scene.ready()
-        assert found.titles == ["One"]
-        scene.tell("title Another one")
-        assert found.titles == ["Another one"]
-        scene.tell("dialog Are you sure?")
-        assert found.titles == ["Another one", "Are you sure?"]
-        scene.tell("wipe")
-        scene.tell("close")
-        assert found.titles == []
-
-
-def test_a_plain_window_moves_and_hides_with_what_is_painted_on_it(screen):
-    def square():
-        hues = screen.picture().convert("RGB")
-        ink = Image.new("RGB", hues.size, INK.colour)
-        mask = ImageChops.difference(hues, ink).convert("L")
-        return mask.point([255] + [0] * 255).getbbox()
-
-    with Scene(screen, "plain", geometry="300x200+400+300") as scene:
-        scene.ready()
-        scene.now()
-        left, top, right, bottom = square()
-        assert (right - left, bottom - top) == (60, 60)
-        scene.tell("move 500 330")
-        assert square() == (left + 100, top + 30, right + 100, bottom + 30)
-        scene.tell("resize 60 60")
-        assert square() == (left + 100, top + 30, right + 80, bottom + 10)
-        scene.tell("minimise")
-        assert square() is None
-        scene.tell("restore")
-        assert square() == (left + 100, top + 30, right + 80, bottom + 10)
-
-
-def test_an_order_that_a_scene_does_not_know_is_an_error(screen):
-    with Scene(screen, "never") as scene:
-        scene.ready()
-        with pytest.raises(AssertionError, match="unknown"):
-            scene.tell("jump")
-
-
 def test_a_stopped_screen_leaves_no_processes():
     require_screen()
     with Screen() as screen:
@@ -225,36 +180,6 @@ def test_nothing_outlives_a_test_that_is_killed():
         test.kill()
     until(lambda: not any(alive(pid) for pid in pids), "the screen ends")
     until(lambda: not shown_on(display), "its programs end")
-
-
-def test_a_screen_comes_back_under_its_name_and_empty():
-    require_screen()
-    with Screen() as screen:
-        name, pids = screen.display, screen.pids
-        with Scene(screen, "plain") as scene:
-            scene.ready()
-            scene.now()
-            screen.restart()
-        assert screen.display == name
-        assert not any(alive(pid) for pid in pids)
-        assert not sees(screen, INK)
-        with Scene(screen, "plain") as scene:
-            scene.ready()
-            scene.now()
-            assert sees(screen, INK)
-
-
-def test_a_screen_of_another_size_without_a_manager_shows_a_scene():
-    require_screen()
-    with Screen((800, 600), manager=False) as screen, desktop(screen.display) as found:
-        assert screen.picture().size == (800, 600)
-        assert not found.managed
-        with Scene(screen, "plain", geometry="300x200+0+0") as scene:
-            scene.ready()
-            scene.now()
-            assert has_ink(jpeg(screen.picture()), INK)
-            scene.tell("close")
-            assert not has_ink(jpeg(screen.picture()), INK)
 
 
 def test_programs_are_shown_on_the_screen_and_nowhere_else(monkeypatch, screen):
@@ -285,15 +210,6 @@ def test_a_word_of_eight_points_keeps_its_ink(resources):
 )
 def test_another_colour_is_not_the_ink(colour):
     assert not has_ink(jpeg(Image.new("RGB", (64, 64), colour)), INK)
-
-
-def test_an_ink_is_found_in_any_encoding(tmp_path):
-    picture = Image.new("RGBA", (64, 64), STEER.colour)
-    for kind in ("png", "webp"):
-        picture.save(tmp_path / f"a.{kind}")
-        encoded = (tmp_path / f"a.{kind}").read_bytes()
-        assert has_ink(encoded, STEER)
-        assert not has_ink(encoded, INK)
 
 
 @pytest.mark.parametrize(
