@@ -175,6 +175,12 @@ def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, s
     return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, Began)]
 
 
+def read_successes(checkpoints: Sequence[Checkpoint]) -> list[str]:
+    """Return what the calls were about that ended well, oldest first."""
+    entries = map(_entry, checkpoints)
+    return [each.about for each in entries if isinstance(each, Ended) and each.ok]
+
+
 def digest(text: str) -> str:
     """Return a short name for a text; texts that differ have different ones."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]

@@ -75,7 +75,8 @@ class Listing(NamedTuple):
     files: Mapping[str, Stamps]
     """By their paths, relative to the folder."""
     complete: bool
-    """Whether that is all; False: there are too many, or it took too long."""
+    """Whether that is all; False: there are too many, it took too long, or a name is
+    no text."""
 
 
 class Touch(Value):
@@ -102,10 +103,13 @@ def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
     """Return the entry of a path after a further change of it."""
     if before is None or before.change is None:
         return new
-    created = before.change is FileChange.CREATED and new.change is FileChange.CHANGED
-    call_id = new.call_id or before.call_id
+    created = before.change is FileChange.CREATED
     return new.model_copy(
-        update={"change": before.change if created else new.change, "call_id": call_id}
+        update={
+            "change": before.change if created else new.change,
+            "call_id": new.call_id or before.call_id,
+            "size": before.size if new.size is None else new.size,
+        }
     )
 
 
@@ -150,11 +154,13 @@ def instant(nanosecond: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanosecond // 1000)
 
 
-def has_end(paths: Iterable[str], name: str) -> bool:
-    """Whether one of the paths ends with a relative name."""
+def list_ends(name: str) -> tuple[str, str]:
+    """Return how a path ends that a relative name may stand for.
+
+    Of a name with spaces, a sentence gives only the last word.
+    """
     end = name.removeprefix("./")
-    tails = (f"/{end}", f" {end}")
-    return any(path.endswith(tails) for path in paths)
+    return f"/{end}", f" {end}"
 
 
 def judge_entry(entry: LedgerEntry, checked: Checked) -> LedgerEntry:
@@ -251,12 +257,16 @@ def summarize(entries: Sequence[LedgerEntry], *, nothing: bool) -> str:
 def say_made(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
     """Return what was made, for the user; empty: nothing.
 
-    Paths are shown relative to the folders that the tools used.
+    Paths are shown relative to the folders that the tools used. What was made and
+    removed again is told where there is nothing else.
     """
     listed = [e for e in made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED]
-    kept = [e for e in listed if e.change is not FileChange.REMOVED]
     gone = [e for e in listed if e.change is FileChange.REMOVED]
-    parts = (("made", kept), ("removed", gone))
+    again = [e for e in listed if e.verdict is LedgerVerdict.ABSENT]
+    kept = [e for e in listed if e not in gone and e not in again]
+    parts = [("made", kept), ("removed", gone)]
+    if len(again) == len(listed):
+        parts = [("made and removed again", again)]
     return "; ".join(
         f"{word}: {_listed([_short(e, folders) for e in some])}"
         for word, some in parts

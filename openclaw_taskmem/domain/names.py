@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from taskmem_hookspecs import Value
@@ -25,7 +24,18 @@ webm webp xls xlsx xml yaml yml zip zsh
 _KNOWN: Final = frozenset(_SUFFIXES.split())
 """Suffixes of files; a word with another, and without a slash, is no name of one."""
 _PRODUCTS: Final = frozenset(
-    f"{name}.js" for name in ("chart", "d3", "express", "next", "node", "three", "vue")
+    f"{name}.js"
+    for name in (
+        "chart",
+        "d3",
+        "express",
+        "next",
+        "node",
+        "nuxt",
+        "react",
+        "three",
+        "vue",
+    )
 )
 
 
@@ -42,7 +52,7 @@ def find_names(*texts: str) -> Names:
     """Return the names in texts, each once, in their order."""
     here: dict[str, None] = {}
     elsewhere: dict[str, None] = {}
-    for token in _tokens(texts):
+    for token in split_words(*texts):
         if is_elsewhere(token):
             if not token.lower().startswith(("http://", "https://")):
                 elsewhere[token] = None
@@ -68,10 +78,9 @@ def readings(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in (name, ascii_part) if each))
 
 
-def _tokens(texts: tuple[str, ...]) -> Iterator[str]:
-    for text in texts:
-        for found in _TOKEN.finditer(text):
-            yield found[0].rstrip(".:")
+def split_words(*texts: str) -> list[str]:
+    """Return the words of texts, without the marks around them."""
+    return [found[0].rstrip(".:") for text in texts for found in _TOKEN.finditer(text)]
 
 
 def _path_like(token: str) -> str | None:

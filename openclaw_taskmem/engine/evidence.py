@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import claims, evidence, ledger, working
@@ -40,7 +41,7 @@ LATE_SECONDS: Final = 60.0
 ANSWERED: Final = timedelta(minutes=10)
 """How long after a completion its first answer is looked up."""
 RUNS: Final = 50
-"""Completed runs among which that of a session is looked for."""
+"""Runs among which one of a session is looked for."""
 
 
 class Sought(Value):
@@ -223,10 +224,13 @@ def join(proof: Change, change: Change, task: Task | None = None) -> Change:
 
 
 def look_late(shell: Shell, task_id: str) -> None:
-    """Add to the ledger of a completed task what ended after its completion."""
+    """Add to the ledger of a completed task what ended after its completion.
+
+    Not where its session has begun another task, whose work it may be.
+    """
     facts = shell.store.read_task(task_id)
     run = last_run(shell, task_id)
-    if facts.task.status is not TaskStatus.COMPLETED:
+    if facts.task.status is not TaskStatus.COMPLETED or _has_next(shell, run):
         return
     since = (run.ended_at if run else None) or facts.task.updated_at
     folders = [
@@ -243,7 +247,19 @@ def look_late(shell: Shell, task_id: str) -> None:
     now = shell.clock.now()
     whole = facts.model_copy(update={"run": run})
     told = evidence.told(whole, entries, _named_from(folders, None), now)
-    shell.commit(Change(ledger=entries, events=told))
+    change = Change(ledger=entries, events=told)
+    shell.decide(task_id, partial(shell.commit, change))
+
+
+def _has_next(shell: Shell, run: Run | None) -> bool:
+    """Whether the session of a run has begun another since."""
+    later = shell.store.list_runs(None, None, RUNS, shell.only) if run else ()
+    return any(
+        run is not None
+        and each.session_key == run.session_key
+        and each.created_at > run.created_at
+        for each in later
+    )
 
 
 def look_up_answer(shell: Shell, session_key: str, said: str) -> None:

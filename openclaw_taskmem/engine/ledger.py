@@ -1,5 +1,5 @@
 """Recording what tools did: entries of the ledger, and the folders that were used."""
-# ruff: noqa: PTH111, PTH117, PTH118 - paths are text, as others gave them
+# ruff: noqa: PTH111, PTH112, PTH117, PTH118 - paths are text, as others gave them
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from tempfile import gettempdir
 from typing import Final
 
 from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.ledger import Listing, Touch
-from openclaw_taskmem.domain.names import find_names
+from openclaw_taskmem.domain.names import find_names, split_words
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.engine.listing import list_files, read_stamps
 from openclaw_taskmem.engine.shell import Shell
@@ -29,6 +30,8 @@ SLACK: Final = timedelta(seconds=2)
 """How late the beginning of a call may be reported."""
 MOST_FOLDERS: Final = 100
 """Folders of one task that are remembered."""
+MOST_WORDS: Final = 100
+"""Words of a command of which it is seen whether they are folders."""
 MOST_USED: Final = 10_000
 """Folders that are remembered as written down, before they are asked for anew."""
 
@@ -74,6 +77,24 @@ def new_folders(
         else:
             shell.used_folders.add(key)
     return tuple(rows)
+
+
+def find_used_folders(shell: Shell, run: Run, deed: Deed) -> tuple[str, ...]:
+    """Return the folders that a call uses, and those that its command names.
+
+    Left out is what holds another of them, or is the home of the user or the folder
+    for temporary files: too much else happens there.
+    """
+    used, busy = [*deed.folders], (os.path.expanduser("~"), gettempdir())
+    for word in split_words(deed.text)[:MOST_WORDS] if deed.command else ():
+        for folder in (*used,):
+            joined = os.path.join(folder, os.path.expanduser(word))
+            path = os.path.normpath(joined)
+            known = any(is_inside(path, each) for each in used)
+            whole = any(is_inside(each, path) for each in (*used, *busy))
+            if not (known or whole) and os.path.isdir(path):
+                used += [path] if may_look(shell, run, path) else []
+    return (*used,)
 
 
 def list_folders(
@@ -128,21 +149,25 @@ def may_look(shell: Shell, run: Run | None, path: str) -> bool:
     """Whether a path lies in a folder that may be looked at, links followed."""
     real = os.path.realpath(path)
     roots = (*shell.roots, *((run.folder,) if run and run.folder else ()))
-    return any(
-        f"{real}/".startswith(f"{os.path.realpath(r).rstrip('/')}/") for r in roots
-    )
+    return any(is_inside(real, os.path.realpath(root)) for root in roots)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies in it; nothing is looked up."""
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def record_call(
     shell: Shell, facts: TaskFacts, run: Run, deed: Deed, now: datetime
 ) -> Change:
     """Return the entries and folders that a call adds to the ledger of a task."""
-    folders = new_folders(shell, facts.task.task_id, deed.folders, command=deed.command)
+    used = find_used_folders(shell, run, deed)
+    folders = new_folders(shell, facts.task.task_id, used, command=deed.command)
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
     found = [*_touched(shell, run, deed)]
     if deed.command:
-        found += look_up_names(shell, run, [deed.text], deed.folders, began)
+        found += look_up_names(shell, run, [deed.text], used, began)
     if not found:
         return Change(folders=folders)
     known = {each.path: each for each in shell.store.read_ledger(facts.task.task_id)}

@@ -26,23 +26,40 @@ _GIT: Final = (
 """It reads the index and names, and runs nothing that a repository may configure."""
 
 
-def list_files(folder: str) -> Listing | None:
+def list_files(folder: str, *, ignored: bool = False) -> Listing | None:
     """Return the files of a folder with their stamps; None: it cannot be listed.
 
-    Left out is what git ignores, and outside of git folders whose name begins with a
-    dot. Links are not followed.
+    Left out is what git ignores, unless `ignored`, and outside of git folders whose
+    name begins with a dot. Links are not followed.
     """
     if not os.path.isdir(folder):
         return None
     until = perf_counter() + SECONDS
     top = folder.rstrip("/") + "/"
     files: dict[str, Stamps] = {}
-    for path, info in _files(folder):
+    complete = True
+    for path, info in _files(folder, git=not ignored):
         if len(files) >= MOST or perf_counter() > until:
             return Listing(files=files, complete=False)
-        if stat.S_ISREG(info.st_mode):
-            files[_text(path.removeprefix(top))] = _stamps(info)
-    return Listing(files=files, complete=True)
+        if not _is_text(path):
+            complete = False
+        elif stat.S_ISREG(info.st_mode):
+            files[path.removeprefix(top)] = _stamps(info)
+    return Listing(files=files, complete=complete)
+
+
+def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
+    """Whether the path of anything in a folder has such an end, ignored or not.
+
+    None: there was no time to look at all of it.
+    """
+    until = perf_counter() + SECONDS
+    for here, folders, files in os.walk(folder):
+        if any(os.path.join(here, name).endswith(ends) for name in (*folders, *files)):
+            return True
+        if perf_counter() > until:
+            return None
+    return False
 
 
 def read_stamps(path: str) -> Stamps | None:
@@ -58,17 +75,18 @@ def _stamps(info: os.stat_result) -> Stamps:
     return Stamps(written=written, changed=changed, size=info.st_size)
 
 
-def _text(path: str) -> str:
-    """Return a path as text that can be stored, whatever its bytes are."""
-    return path.encode(errors="replace").decode()
+def _is_text(path: str) -> bool:
+    """Whether a path can be stored; the bytes of some are no text."""
+    return not any("\udc80" <= each <= "\udcff" for each in path)
 
 
-def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+def _files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Yield what lies in a folder, but for other folders; the nearest first."""
     folders = deque([folder])
     while folders:
         here = folders.popleft()
-        names = _of_git(here) if here == folder or _is_repository(here) else None
+        asks = git and (here == folder or _is_repository(here))
+        names = _of_git(here) if asks else None
         for path in _of_disk(here) if names is None else names:
             with suppress(OSError, ValueError):
                 info = os.lstat(path)

@@ -6,16 +6,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import checkpoints, claims, evidence, ledger, names
 from openclaw_taskmem.domain.claims import Wanted
-from openclaw_taskmem.domain.ledger import Checked
+from openclaw_taskmem.domain.ledger import Checked, Stamps
 from openclaw_taskmem.engine.ledger import look_up_names, may_look
-from openclaw_taskmem.engine.listing import list_files
+from openclaw_taskmem.engine.listing import has_file, list_files
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
 from taskmem_hookspecs import (
+    Checkpoint,
     FileChange,
     Finding,
     LedgerEntry,
@@ -46,6 +49,8 @@ _HOME: Final = (
     "It is not in the home of the daemon's user; whose ~ is meant is not known."
 )
 _UNSEEN: Final = "A tool reported it, and it was never seen on this machine."
+_AGAIN: Final = "It was made, and removed again."
+_NAMED: Final = "A command named it, and it is not there now."
 _PARTLY: Final = "It has more files than are looked at; there may be more changes."
 
 
@@ -65,8 +70,6 @@ class Looker:
         self._folders = [_since(each, task.created_at) for each in folders]
         self._folder = folder
         self._until = shell.clock.now() + LOOKING
-        self._listed: list[str] = []
-        """Files that were there before, and files that changed."""
         self._unsure: dict[str, str] = {}
         """Folders of which not all is known, and why."""
         self.files: list[Checked] = []
@@ -81,7 +84,7 @@ class Looker:
     def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
         """Return the ledger with what else is found, each with the call that did it."""
         entries = {each.path: each for each in known if each.change}
-        calls = self._calls()
+        calls = checkpoints.read_calls(self._checkpoints)
         texts = [text for _, _, text in calls]
         for path, change, at, size in (*self._changes(), *self._named_in(texts)):
             # What reports a change need not know that the file is new, or gone.
@@ -106,36 +109,46 @@ class Looker:
             size=size,
         )
 
-    def _calls(self) -> list[tuple[datetime, str, str]]:
+    @cached_property
+    def _checkpoints(self) -> Sequence[Checkpoint]:
         if self._run is None:
-            return []
-        kept = self._shell.store.read_checkpoints(self._run.run_id, CALLS)
-        return checkpoints.read_calls(kept)
+            return ()
+        return self._shell.store.read_checkpoints(self._run.run_id, CALLS)
 
     def _changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
-        for folder in self._folders:
-            if folder.since is None and folder.path != self._folder:
-                continue
-            if not may_look(self._shell, self._run, folder.path):
-                self._unsure |= {folder.path: _FOREIGN} if folder.since else {}
-                continue
-            listing = list_files(folder.path)
-            if listing is None:
-                continue
-            self._listed += (os.path.join(folder.path, each) for each in listing.files)
-            if folder.since is None:
-                continue
-            if not listing.complete:
-                self._unsure[folder.path] = _PARTLY
-            before = None if folder.files is None else ledger.unpack_files(folder.files)
-            left = (before or {}).keys() - listing.files.keys()
-            there = [p for p in left if os.path.lexists(os.path.join(folder.path, p))]
-            found = ledger.find_changes(folder, before, listing, there)
-            for path, change, stamps in found:
-                at = self._shell.clock.now()
-                at = ledger.instant(stamps.changed) if stamps else at
-                size = stamps.size if stamps else None
-                yield os.path.join(folder.path, path), change, at, size
+        folders = [f for f in self._folders if f.since and self._may_list(f)]
+        found = [each for f in folders for each in self._changes_in(f)]
+        if not found:  # Maybe git ignores all that was made.
+            more = (each for f in folders for each in self._changes_in(f, ignored=True))
+            found = [*islice(more, HASHED)]
+        for path, change, stamps in found:
+            at = self._shell.clock.now()
+            at = ledger.instant(stamps.changed) if stamps else at
+            yield path, change, at, stamps.size if stamps else None
+
+    def _may_list(self, folder: WorkFolder) -> bool:
+        allowed = may_look(self._shell, self._run, folder.path)
+        self._unsure |= {} if allowed else {folder.path: _FOREIGN}
+        return allowed
+
+    def _changes_in(
+        self, folder: WorkFolder, *, ignored: bool = False
+    ) -> Iterator[tuple[str, FileChange, Stamps | None]]:
+        if self._shell.clock.now() > self._until:
+            self._unsure[folder.path] = _LATE
+            return
+        listing = list_files(folder.path, ignored=ignored)
+        if listing is None:
+            return
+        if not listing.complete:
+            self._unsure[folder.path] = _PARTLY
+        kept = None if ignored else folder.files
+        before = None if kept is None else ledger.unpack_files(kept)
+        left = (before or {}).keys() - listing.files.keys()
+        there = [p for p in left if os.path.lexists(os.path.join(folder.path, p))]
+        found = ledger.find_changes(folder, before, listing, there)
+        for path, change, stamps in found:
+            yield os.path.join(folder.path, path), change, stamps
 
     def _named_in(
         self, texts: Sequence[str]
@@ -168,6 +181,9 @@ class Looker:
             return ledger.judge_entry(entry, seen)
         if entry.change is not FileChange.REMOVED and entry.size is None:
             return _doubt(entry, _UNSEEN)
+        if entry.change is FileChange.CREATED:
+            again = {"verdict": LedgerVerdict.ABSENT, "why": _AGAIN}
+            return entry.model_copy(update=again)
         gone = {"change": FileChange.REMOVED, "verdict": LedgerVerdict.PROVED}
         return entry.model_copy(update=gone)
 
@@ -184,7 +200,8 @@ class Looker:
         """Return where a file lies that is named without its folder."""
         if name.startswith("~/"):
             return os.path.expanduser(name)
-        made = (path for path in entries if ledger.has_end([path], name))
+        ends = ledger.list_ends(name)
+        made = (path for path in entries if path.endswith(ends))
         there = (os.path.join(folder, name) for folder in self.places)
         return next((p for p in (*made, *there) if os.path.lexists(p)), name)
 
@@ -237,12 +254,30 @@ class Looker:
                 return None
             if not may_look(self._shell, self._run, name):
                 return _FOREIGN if "." in os.path.basename(name) else None
-            return None if os.path.lexists(name) else ledger.NOWHERE
+        ends = ledger.list_ends(name)
         places = (os.path.join(folder, name) for folder in self.places)
-        if any(map(os.path.lexists, places)):
+        if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
             return None
-        found = ledger.has_end((*entries, *self._listed), name)
-        return None if found else ledger.NOWHERE
+        if name in self._commanded:
+            return _NAMED
+        return ledger.NOWHERE if os.path.isabs(name) else self._search(ends)
+
+    def _search(self, ends: tuple[str, ...]) -> str | None:
+        """Return why nothing with such an end is found in the folders; None: it is."""
+        for folder in self.places:
+            if not may_look(self._shell, self._run, folder):
+                continue
+            late = self._shell.clock.now() > self._until
+            found = None if late else has_file(folder, ends)
+            if found is not False:
+                return None if found else _PARTLY
+        return ledger.NOWHERE
+
+    @cached_property
+    def _commanded(self) -> frozenset[str]:
+        """What commands name that ended well, such as the file that one removes."""
+        kept = self._checkpoints
+        return frozenset(names.find_names(*checkpoints.read_successes(kept)).here)
 
 
 def _since(folder: WorkFolder, created: datetime) -> WorkFolder:

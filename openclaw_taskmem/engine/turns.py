@@ -140,10 +140,9 @@ def call_began(
             }
         )
         moved = moved.model_copy(update={"run": counted})
-        used = deed or Deed()
-        new[:] = ledger.new_folders(
-            shell, run.task_id, used.folders, command=used.command
-        )
+        call = deed or Deed()
+        used = ledger.find_used_folders(shell, run, call)
+        new[:] = ledger.new_folders(shell, run.task_id, used, command=call.command)
         more = Change(folders=tuple(new))
         _write(shell, heard, facts, moved, entry, more=more)
         return True

@@ -154,13 +154,64 @@ def test_a_file_that_a_command_names_is_found_outside_its_folder(
     }
 
 
-def test_what_was_made_and_is_gone_was_removed(session: Session, project: Path) -> None:
+def test_what_was_made_and_is_gone_is_told_where_nothing_is_left(
+    session: Session, project: Path
+) -> None:
     task = session.register(plan=["Write draft.md, then convert it"])
     session.writes(project / "draft.md")
     session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
     answer = complete(session, task)
-    assert made(answer, project) == {"draft.md": ("removed", "proved")}
+    assert made(answer, project) == {"draft.md": ("created", "absent")}
     assert answer["unverified"] == []
+    assert session.lines[-2].startswith("made and removed again: draft.md")
+
+
+def test_scratch_files_are_not_told(session: Session, project: Path) -> None:
+    task = session.register()
+    session.writes(project / "draft.md")
+    session.runs_in(project, "pandoc", run=lambda: written(project / "final.pdf"))
+    session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
+    complete(session, task)
+    assert session.lines[-2].startswith("made: final.pdf (")
+
+
+def test_a_folder_that_a_command_names_is_looked_at(
+    session: Session, workspace: Path, project: Path
+) -> None:
+    task = session.register()
+    command = "cd ../project && make -C src"
+    session.runs_in(workspace, command, run=lambda: written(project / "src/a.o"))
+    assert made(complete(session, task), project) == {"src/a.o": ("created", "proved")}
+
+
+def test_a_folder_that_holds_others_is_not_looked_at_by_name(
+    session: Session, workspace: Path
+) -> None:
+    task, above = session.register(), workspace.parent
+    session.runs_in(workspace, f"ls {above}", run=lambda: written(above / "a.txt"))
+    assert complete(session, task)["made"] == []
+
+
+def test_what_git_ignores_is_found_where_nothing_else_was_made(
+    workspace: Path, project: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
+    (project / ".gitignore").write_text("dist/\n")
+    session = session_in(workspace)
+    task = session.takes_up()
+    session.runs_in(project, "make", run=lambda: written(project / "dist/app.bin"))
+    answer = complete(session, task)
+    assert made(answer, project) == {"dist/app.bin": ("created", "proved")}
+
+
+def test_a_file_whose_name_is_no_text_is_not_told_as_removed(
+    session: Session, project: Path
+) -> None:
+    task, odd = session.register(), Path(os.fsdecode(bytes(project) + b"/\xff.txt"))
+    session.runs_in(project, "make", run=lambda: written(odd))
+    answer = complete(session, task)
+    assert answer["made"] == []
+    assert [each["what"] for each in answer["unverified"]] == [str(project)]
 
 
 def test_the_ledger_survives_a_restart(
@@ -326,6 +377,43 @@ def test_nobody_is_asked_where_anything_was_made(workspace: Path) -> None:
     assert asked == []
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_name_is_looked_up_wherever_it_may_lie(
+    session: Session, project: Path, ignored: bool
+) -> None:
+    if ignored:
+        subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
+        (project / ".gitignore").write_text("dist/\n")
+    written(project / "dist/deep/app.js")
+    task = session.register()
+    session.writes(project / "a.md")
+    assert complete(session, task, "It is in deep/app.js.")["unverified"] == []
+
+
+def test_a_name_that_a_command_took_away_is_not_asked_about(
+    session: Session, project: Path
+) -> None:
+    task = session.register()
+    gone = session.world.shell
+    object.__setattr__(gone, "later", lambda *_: None)  # listed too late
+    session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
+    session.does("cat never.log", "No such file", ok=False)
+    answer = complete(session, task, "I removed old.log.")
+    assert [each["what"] for each in answer["unverified"]] == ["old.log"]
+    session.ends("And never.log is there.")
+    assert "never.log" in session.lines[-1]
+
+
+def test_where_not_all_could_be_searched_nobody_is_asked(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = session.register(plan=["Write report.md"])
+    session.writes(project / "a.md")
+    monkeypatch.setattr(listing, "SECONDS", -1.0)
+    answer = complete(session, task)
+    assert "report.md" in {each["what"] for each in answer["unverified"]}
+
+
 # --- a person overrules -----------------------------------------------------------
 
 
@@ -396,6 +484,25 @@ def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> N
         work()
     assert waiting[-1][0] == evidence.LATE_SECONDS
     assert session.lines[-1] == 'made: late.txt ("Deploy")'
+
+
+def test_what_the_next_task_makes_is_not_the_last_ones(
+    workspace: Path, project: Path
+) -> None:
+    session = session_in(workspace)
+    waiting: list[Callable[[], None]] = []
+    object.__setattr__(
+        session.world.shell, "later", lambda _, work: waiting.append(work)
+    )
+    task = session.takes_up()
+    session.runs_in(project, "true", run=lambda: None)
+    complete(session, task)
+    session.world.clock.tick(1)
+    session.register(name="Next")
+    written(project / "next.txt")
+    for work in waiting:
+        work()
+    assert not any(line.startswith("made: ") for line in session.lines)
 
 
 # --- hosts without hooks -------------------------------------------------------------

@@ -285,6 +285,42 @@ def _remote(scene: Scene, name: str) -> str:
     return scene.chance.choice((f"web:/srv/{name}", f"s3://bucket/{name}"))
 
 
+def _only_remote(scene: Scene, name: str) -> str:
+    deed = Deed(command=True, folders=(str(scene.workspace),))
+    scene.session.does(f"ssh web 'make > /srv/{name}'", deed=deed)
+    scene.session.writes(scene.workspace / "log.txt")
+    return f"web:/srv/{name}"
+
+
+def _by_cd(scene: Scene, name: str) -> str:
+    _write_last_week(scene.project / "README.md")
+    command = f"cd {scene.project} && mkdir -p $(dirname {name}) && echo x > {name}"
+    scene.session.runs_in(scene.workspace, command)
+    return name
+
+
+def _ignored(scene: Scene, name: str) -> str:
+    scene.session.runs_in(scene.project, "git init -q . && echo dist/ > .gitignore")
+    path = scene.project / "dist/assets" / name
+
+    def build() -> None:
+        path.parent.mkdir(parents=True)
+        path.write_text("built")
+
+    scene.session.runs_in(scene.project, "npm run build", run=build)
+    return name
+
+
+def _in_many(scene: Scene, name: str) -> str:
+    for number in range(60):
+        _write_last_week(scene.project / f"cache/{number}.bin")
+    with mock.patch.object(listing, "MOST", 40):
+        path = scene.project / "deep/er" / name
+        made = partial(_write_last_week, path)
+        scene.session.runs_in(scene.project, "make all", run=made)
+    return name
+
+
 def _sandbox(scene: Scene, name: str) -> str:
     touch = Deed.model_validate(
         {"touched": [{"path": f"/sandbox/{name}", "change": "created"}]}
@@ -350,6 +386,10 @@ HONEST: Mapping[str, Play] = {
     "absolute": _absolute,
     "~": _at_home,
     "remote": _remote,
+    "only remote": _only_remote,
+    "cd": _by_cd,
+    "ignored by git": _ignored,
+    "among many": _in_many,
     "sandbox": _sandbox,
     "moved": _moved,
     "moved by a command": _moved_by_command,
