@@ -133,7 +133,8 @@ def look(shell: Shell, sought: Sought) -> Seen:
     doubtful = {path: why for path, why in whys.items() if path not in entries}
     now = shell.clock.now()
     nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE)
-    nothing = not entries and bool(run or sought.folders)
+    partly = any(folder.path in whys for folder in sought.folders)
+    nothing = not (entries or partly) and bool(run or sought.folders)
     refusal = evidence.refuse(task, checked, nowhere, claims=nothing)
     asks = refusal is not None and refusal.doubt == ledger.CLAIMS
     return Seen(
@@ -162,9 +163,11 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
 
 
 def nothing_made(seen: Seen) -> bool:
-    """Whether nothing was made, as far as anything could be seen."""
-    made = ledger.made(seen.entries) or any(each.proved for each in seen.checked)
-    return not made and bool(seen.sought.run or seen.sought.folders)
+    """Whether nothing was made; not where the tools' folders were not seen whole."""
+    folders = {each.path for each in seen.sought.folders}
+    made = [each for each in seen.entries if each.change or each.path in folders]
+    proved = any(each.proved for each in seen.checked)
+    return not made and not proved and bool(seen.sought.run or folders)
 
 
 def prove(

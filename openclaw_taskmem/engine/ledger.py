@@ -11,7 +11,7 @@ from tempfile import gettempdir
 from typing import Final
 
 from openclaw_taskmem.domain import ledger
-from openclaw_taskmem.domain.ledger import Listing, Touch
+from openclaw_taskmem.domain.ledger import Listing, Stamps, Touch
 from openclaw_taskmem.domain.names import find_names, split_words
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.engine.listing import list_files, read_stamps
@@ -32,6 +32,8 @@ MOST_FOLDERS: Final = 100
 """Folders of one task that are remembered."""
 MOST_WORDS: Final = 100
 """Words of a command of which it is seen whether they are folders."""
+MOST_CALLS: Final = 1_000
+"""Calls at work of which it is kept in mind what their commands name."""
 MOST_USED: Final = 10_000
 """Folders that are remembered as written down, before they are asked for anew."""
 
@@ -157,6 +159,15 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
+def note_named_files(shell: Shell, run: Run, deed: Deed, used: Sequence[str]) -> None:
+    """Keep in mind the files that a command names as it begins: it may remove them."""
+    if deed.call_id and deed.command:
+        if len(shell.named_files) >= MOST_CALLS:
+            shell.named_files.clear()
+        found = _named_files(shell, run, [deed.text], used)
+        shell.named_files[deed.call_id] = tuple(path for path, _ in found)
+
+
 def record_call(
     shell: Shell, facts: TaskFacts, run: Run, deed: Deed, now: datetime
 ) -> Change:
@@ -168,6 +179,9 @@ def record_call(
     found = [*_touched(shell, run, deed)]
     if deed.command:
         found += look_up_names(shell, run, [deed.text], used, began)
+    for path in shell.named_files.pop(deed.call_id or "", ()):
+        if not os.path.lexists(path):
+            found.append((path, FileChange.REMOVED, None))
     if not found:
         return Change(folders=folders)
     known = {each.path: each for each in shell.store.read_ledger(facts.task.task_id)}
@@ -207,9 +221,17 @@ def look_up_names(
 ) -> Iterator[Found]:
     """Yield the files that the texts of commands name and that were written since."""
     earliest = ledger.nanoseconds(since) - ledger.TICK
+    for path, stamps in _named_files(shell, run, texts, folders):
+        if earliest <= stamps.written <= stamps.changed:
+            yield path, FileChange.CHANGED, stamps.size
+
+
+def _named_files(
+    shell: Shell, run: Run | None, texts: Sequence[str], folders: Sequence[str]
+) -> Iterator[tuple[str, Stamps]]:
     for name in find_names(*texts).here:
         for folder in folders if not os.path.isabs(name) else ("/",):
             path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
             stamps = read_stamps(path) if may_look(shell, run, path) else None
-            if stamps and earliest <= stamps.written <= stamps.changed:
-                yield path, FileChange.CHANGED, stamps.size
+            if stamps:
+                yield path, stamps

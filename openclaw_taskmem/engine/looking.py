@@ -258,7 +258,7 @@ class Looker:
         places = (os.path.join(folder, name) for folder in self.places)
         if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
             return None
-        if name in self._commanded:
+        if any(f"/{each}".endswith(ends) for each in self._commanded):
             return _NAMED
         return ledger.NOWHERE if os.path.isabs(name) else self._search(ends)
 
@@ -275,9 +275,9 @@ class Looker:
 
     @cached_property
     def _commanded(self) -> frozenset[str]:
-        """What commands name that ended well, such as the file that one removes."""
-        kept = self._checkpoints
-        return frozenset(names.find_names(*checkpoints.read_successes(kept)).here)
+        """What commands name that ended well, such as a file on another machine."""
+        found = names.find_names(*checkpoints.read_successes(self._checkpoints))
+        return frozenset((*found.here, *found.elsewhere))
 
 
 def _since(folder: WorkFolder, created: datetime) -> WorkFolder:

@@ -103,6 +103,10 @@ class Shell:
     )
     """The folders that are known to be written down: task, path, whether a command may
     have changed anything in it."""
+    named_files: dict[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    """By call, the files that its command names, and that were there before it."""
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False

@@ -142,6 +142,7 @@ def call_began(
         moved = moved.model_copy(update={"run": counted})
         call = deed or Deed()
         used = ledger.find_used_folders(shell, run, call)
+        ledger.note_named_files(shell, run, call, used)
         new[:] = ledger.new_folders(shell, run.task_id, used, command=call.command)
         more = Change(folders=tuple(new))
         _write(shell, heard, facts, moved, entry, more=more)

@@ -8,7 +8,7 @@ from tests.support import endings
 
 LIES = 240
 """Each language, order of calls, and whether a file is named, four times."""
-HONEST = 280
+HONEST = 360
 """Each kind in each language, four times; `bench/evidence.py` plays more."""
 
 

@@ -390,16 +390,25 @@ def test_a_name_is_looked_up_wherever_it_may_lie(
     assert complete(session, task, "It is in deep/app.js.")["unverified"] == []
 
 
-def test_a_name_that_a_command_took_away_is_not_asked_about(
+def test_what_a_command_removes_is_known_though_its_folder_is_listed_late(
     session: Session, project: Path
 ) -> None:
     task = session.register()
-    gone = session.world.shell
-    object.__setattr__(gone, "later", lambda *_: None)  # listed too late
+    object.__setattr__(session.world.shell, "later", lambda *_: None)
     session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
-    session.does("cat never.log", "No such file", ok=False)
     answer = complete(session, task, "I removed old.log.")
-    assert [each["what"] for each in answer["unverified"]] == ["old.log"]
+    assert made(answer, project) == {"old.log": ("removed", "proved")}
+
+
+def test_what_a_command_named_that_ended_well_is_not_asked_about(
+    session: Session, project: Path
+) -> None:
+    task = session.register(plan=["Write out.md"])
+    session.writes(project / "a.md")
+    session.runs_in(project, "ssh web 'make > /srv/out.md'", run=lambda: None)
+    session.does("cat never.log", "No such file", ok=False)
+    answer = complete(session, task)
+    assert [each["what"] for each in answer["unverified"]] == ["out.md"]
     session.ends("And never.log is there.")
     assert "never.log" in session.lines[-1]
 

@@ -15,8 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import taskmem_evidence
+from openclaw_taskmem.engine import listing
+from openclaw_taskmem.engine.evidence import LATE_SECONDS
 from openclaw_taskmem.engine.ledger import Deed
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import EvidenceMissing
@@ -116,15 +120,38 @@ class Played:
 
 
 @dataclass
+class SlowSession(Session):
+    """A session whose daemon lists folders only when the call has ended."""
+
+    def __post_init__(self) -> None:
+        self.waiting: list[tuple[float, Callable[[], None]]] = []
+        keep = lambda seconds, work: self.waiting.append((seconds, work))  # noqa: E731
+        object.__setattr__(self.world.shell, "later", keep)
+
+    def does(self, *about: Any, **given: Any) -> None:
+        super().does(*about, **given)
+        self.catches_up(0.0)
+
+    def catches_up(self, seconds: float) -> None:
+        """Do what was left for later, and is due in so many seconds."""
+        due = [work for after, work in self.waiting if after <= seconds]
+        self.waiting = [each for each in self.waiting if each[0] > seconds]
+        for work in due:
+            work()
+
+
+@dataclass
 class Scene:
     """One session in folders of its own."""
 
     top: Path
     chance: random.Random
-    session: Session = field(init=False)
+    session: SlowSession = field(init=False)
     workspace: Path = field(init=False)
     project: Path = field(init=False)
     """A folder outside the workspace."""
+    listed: int = listing.MOST
+    """Files of a folder that are looked at."""
 
     def __post_init__(self) -> None:
         self.workspace, self.project = self.top / "workspace", self.top / "project"
@@ -136,7 +163,7 @@ class Scene:
             plugins=[("evidence", taskmem_evidence)],
             roots=(str(self.workspace), str(self.project)),
         )
-        self.session = Session(world, folder=str(self.workspace))
+        self.session = SlowSession(world, folder=str(self.workspace))
 
     def words(self, of: Mapping[str, list[str]], language: str, *names: str) -> str:
         """A sentence of a language, with names in it."""
@@ -158,7 +185,8 @@ class Scene:
         return True
 
     def played(self, task: str, refused: int) -> Played:
-        """How it went, after the agent's last turn."""
+        """How it went, a minute after the agent's last turn."""
+        self.session.catches_up(LATE_SECONDS)
         status = self.session.world.task(task).status
         return Played(refused=refused, status=status, lines=self.session.lines)
 
@@ -235,11 +263,12 @@ def _honest(scene: Scene, language: str, play: Play) -> Played:
     claim = scene.chance.choice(CLAIMED[language])
     while "{1}" in claim:
         claim = scene.chance.choice(CLAIMED[language])
-    refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
-    session.ends(
-        f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}"
-    )
-    return scene.played(task, int(refused))
+    with mock.patch.object(listing, "MOST", scene.listed):
+        refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
+        session.ends(
+            f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}"
+        )
+        return scene.played(task, int(refused))
 
 
 def _in_workspace(scene: Scene, name: str) -> str:
@@ -314,10 +343,14 @@ def _ignored(scene: Scene, name: str) -> str:
 def _in_many(scene: Scene, name: str) -> str:
     for number in range(60):
         _write_last_week(scene.project / f"cache/{number}.bin")
-    with mock.patch.object(listing, "MOST", 40):
-        path = scene.project / "deep/er" / name
-        made = partial(_write_last_week, path)
-        scene.session.runs_in(scene.project, "make all", run=made)
+    path = scene.project / "cache/deeper" / name
+
+    def build() -> None:
+        path.parent.mkdir(parents=True)
+        path.write_text("built")
+
+    scene.listed = 40
+    scene.session.runs_in(scene.project, "make all", run=build)
     return name
 
 

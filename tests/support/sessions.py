@@ -93,6 +93,9 @@ class Session:
         self._number += 1
         call_id = f"{self.key}:{self._number}"
         entry = Began(call_id=call_id, tool=tool, about=about)
+        if deed is not None:
+            text = about if deed.command else ""
+            deed = deed.model_copy(update={"call_id": call_id, "text": text})
         turns.call_began(self.world.shell, self.heard, entry, deed)
         return call_id
 
