@@ -8,7 +8,7 @@ import { Door } from "./door.js";
 import { Kept } from "./kept.js";
 import { Reader } from "./reader.js";
 import { Sessions } from "./sessions.js";
-import { texts, Work } from "./work.js";
+import { ending, texts, Work } from "./work.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -165,7 +165,7 @@ class Instance {
 async function finalized({ daemon, revised }, { runId, lastAssistantMessage: said }, { sessionKey }) {
   if (revised.has(runId)) return undefined;
   await daemon.kept(KEPT_MS);
-  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: said.slice(-8_000) }, FINALIZE_MS);
+  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: ending(said, 8_000) }, FINALIZE_MS);
   if (!refused) return undefined;
   revised.set(runId, true);
   const retry = { instruction: `${refused} You said: ${said.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };

@@ -18,6 +18,14 @@ const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
 const beginning = (text) => text.slice(0, LONGEST);
+
+/** The end of a text, without the rest of a word that is cut: it may look like another file's name. */
+export function ending(text, longest = LONGEST) {
+  if (text.length <= longest) return text;
+  const end = text.slice(-longest);
+  return end.replace(/^[^\s，。；、！？：（）「」『』【】]*/, "") || end;
+}
+
 export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
 /** What began the turn that a user's row belongs to. */
@@ -96,7 +104,7 @@ export class Work {
     const text = texts(content);
     const turn = this.#turn(sessionKey);
     if (role === "user") turn.origin = origin(message);
-    else if (text) turn.said = text.slice(-LONGEST);
+    else if (text) turn.said = ending(text);
     const lines = this.#lines.get(sessionKey) ?? [];
     if (text && lines.at(-1)?.text !== beginning(text)) lines.push({ role, text: beginning(text) });
     this.#lines.set(sessionKey, lines.slice(-MOST_LINES));

@@ -359,10 +359,10 @@ test("an answer that the daemon takes goes out, and one that it does not know of
   assert.equal(await house.answers(), undefined);
 });
 
-test("of a long answer the daemon and the agent hear the end", async (t) => {
+test("of a long answer the daemon and the agent hear the end, from a whole word on", async (t) => {
   const house = await refusing(t);
-  const { retry } = await house.answers(`${"x".repeat(9_000)}y`);
-  assert.equal(house.asked("finalize")[0].params.said, `${"x".repeat(7_999)}y`);
+  const { retry } = await house.answers(`a/deep/report.md ${"x".repeat(7_990)}y`);
+  assert.equal(house.asked("finalize")[0].params.said, ` ${"x".repeat(7_990)}y`);
   assert.ok(retry.instruction.endsWith(`said: ${"x".repeat(499)}y`));
 });
 
