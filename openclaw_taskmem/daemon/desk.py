@@ -261,7 +261,7 @@ class Desk:
         said, owner = _text(params, "said") or "", caller.owner
         found = None
         if owner is not None and self._settings.hold_back:
-            found = evidence.unsupported(self._shell, owner, said)
+            found = evidence.doubt_answer(self._shell, owner, said)
         task_id, why = found or (None, None)
         return {"task_id": task_id, "refused": why}
 

@@ -35,21 +35,21 @@ class Wanted(Value):
     kind: str
     subject: str
     checksum: str | None = None
-    """In lower case and without `sha256:`; else as it was given, see `fault`."""
+    """In lower case and without `sha256:`; else as it was given, see `find_fault`."""
 
 
-def wanted(task: Task, given: Sequence[str] = ()) -> tuple[Wanted, ...]:
+def list_wanted(task: Task, given: Sequence[str] = ()) -> tuple[Wanted, ...]:
     """Return what a task is to have made, each once: what it names itself comes first.
 
     `given` are named by the caller, and stand for what the task names by the end of
     their path.
     """
-    own = [named(each) for each in given]
-    listed = [_placed(each, own) for each in in_metadata(task.metadata)]
+    own = [read_thing(each) for each in given]
+    listed = [_place_thing(each, own) for each in in_metadata(task.metadata)]
     return tuple(dict.fromkeys((*listed, *own)))
 
 
-def fault(things: Sequence[Wanted]) -> str | None:
+def find_fault(things: Sequence[Wanted]) -> str | None:
     """Return why things cannot be looked at, and what to do; None: they can be."""
     if len(things) > MOST:
         return (
@@ -67,7 +67,7 @@ def fault(things: Sequence[Wanted]) -> str | None:
     return None
 
 
-def named(text: str) -> Wanted:
+def read_thing(text: str) -> Wanted:
     """Return what a text names: a URL, a recorded command, a file, or a place away.
 
     A file may be named by a path or by a URL of this machine, `file:///work/a.md`.
@@ -90,7 +90,7 @@ def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
     return tuple(each for item in items if (each := _item(item)) is not None)
 
 
-def claim(
+def make_claim(
     thing: Wanted, task: Task, folder: str | None, roots: Sequence[str], now: datetime
 ) -> Claim:
     """Return what is to be checked of a thing that is to be there."""
@@ -108,7 +108,7 @@ def claim(
 
 def _item(item: JsonValue) -> Wanted | None:
     if isinstance(item, str) and item.strip():
-        return named(item)
+        return read_thing(item)
     if not isinstance(item, dict):
         return None
     subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")
@@ -130,7 +130,7 @@ def _path(text: str) -> str:
     return unquote(text.removeprefix("file://"))
 
 
-def _placed(thing: Wanted, given: Sequence[Wanted]) -> Wanted:
+def _place_thing(thing: Wanted, given: Sequence[Wanted]) -> Wanted:
     """Return a thing of the task's at the place that its caller names for it."""
     for one in given:
         if _stands_for(one, thing):

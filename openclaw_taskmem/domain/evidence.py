@@ -56,7 +56,7 @@ _QUESTION: Final = (
 )
 
 
-def together(claim: Claim, findings: Sequence[Finding]) -> Checked:
+def combine_findings(claim: Claim, findings: Sequence[Finding]) -> Checked:
     """Return what all verifiers found together: one refutation outweighs all proofs."""
     ranked = (Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNPROVEN)
     for verdict in ranked:
@@ -69,7 +69,7 @@ def together(claim: Claim, findings: Sequence[Finding]) -> Checked:
     )
 
 
-def written_down(
+def record_findings(
     facts: TaskFacts,
     checked: Sequence[Checked],
     new_id: Callable[[], str],
@@ -152,13 +152,13 @@ def _named(names: Sequence[str], where: str) -> str:
     return f"{shown}{more} {'is' if len(names) == 1 else 'are'} named in {where}"
 
 
-def refused(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
+def log_refusal(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
     """Return the log's entry of a completion that was refused."""
     data: dict[str, JsonValue] = {"doubt": refusal.doubt, "why": refusal.sentence}
     return _logged(events.COMPLETION_REFUSED, facts, data, now)
 
 
-def accepted(facts: TaskFacts, acceptance: Acceptance, now: datetime) -> Event:
+def log_acceptance(facts: TaskFacts, acceptance: Acceptance, now: datetime) -> Event:
     """Return the log's entry of a completion that a person accepted."""
     data: dict[str, JsonValue] = {
         "because": acceptance.because,
@@ -205,7 +205,7 @@ def claim_question(
     return _QUESTION.format(decoy=decoy), text, schema
 
 
-def says_made(answer: Mapping[str, JsonValue] | None) -> bool:
+def affirms_claim(answer: Mapping[str, JsonValue] | None) -> bool:
     """Whether a reader says that something is claimed; one that says anything does not.
 
     The decoy is in no text, so that who affirms it was talked into it.
@@ -213,7 +213,7 @@ def says_made(answer: Mapping[str, JsonValue] | None) -> bool:
     return answer is not None and answer.get("made") is True and not answer.get("decoy")
 
 
-def told(
+def tell_user(
     facts: TaskFacts,
     entries: Sequence[LedgerEntry],
     places: Sequence[str],

@@ -34,7 +34,7 @@ CLAIMS: Final = "claims"
 ANSWER: Final = "answer"
 """What a task's `doubts` hold: what its completion was refused for, and whether its
 first answer after that was looked up."""
-TICK: Final = 10_000_000
+STAMP_SLACK: Final = 10_000_000
 """How far a stamp may lie before the instant it stands for, in nanoseconds."""
 SHOWN: Final = 50
 """Entries that an answer holds; `taskmem show --json` has all."""
@@ -129,7 +129,7 @@ def find_changes(
     """
     if folder.since is None:
         return
-    since = nanoseconds(folder.since) - TICK
+    since = nanoseconds(folder.since) - STAMP_SLACK
     for path, now in listing.files.items():
         known = None if before is None else before.get(path)
         written = since <= now.written <= now.changed
@@ -191,7 +191,7 @@ def verdict_of(checked: Checked) -> LedgerVerdict:
             return LedgerVerdict.OLD if size else LedgerVerdict.EMPTY
 
 
-def unverified(
+def make_unverified(
     task_id: str, run_id: str | None, whys: Mapping[str, str], now: datetime
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries of what was named, and could not be verified."""
@@ -208,12 +208,12 @@ def unverified(
     )
 
 
-def made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """Return the entries of what was made, changed or removed."""
     return [entry for entry in entries if entry.change is not None]
 
 
-def not_verified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """Return the entries of what could not be verified."""
     return [each for each in entries if each.verdict is LedgerVerdict.UNVERIFIED]
 
@@ -222,7 +222,7 @@ def describe(
     entries: Sequence[LedgerEntry], most: int | None = None
 ) -> dict[str, JsonValue]:
     """Return the fields of an answer that say what was made; `most`: None for all."""
-    listed, doubtful = made(entries), not_verified(entries)
+    listed, doubtful = list_made(entries), list_unverified(entries)
     fields: dict[str, JsonValue] = {
         "made": [_made(entry) for entry in listed[:most]],
         "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
@@ -260,7 +260,9 @@ def say_made(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
     Paths are shown relative to the folders that the tools used. What was made and
     removed again is told where there is nothing else.
     """
-    listed = [e for e in made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED]
+    listed = [
+        e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED
+    ]
     gone = [e for e in listed if e.change is FileChange.REMOVED]
     again = [e for e in listed if e.verdict is LedgerVerdict.ABSENT]
     kept = [e for e in listed if e not in gone and e not in again]
@@ -276,7 +278,7 @@ def say_made(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
 
 def say_unverified(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
     """Return what could not be verified, for the user; empty: nothing."""
-    names = [_short(entry, folders) for entry in not_verified(entries)]
+    names = [_short(entry, folders) for entry in list_unverified(entries)]
     return f"not verified: {_listed(names)}" if names else ""
 
 

@@ -147,7 +147,11 @@ def revise(
 def _require_provable(task: Task) -> None:
     """Refuse artifacts as they are refused when a task is registered."""
     fault = metadata.fault(task.metadata)
-    said = claims.fault(claims.wanted(task)) if fault is None else f"metadata {fault}."
+    said = (
+        claims.find_fault(claims.list_wanted(task))
+        if fault is None
+        else f"metadata {fault}."
+    )
     if said is not None:
         raise InvalidArguments(f"{said} Nothing was written.")
 

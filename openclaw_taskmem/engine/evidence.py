@@ -85,7 +85,7 @@ class Seen(Value):
         return self.sought.same(sought) and abs(now - self.at) <= FRESH
 
 
-def sought(
+def list_sought(
     shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
 ) -> Sought:
     """Return what is to be looked at before a task is completed.
@@ -94,8 +94,8 @@ def sought(
         InvalidArguments: What is named as made cannot be looked at.
     """
     task, run = facts.task, facts.run
-    things = claims.wanted(task, given)
-    fault = claims.fault(things)
+    things = claims.list_wanted(task, given)
+    fault = claims.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
     return Sought(
@@ -143,7 +143,7 @@ def look(shell: Shell, sought: Sought) -> Seen:
         files=tuple(looker.files),
         entries=(
             *entries.values(),
-            *ledger.unverified(task.task_id, run_id, doubtful, now),
+            *ledger.make_unverified(task.task_id, run_id, doubtful, now),
         ),
         nowhere=nowhere,
         claims=asks and _claims_anything(shell, task, sought.said),
@@ -159,10 +159,10 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
     """
     decoy = secrets.token_hex(DECOY_BYTES)
     question = evidence.claim_question(task.plan, said, decoy)
-    return evidence.says_made(shell.ask_reader(*question))
+    return evidence.affirms_claim(shell.ask_reader(*question))
 
 
-def nothing_made(seen: Seen) -> bool:
+def has_made_nothing(seen: Seen) -> bool:
     """Whether nothing was made; not where the tools' folders were not seen whole."""
     folders = {each.path for each in seen.sought.folders}
     made = [each for each in seen.entries if each.change or each.path in folders]
@@ -179,7 +179,7 @@ def prove(
     """
     now, task = shell.clock.now(), facts.task
     refusal = evidence.refuse(task, seen.checked, seen.nowhere, claims=seen.claims)
-    kept = evidence.written_down(
+    kept = evidence.record_findings(
         facts,
         (*seen.checked, *seen.files),
         lambda: shell.new_id("artifact", now),
@@ -187,15 +187,15 @@ def prove(
     )
     if refusal is not None and acceptance is None:
         # What was only named is asked about, and not told yet; the work goes on.
-        entries = tuple(ledger.made(seen.entries))
-        refused = evidence.refused(facts, refusal, now)
+        entries = tuple(ledger.list_made(seen.entries))
+        refused = evidence.log_refusal(facts, refusal, now)
         events = (*kept.events, refused)
         return kept.model_copy(update={"ledger": entries, "events": events}), refusal
     folders = seen.sought.folders
     places = _named_from(folders, seen.sought.folder)
-    told = evidence.told(facts, seen.entries, places, now)
+    told = evidence.tell_user(facts, seen.entries, places, now)
     if acceptance is not None:
-        told = (evidence.accepted(facts, acceptance, now), *told)
+        told = (evidence.log_acceptance(facts, acceptance, now), *told)
     over = tuple(each.model_copy(update={"files": None}) for each in folders)
     more = {
         "ledger": seen.entries,
@@ -249,7 +249,7 @@ def look_late(shell: Shell, task_id: str) -> None:
         return
     now = shell.clock.now()
     whole = facts.model_copy(update={"run": run})
-    told = evidence.told(whole, entries, _named_from(folders, None), now)
+    told = evidence.tell_user(whole, entries, _named_from(folders, None), now)
     change = Change(ledger=entries, events=told)
     shell.decide(task_id, partial(shell.commit, change))
 
@@ -283,9 +283,9 @@ def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
     def once() -> None:
         facts = shell.store.read_task(run.task_id)
         now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
-        entries = ledger.unverified(run.task_id, run.run_id, new, now)
+        entries = ledger.make_unverified(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
-        told = evidence.told(whole, entries, (), now)
+        told = evidence.tell_user(whole, entries, (), now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
         shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
 
@@ -312,7 +312,7 @@ def _just_completed(shell: Shell, session_key: str) -> Run | None:
     return None
 
 
-def unsupported(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
+def doubt_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
     """Return the task, and what its agent is asked before its last words go out.
 
     None: they go out, for nothing that they name is missing.

@@ -220,7 +220,7 @@ def look_up_names(
     since: datetime,
 ) -> Iterator[Found]:
     """Yield the files that the texts of commands name and that were written since."""
-    earliest = ledger.nanoseconds(since) - ledger.TICK
+    earliest = ledger.nanoseconds(since) - ledger.STAMP_SLACK
     for path, stamps in _named_files(shell, run, texts, folders):
         if earliest <= stamps.written <= stamps.changed:
             yield path, FileChange.CHANGED, stamps.size

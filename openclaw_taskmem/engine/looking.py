@@ -207,12 +207,14 @@ class Looker:
 
     def _look(self, thing: Wanted) -> Checked:
         now = self._shell.clock.now()
-        claim = claims.claim(thing, self._task, self._folder, self._roots, now)
+        claim = claims.make_claim(thing, self._task, self._folder, self._roots, now)
         if thing.kind == claims.ELSEWHERE or now > self._until:
             detail = ELSEWHERE if thing.kind == claims.ELSEWHERE else _LATE
             doubt = Finding(verdict=Verdict.UNPROVEN, detail=detail)
             return Checked(claim=claim, finding=doubt)
-        return evidence.together(claim, proving.findings(self._shell.seams, claim))
+        return evidence.combine_findings(
+            claim, proving.findings(self._shell.seams, claim)
+        )
 
     def enter(
         self, checked: Iterable[Checked], entries: Mapping[str, LedgerEntry]

@@ -66,7 +66,7 @@ def register(
         now=now,
     )
     (task,) = change.tasks
-    fault = claims.fault(claims.wanted(task))
+    fault = claims.find_fault(claims.list_wanted(task))
     if fault is not None:
         raise InvalidArguments(f"{fault} Nothing was written.")
     moved = task_runs.begun(
@@ -157,7 +157,7 @@ def _applied(
     if not _completes(facts, updated):
         shell.commit(change)
         return updated
-    sought = evidence.sought(
+    sought = evidence.list_sought(
         shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
     )
     if seen is None or not seen.answers(sought, now):
@@ -171,7 +171,7 @@ def _applied(
         asked = task.model_copy(update={"doubts": doubts})
         shell.commit(evidence.join(proof, change, task=asked))
         return refusal
-    nothing = evidence.nothing_made(seen)
+    nothing = evidence.has_made_nothing(seen)
     if nothing:
         told = tuple(map(notices.nothing_written, change.events))
         change = change.model_copy(update={"events": told})

@@ -23,7 +23,7 @@ def writing(*paths: str) -> Task:
 
 
 def subjects(task: Task, *given: str) -> list[str]:
-    return [each.subject for each in claims.wanted(task, given)]
+    return [each.subject for each in claims.list_wanted(task, given)]
 
 
 def summed(checksum: object) -> list[Wanted]:
@@ -42,14 +42,16 @@ def test_what_the_task_names_comes_first_however_much_the_caller_names() -> None
 
 def test_every_file_that_is_named_is_wanted() -> None:
     paths = files(claims.MOST)
-    wanted = claims.wanted(writing(*paths))
+    wanted = claims.list_wanted(writing(*paths))
 
     assert tuple(each.subject for each in wanted) == paths
-    assert claims.fault(wanted) is None
+    assert claims.find_fault(wanted) is None
 
 
 def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
-    fault = claims.fault(claims.wanted(writing(*files(claims.MOST)), ["/a/b.txt"]))
+    fault = claims.find_fault(
+        claims.list_wanted(writing(*files(claims.MOST)), ["/a/b.txt"])
+    )
 
     assert fault is not None
     assert "201 are named; name fewer" in fault
@@ -132,9 +134,9 @@ def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> N
         plan=("Look at it",),
         metadata={"artifacts": [{"path": "out/report.md", "checksum": SUM}]},
     )
-    (found,) = claims.wanted(task, given=["/srv/job/out/report.md"])[:1]
+    (found,) = claims.list_wanted(task, given=["/srv/job/out/report.md"])[:1]
 
     assert (found.subject, found.checksum) == ("/srv/job/out/report.md", SUM)
-    assert claims.wanted(task, given=["/srv/job/report.md"])[0].subject == (
+    assert claims.list_wanted(task, given=["/srv/job/report.md"])[0].subject == (
         "out/report.md"
     )

@@ -259,8 +259,8 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
     here.does("echo one")
     said = "I saved the report to report.md."
 
-    assert evidence.unsupported(there.world.shell, there.owner, said) is None
-    found = evidence.unsupported(here.world.shell, here.owner, said)
+    assert evidence.doubt_answer(there.world.shell, there.owner, said) is None
+    found = evidence.doubt_answer(here.world.shell, here.owner, said)
     assert found is not None
     assert found[0] == task
 

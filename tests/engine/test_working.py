@@ -104,7 +104,7 @@ def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
     first = registers(session, "First", plan=["Write out.md"])
     session.call("task_handoff", task_id=registers(session, "Second"))
 
-    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
+    found = evidence.doubt_answer(session.world.shell, session.owner, "I wrote out.md.")
 
     assert found is not None
     assert found[0] == first
@@ -153,7 +153,7 @@ def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
     session.does("make")
 
     left = turns.budget_of(session.world.shell, session.owner)
-    found = evidence.unsupported(session.world.shell, session.owner, "I wrote out.md.")
+    found = evidence.doubt_answer(session.world.shell, session.owner, "I wrote out.md.")
 
     assert left is not None
     assert left.left == 2

@@ -449,7 +449,7 @@ def test_regression_a_session_without_tasks_is_left_alone(
     other.does("rm -rf build")
     other.does("make", "failed", ok=False)
     said = "I saved it to nowhere.md. All done!"
-    assert evidence.unsupported(other.world.shell, other.owner, said) is None
+    assert evidence.doubt_answer(other.world.shell, other.owner, said) is None
     other.ends(said, origin=Origin.USER)
     other.begins(Origin.HEARTBEAT)
     other.ends("", error=OVERLOADED)
@@ -472,9 +472,9 @@ def test_regression_the_guardrail_for_text_claims_still_holds(
 ) -> None:
     session.takes_up(plan=WRITE)
     shell = session.world.shell
-    assert (evidence.unsupported(shell, session.owner, said) is not None) is asked
+    assert (evidence.doubt_answer(shell, session.owner, said) is not None) is asked
     session.writes(folder / "report.md")
-    assert evidence.unsupported(shell, session.owner, said) is None
+    assert evidence.doubt_answer(shell, session.owner, said) is None
 
 
 # --- recovery behavior, safety and privacy --------------------------------------
