@@ -20,7 +20,7 @@ from tests.support.sessions import Session
 from tests.support.world import World
 
 LIES = 1_200
-HONEST = 1_204
+HONEST = 1_206
 CALLS = 300
 LOOKS = 10
 IN_A_FOLDER = 500
