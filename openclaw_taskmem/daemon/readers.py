@@ -50,6 +50,7 @@ QUEUE_SHARE: Final = 0.5
 """Of that, how much may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
+NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
 @dataclass(slots=True)
@@ -57,12 +58,19 @@ class _Seat:
     """One reader, and what there is to know of it."""
 
     reader: Reader
+    status: ReaderStatus = NOT_LOOKED_AT
+    """As it told last: whoever is to ask is offered the readers, which asks for it."""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     """First come, first served."""
     queued: int = 0
     failures: int = 0
     rests_until: float = float("-inf")
     trouble: str = ""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is not set up here."""
+        return self.status.readiness is Readiness.OFF
 
     def rest(self, sentence: str, seconds: float, now: float) -> None:
         """Ask it nothing for a while."""
@@ -113,42 +121,40 @@ class Readers:
     @property
     def name(self) -> str:
         """The name of the reader that is asked first now."""
-        return next((seat.reader.name for seat, _ in self._able()), "reader")
+        return next((seat.reader.name for seat in self._able()), "reader")
 
     @property
     def model(self) -> str:
         """The model of the reader that is asked first now."""
-        return next((seat.reader.model for seat, _ in self._able()), "")
+        return next((seat.reader.model for seat in self._able()), "")
 
     @property
     def sees_pictures(self) -> bool:
         """Whether any of them may be shown pictures."""
-        return any(seat.reader.sees_pictures for seat, _ in self._able())
+        return any(seat.reader.sees_pictures for seat in self._able())
 
     def status(self) -> ReaderStatus:
-        """Return how the best of them stands."""
-        able = self._able()
-        if not able:
-            words = " ".join(
-                describe_status(self._status(seat)) for seat in self._seats
-            )
-            words = words or "TASKMEM_READERS is none, so nobody reads free English."
-            return ReaderStatus(readiness=Readiness.OFF, detail=words)
-        return able[0][1]
+        """Ask them all how they stand, and return how the best of them does."""
+        for seat in self._seats:
+            seat.status = self._look(seat)
+        if able := self._able():
+            return able[0].status
+        words = " ".join(describe_status(seat.status) for seat in self._seats)
+        words = words or "TASKMEM_READERS is none, so nobody reads free English."
+        return ReaderStatus(readiness=Readiness.OFF, detail=words)
 
     def offer(self) -> tuple[Reader | None, ReaderStatus]:
         """Return itself, for judges, and how it stands; None: none is set up here."""
         status = self.status()
         return (None if status.readiness is Readiness.OFF else self), status
 
-    def _able(self) -> list[tuple[_Seat, ReaderStatus]]:
+    def _able(self) -> list[_Seat]:
         """Return the readers that are set up; those that are ready come first."""
-        told = [(seat, self._status(seat)) for seat in self._seats]
-        able = [each for each in told if each[1].readiness is not Readiness.OFF]
-        return sorted(able, key=lambda each: each[1].readiness is not Readiness.READY)
+        able = [seat for seat in self._seats if not seat.is_off]
+        return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
 
-    def _status(self, seat: _Seat) -> ReaderStatus:
-        """Return how one stands; one that cannot say is away."""
+    def _look(self, seat: _Seat) -> ReaderStatus:
+        """Ask one how it stands; one that cannot say is away."""
         if seat.reader.calls_per_day == 0:
             sentence, _ = self.spending.refuse(seat.reader, confirms=False) or ("", 0.0)
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
@@ -166,7 +172,8 @@ class Readers:
         return [self._row(seat) for seat in self._seats]
 
     def _row(self, seat: _Seat) -> JsonValue:
-        told, reader = self._status(seat), seat.reader
+        told, reader = self._look(seat), seat.reader
+        seat.status = told
         spent = self.spending.of(reader)
         state, detail, cure = told.readiness.value, told.detail, told.cure
         refusal = self.spending.refuse(seat.reader, confirms=False)
@@ -211,6 +218,8 @@ class Readers:
 
         None: there is no reader, none could be asked, or the answer was none.
         """
+        if self.offer()[0] is None:
+            return None
         question = Question(
             instruction=instruction, parts=(text,), answer_schema=schema
         )
@@ -229,6 +238,8 @@ class Readers:
     async def _read(self, question: Question) -> Reading:
         passed: list[ReaderUnavailable] = []
         for seat in self._seats:
+            if seat.is_off:
+                continue
             if question.has_pictures and not seat.reader.sees_pictures:
                 passed.append(
                     ReaderUnavailable(f"{seat.reader.name} sees no pictures.")

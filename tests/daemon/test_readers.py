@@ -135,6 +135,35 @@ async def test_the_first_that_is_ready_gives_its_name(first, second, name):
         assert (status.readiness is Readiness.AWAY) is ("ready" not in (first, second))
 
 
+async def test_one_that_is_off_is_not_asked_and_not_mentioned():
+    off, ready = named("off", "ready")
+    off.readiness = Readiness.OFF
+    never = ScriptedReader(name="never", calls_per_day=0)
+    async with asked_of(off, never, ready) as readers:
+        readers.offer()
+        reading = await readers.read(a_question())
+        assert (reading.reader, reading.note) == ("ready", None)
+        assert off.asked == never.asked == []
+        assert rows(readers)["off"]["asked"] == 0
+
+
+async def test_a_use_case_asks_none_that_is_off():
+    off = ScriptedReader()
+    off.readiness = Readiness.OFF
+    async with asked_of(off) as readers:
+        assert await ask(readers) is None
+    assert off.asked == []
+
+
+async def test_its_name_is_told_without_asking_how_it_stands(monkeypatch):
+    (reader,) = named("first")
+    async with asked_of(reader) as readers:
+        readers.offer()
+        monkeypatch.setattr(reader, "status", None)
+        assert (readers.name, readers.model) == ("first", "first-1")
+        assert readers.sees_pictures
+
+
 async def test_one_that_is_never_asked_counts_as_off():
     async with asked_of(ScriptedReader(calls_per_day=0)) as readers:
         reader, status = readers.offer()
