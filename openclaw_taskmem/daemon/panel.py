@@ -7,18 +7,33 @@ others read nor holds them up. Source: requirement B8.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
 from openclaw_taskmem.daemon.snapshots import Seen, seen
-from openclaw_taskmem.domain.judging import Finding, Heard, find, rest_after
+from openclaw_taskmem.domain.judging import (
+    Finding,
+    Heard,
+    find,
+    find_unjudged,
+    name_sides,
+    rest_after,
+)
 from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.seams.manager import words
-from taskmem_hookspecs import Clock, Frame, Judge, JudgeUnavailable, Picture, Ruling
+from taskmem_hookspecs import (
+    Clock,
+    Condition,
+    Frame,
+    Judge,
+    JudgeUnavailable,
+    Picture,
+    Ruling,
+)
 
 SOONEST: Final = 0.05
 """Seconds; a judge that wants to be asked again sooner waits so long."""
@@ -26,6 +41,8 @@ LONGEST_WISH: Final = 300.0
 """Seconds; a judge that asks for a longer rest is asked again after so long."""
 Blame = Callable[[object, str, BaseException], None]
 """Takes a part, what it was doing, and what went wrong."""
+Find = Callable[[], Awaitable[parts.Judges]]
+"""Finds the judges that there are now."""
 Look = Callable[[str], Awaitable[Frame]]
 """Shows what there is since a place."""
 
@@ -35,7 +52,8 @@ class Panel:
 
     def __init__(
         self,
-        judges: Sequence[Judge],
+        condition: Condition,
+        find_judges: Find,
         lanes: Lanes,
         clock: Clock,
         *,
@@ -43,10 +61,11 @@ class Panel:
         seconds: float,
         blame: Blame,
     ) -> None:
-        """Take the judges.
+        """Take what is judged.
 
         Args:
-            judges: In the order in which they are asked.
+            condition: What they judge.
+            find_judges: Finds them, in the order in which they are asked.
             lanes: Where they are asked.
             clock: What their rests are told by.
             start: Where they begin to read.
@@ -54,7 +73,16 @@ class Panel:
             blame: Told of a judge that fails, and how.
         """
         self._blame = blame
-        self._seats = [_Seat(judge, start) for judge in judges]
+        self._condition = condition
+        self._find_judges = find_judges
+        self._find_at = float("-inf")
+        """When to look for judges again."""
+        self._finds = 0
+        self._unjudged: tuple[int, ...] | None = None
+        """The sides that nobody judges now; None: nobody looked for judges yet."""
+        self._advice = ""
+        self._start = start
+        self._seats: list[_Seat] = []
         self._lanes = lanes
         self._clock = clock
         self._seconds = seconds
@@ -65,12 +93,31 @@ class Panel:
         Raises:
             LookFailed: There was nothing to show them.
         """
+        if self._clock.monotonic() >= self._find_at:
+            await self._fill()
         heard: list[Heard] = []
         for seat in self._seats:
             heard.append(await self._ask(seat, look))
             if heard[-1].sure:
-                break
+                return find(heard)
+        if self._unjudged:
+            named = name_sides(self._condition, self._unjudged)
+            said = f"Nobody here can judge {named} now{self._advice}"
+            again = self._find_at - self._clock.monotonic()
+            heard.append(Heard(judge=None, trouble=said, again=max(0.0, again)))
         return find(heard)
+
+    async def _fill(self) -> None:
+        """Find judges; while a side has none, they are looked for again."""
+        found = await self._find_judges()
+        unjudged = find_unjudged(self._condition, found.found)
+        if self._unjudged is None or len(unjudged) < len(self._unjudged):
+            self._unjudged = unjudged
+            self._seats = [_Seat(judge, self._start) for judge in found.found]
+        self._advice = f": {' '.join(found.advice)}" if found.advice else ""
+        self._finds += 1
+        rest = rest_after(self._finds) if self._unjudged else float("inf")
+        self._find_at = self._clock.monotonic() + rest
 
     async def _ask(self, seat: _Seat, look: Look) -> Heard:
         if seat.busy:

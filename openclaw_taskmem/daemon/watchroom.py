@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -30,13 +30,15 @@ from openclaw_taskmem.domain.judging import Understood, rest_after
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
+from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Clock,
     Condition,
     Frame,
-    Judge,
     Output,
+    Reader,
+    ReaderStatus,
     Target,
     TargetGone,
     TargetNotFound,
@@ -151,7 +153,7 @@ class Watchroom:
             self._answers.discard(task)
 
     async def _sight(self, target: Target, condition: Condition) -> Sighting:
-        _, understood = await self._apart(self._find_judges, target, condition)
+        understood = await self._apart(self._assign_judges, target, condition)
         try:
             here = await self._here(target)
         except TargetGone:
@@ -164,21 +166,33 @@ class Watchroom:
             start=here.place, tail=here.tail, note=here.note, understood=understood
         )
 
+    def _assign_judges(
+        self, target: Target, condition: Condition
+    ) -> tuple[Understood, ...]:
+        """Find how each side of a condition is read, and who judges it.
+
+        Raises:
+            ConditionUnclear: Nobody judges one of them.
+        """
+        found, reader, status = self._find_judges(target, condition)
+        if found.refusal is not None:
+            raise found.refusal
+        understood = judging.assign_judges(condition, found.found, found.advice)
+        if reader is not None and status is not None:
+            understood = judging.note_reader(understood, reader.name, status)
+        return understood
+
     def _find_judges(
         self, target: Target, condition: Condition
-    ) -> tuple[Sequence[Judge], tuple[Understood, ...]]:
-        """Find who judges a condition, and how each of its sides is read."""
+    ) -> tuple[parts.Judges, Reader | None, ReaderStatus | None]:
+        """Find who judges a condition, the reader among them, and how that stands."""
         reader = status = None
         if self._readers is not None:
             reader, status = self._readers.offer()
         found = self._seams.judges(target, condition, reader)
-        advice = found.advice
         if reader is None and status is not None:
-            advice = (describe_status(status), *advice)
-        understood = judging.assign_judges(condition, found.found, advice)
-        if reader is not None and status is not None:
-            understood = judging.note_reader(understood, reader.name, status)
-        return found.found, understood
+            found = found._replace(advice=(describe_status(status), *found.advice))
+        return found, reader, status
 
     async def _end(self, target: Target) -> str:
         watcher = await self._watchers.of(target)
@@ -279,9 +293,13 @@ class Watchroom:
         async def panel(start: str) -> Panel:
             target = targets.parse(wait.target)
             condition = parse_condition(wait.wake_when)
-            judges, _ = await self._apart(self._find_judges, target, condition)
+
+            async def find_judges() -> parts.Judges:
+                return (await self._apart(self._find_judges, target, condition))[0]
+
             return Panel(
-                judges,
+                condition,
+                find_judges,
                 self._lanes,
                 self._clock,
                 start=start,

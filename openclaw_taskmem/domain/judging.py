@@ -48,7 +48,8 @@ class Understood(Value):
 class Heard(Value):
     """What came of asking one judge."""
 
-    judge: str
+    judge: str | None
+    """None: there is no judge; `trouble` says for which sides."""
     ruling: Ruling | None = None
     """None: it could not be asked."""
     trouble: str | None = None
@@ -88,14 +89,9 @@ def assign_judges(
     Raises:
         ConditionUnclear: Nobody decides one of them; it names that side and the forms.
     """
-    every = range(len(condition.sides))
-    deciders = [
-        next((j for j in judges if i in getattr(j, "sides", every)), None)
-        for i in every
-    ]
-    unread = [i for i, judge in enumerate(deciders) if judge is None]
-    if unread:
+    if unread := find_unjudged(condition, judges):
         raise refuse_sides(condition, unread, " ".join(advice))
+    deciders = find_deciders(condition, judges)
     return tuple(
         Understood(
             side=side.words,
@@ -105,6 +101,28 @@ def assign_judges(
         for side, judge in zip(condition.sides, deciders, strict=True)
         if judge is not None
     )
+
+
+def find_deciders(
+    condition: Condition, judges: Sequence[Judge]
+) -> tuple[Judge | None, ...]:
+    """Find who decides each side of a condition; None: nobody here does."""
+    every = range(len(condition.sides))
+    return tuple(
+        next((j for j in judges if i in getattr(j, "sides", every)), None)
+        for i in every
+    )
+
+
+def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, ...]:
+    """Return the sides that nobody here decides."""
+    deciders = enumerate(find_deciders(condition, judges))
+    return tuple(i for i, judge in deciders if judge is None)
+
+
+def name_sides(condition: Condition, sides: Sequence[int]) -> str:
+    """Name sides of a condition, three at most."""
+    return ", ".join(quoted(condition.sides[i].words, 160) for i in sides[:3])
 
 
 def note_reader(
@@ -123,19 +141,18 @@ def refuse_sides(
     condition: Condition, unread: Sequence[int], advice: str = ""
 ) -> ConditionUnclear:
     """Build the refusal of sides that nobody here can judge, with a way out."""
-    sides = [condition.sides[i].words for i in unread]
     suggestion = " or ".join(
         suggest_form(side.words) if i in unread else str(side)
         for i, side in enumerate(condition.sides)
     )
-    named = ", ".join(quoted(side, 160) for side in sides[:3])
+    named = name_sides(condition, unread)
     refusal = ConditionUnclear(
         f"Nobody here can judge {named}. Write each side as one of these forms: "
         f"{', '.join(FORMS)}; join them by or / and. For example: {suggestion}. "
         f"{advice} Nothing was written.".replace("  ", " ")
     )
     refusal.details = {
-        "sides": [*sides],
+        "sides": [condition.sides[i].words for i in unread],
         "forms": [*FORMS],
         "suggestion": suggestion,
     }
@@ -188,7 +205,12 @@ def find(heard: Sequence[Heard]) -> Finding:
     if lost:
         words.insert(0, str(gone))
     elif not met:
-        words += [f"{each.judge} is in trouble: {each.trouble}" for each in troubled]
+        words += [
+            f"{each.judge} is in trouble: {each.trouble}"
+            if each.judge is not None
+            else str(each.trouble)
+            for each in troubled
+        ]
     return Finding(
         met=met,
         lost=lost,

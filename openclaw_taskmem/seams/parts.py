@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from taskmem_hookspecs import (
     AgentHost,
+    ConditionUnclear,
     EvidenceVerifier,
     Finding,
     Frame,
@@ -124,6 +125,8 @@ class Judges(NamedTuple):
     found: tuple[Judge, ...]
     advice: tuple[str, ...]
     """What would let others judge it, a sentence each."""
+    refusal: ConditionUnclear | None
+    """Why the target can never have one of the forms; None: it can have them all."""
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:

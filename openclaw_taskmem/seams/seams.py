@@ -223,24 +223,21 @@ class Seams:
     def judges(
         self, target: Target, condition: Condition, reader: Reader | None = None
     ) -> parts.Judges:
-        """Find all that can judge a condition, in the order they are asked.
-
-        Raises:
-            ConditionUnclear: The target can never have one of its forms.
-        """
+        """Find all that can judge a condition, in the order they are asked."""
         hook, words = "wait_judge", condition.sentence
         asked: dict[str, object] = {"target": target, "wake_when": words}
         asked |= {"condition": condition, "reader": reader}
         found: list[Judge] = []
         advice: list[str] = []
+        refusal: ConditionUnclear | None = None
         for plugin in self._in_order(hook):
             try:
                 found += self._answers(
                     plugin, hook, parts.is_judge, asked, passed_on=ConditionUnclear
                 )
             except ConditionUnclear as unclear:
-                if unclear.sides:
-                    raise
+                if unclear.sides and refusal is None:
+                    refusal = unclear
                 advice.append(str(unclear))
         advice += [
             f"The plug-in {plugin.name} failed: {plugin.last_error}."
@@ -250,7 +247,7 @@ class Seams:
         if not found and not advice:
             nobody = f"No plug-in judges what a {target.scheme} shows; install one."
             advice.append(nobody)
-        return parts.Judges(found=tuple(found), advice=tuple(advice))
+        return parts.Judges(tuple(found), tuple(advice), refusal)
 
     def blame(self, part: object, doing: str, error: BaseException) -> None:
         """Note what went wrong with a part at the plug-in that it came from."""

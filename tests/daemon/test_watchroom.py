@@ -669,7 +669,54 @@ async def test_an_older_wait_that_nobody_judges_now_goes_on_and_says_why(
         await room.pass_time(101)
         ended = await room.ended(wait)
         assert ended.status is WaitStatus.TIMEOUT
-        assert ended.last_observation.startswith('Nobody here can judge "blue".')
+        assert ended.last_observation.startswith(
+            'Nobody here can judge "blue" now: Quote the text.'
+        )
+
+
+async def test_without_its_reader_a_wait_is_judged_by_the_rules(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    words = '"READY" appears or the build looks odd'
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(wake_when=words, timeout=600)
+        first = room.world
+
+    async def rule(frame: Frame) -> Ruling:
+        met = Met.YES if "READY" in (frame.text or "") else Met.UNSURE
+        return Ruling(met=met, observation=f"It says {frame.text!r}")
+
+    judge = SimpleNamespace(name="rules", sides=(0,), rule=rule)
+    plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=lambda: judge)
+    async with watched(
+        ("stage", plugin), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: room.room.observation(wait))
+        assert room.room.observation(wait).endswith(
+            'Nobody here can judge "the build looks odd" now.'
+        )
+        await room.pass_time(60)
+        assert room.row(wait).status is WaitStatus.WATCHING
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_judge_that_comes_later_is_asked_too(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(timeout=600)
+        first = room.world
+    judges = []
+    plugin = a_plugin(
+        wait_sensor=lambda: stage, wait_judge=lambda: judges[0] if judges else None
+    )
+    async with watched(
+        ("stage", plugin), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: room.room.observation(wait))
+        stage.scene("build").show("READY\n")
+        judges.append(Scripted(stage, "READY"))
+        await room.pass_time(30)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_wait_that_is_overdue_at_start_is_timed_out_at_once(
