@@ -200,6 +200,7 @@ class Judge(Protocol):
     answered ended, and never twice at once. It may have an attribute `sides`: the
     indexes of the sides of the condition that it decides, all of them without it. A
     judge that does not decide all sides answers `UNSURE` where none of its own holds.
+    An attribute `advice` may say, in a sentence, what would let it decide more of them.
     """
 
     name: str

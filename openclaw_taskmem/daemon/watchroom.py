@@ -179,7 +179,8 @@ class Watchroom:
             raise found.refusal
         understood = judging.assign_judges(condition, found.found, found.advice)
         if reader is not None and status is not None:
-            understood = judging.note_reader(understood, reader.name, status)
+            name, advice = reader.name, found.advice
+            understood = judging.note_reader(understood, name, status, advice)
         return understood
 
     def _find_judges(

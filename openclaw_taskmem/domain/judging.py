@@ -126,13 +126,23 @@ def name_sides(condition: Condition, sides: Sequence[int]) -> str:
 
 
 def note_reader(
-    understood: Sequence[Understood], reader: str, status: ReaderStatus
+    understood: Sequence[Understood],
+    reader: str,
+    status: ReaderStatus,
+    advice: Sequence[str],
 ) -> tuple[Understood, ...]:
-    """Tell how a reader stands at the sides that it judges."""
+    """Tell how a reader stands at the sides that it judges.
+
+    `advice` says what would let rules judge those of them that have forms.
+    """
     away = "away now: " if status.readiness is Readiness.AWAY else ""
     note = f"{away}{status.detail}"
     return tuple(
-        each.model_copy(update={"note": note}) if each.judged_by == reader else each
+        each.model_copy(
+            update={"note": " ".join((note, *advice)) if each.form else note}
+        )
+        if each.judged_by == reader
+        else each
         for each in understood
     )
 

@@ -239,6 +239,7 @@ class Seams:
                 if unclear.sides and refusal is None:
                     refusal = unclear
                 advice.append(str(unclear))
+        advice += [said for each in found if (said := getattr(each, "advice", None))]
         advice += [
             f"The plug-in {plugin.name} failed: {plugin.last_error}."
             for plugin in self._in_order(hook)

@@ -10,8 +10,18 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import condition_phrases as phrases
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
-from openclaw_taskmem.domain.judging import assign_judges, refuse_sides, suggest_form
-from taskmem_hookspecs import ConditionUnclear, InvalidArguments
+from openclaw_taskmem.domain.judging import (
+    assign_judges,
+    note_reader,
+    refuse_sides,
+    suggest_form,
+)
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    InvalidArguments,
+    ReaderStatus,
+    Readiness,
+)
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
     MAX_SIDES,
@@ -225,6 +235,15 @@ def test_each_side_is_told_by_whom_it_is_judged():
         ("fails", "rules"),
     ]
     assert assign_judges(condition, [Decides("mine")], ())[0].judged_by == "mine"
+
+
+def test_a_form_that_a_reader_judges_is_told_what_else_would():
+    condition = parse_condition('"Done" appears, or the page looks done')
+    told = assign_judges(condition, [Decides("host")], ())
+    status = ReaderStatus(readiness=Readiness.READY, detail="It is asked.")
+    text, free = note_reader(told, "host", status, ["Install tesseract."])
+    assert text.note == "It is asked. Install tesseract."
+    assert free.note == "It is asked."
 
 
 def test_a_side_that_nobody_judges_refuses_the_wait():

@@ -9,21 +9,18 @@ from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.conditions import Condition
-    from taskmem_hookspecs.readers import Reader
     from taskmem_vision.reading.ocr import OcrEngine
 
 
 @hookimpl(trylast=True)
-def wait_judge(
-    target: Target, condition: Condition, reader: Reader | None
-) -> Judge | None:
+def wait_judge(target: Target, condition: Condition) -> Judge | None:
     """Judge the forms of a condition by the text, the title and the changes.
 
     Without an OCR engine only titles are read, and a reader has to tell the rest.
 
     Raises:
-        ConditionUnclear: The target cannot have such a form, a regular expression is
-            none, or nothing here can read the text.
+        ConditionUnclear: The target cannot have such a form, or a regular expression is
+            none.
     """
     if target.scheme not in ("screen", "window"):
         return None
@@ -37,16 +34,13 @@ def wait_judge(
     if not condition.understood:
         return None
     reads = any(is_read(form) for side in condition.sides for form in side.forms)
-    engine = _engine() if reads else None
-    judge = ScreenJudge(condition, engine)
-    if engine or not reads:
-        return judge
-    if reader is None or not reader.sees_pictures:
-        raise ConditionUnclear(
+    judge = ScreenJudge(condition, _engine() if reads else None)
+    if reads and not judge.reads:
+        judge.advice = (
             "Its text could be read by tesseract: install tesseract-ocr (or "
             "openclaw-taskmem[ocr]) and restart the daemon."
         )
-    return judge if judge.sides or target.scheme == "window" else None
+    return judge
 
 
 def find_unread(condition: Condition) -> tuple[int, ...]:

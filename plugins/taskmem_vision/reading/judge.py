@@ -100,7 +100,9 @@ class ScreenJudge:
         self._needs_all = any(len(side.forms) > 1 for side in condition.sides) or any(
             isinstance(form, TextForm) and form.gone for form in self._forms
         )
-        self._reads = engine is not None and any(map(is_read, self._forms))
+        self.reads = engine is not None and any(map(is_read, self._forms))
+        self.advice: str | None = None
+        """What would let it decide more; None: nothing would."""
         self._attention = Attention(lines=True)
         self._track: Track | None = None
         """The looks at the target; None: there were none."""
@@ -137,7 +139,7 @@ class ScreenJudge:
             return self._met
         if look is None:
             return self._ruling(frame.note or "There is nothing to see here.", frame)
-        if self._engine is not None and self._reads:
+        if self._engine is not None and self.reads:
             self._read(self._engine, look, frame.seconds_left, now)
         return self._ruling(self._describe(now), frame)
 
@@ -161,7 +163,7 @@ class ScreenJudge:
             self._visible_since = now
         look = look_of(frame.picture, self._track, now)
         self._track = look.track
-        if self._reads:
+        if self.reads:
             self._attention.see(look, now)
         return look
 
@@ -263,7 +265,7 @@ class ScreenJudge:
 
     def _describe(self, now: float) -> str:
         known = self._known(now)
-        if not self._reads:
+        if not self.reads:
             return describe(self._condition, known, "title")
         if self._in_text is None:
             return _UNREAD
@@ -282,7 +284,7 @@ class ScreenJudge:
         if self._reading is not None:
             return WATCHFUL
         seen = frame.picture is not None
-        at = self._attention.next_at(now) if seen and self._reads else None
+        at = self._attention.next_at(now) if seen and self.reads else None
         due = [] if at is None else [at]
         if (quiet := self._known(now).quiet_seconds) is not None:
             due += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taskmem_vision
+from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.reading import hooks as screen_hooks
@@ -14,6 +15,7 @@ from tests.plugins.vision.conditions import make_condition, text
 
 SCREEN = Target(scheme="screen", name="")
 WINDOW = Target(scheme="window", name="Editor")
+FREE = "the chart looks good"
 DONE, CLOSES, QUIET = text("Done"), {"exit": "any"}, {"quiet": 30}
 
 
@@ -31,14 +33,19 @@ def engine(request, monkeypatch):
 
 @pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)
 def test_text_is_judged_where_an_engine_reads_it(engine, target):
-    if engine is None:
-        with pytest.raises(ConditionUnclear, match="install tesseract-ocr") as refused:
-            wait_judge(target, make_condition(DONE), None)
-        assert refused.value.sides == ()
-        return
-    judge = wait_judge(target, make_condition(DONE), None)
+    judge = wait_judge(target, make_condition(DONE, FREE))
     assert isinstance(judge, Judge)
-    assert (judge.name, judge.sides) == ("rules", (0,))
+    assert (judge.name, judge.sides) == ("rules", (0,) if engine else ())
+
+
+def test_what_reads_text_is_advised_where_nothing_does(engine):
+    """Also where other sides are free English, and a reader may look."""
+    seams = Seams(entries=[], extra=[("screen", screen_hooks)])
+    for reader in (None, ScriptedReader()):
+        found = seams.judges(WINDOW, make_condition(DONE, FREE), reader)
+        advised = [said for said in found.advice if "install tesseract-ocr" in said]
+        assert len(advised) == (engine is None)
+    assert not seams.judges(WINDOW, make_condition(QUIET), None).advice
 
 
 @pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)
@@ -47,7 +54,7 @@ def test_text_that_no_engine_reads_is_left_to_a_reader_that_sees_pictures(
 ):
     condition = make_condition(QUIET, DONE)
     reader = ScriptedReader()
-    assert wait_judge(target, condition, reader).sides == ((0, 1) if engine else (0,))
+    assert wait_judge(target, condition).sides == ((0, 1) if engine else (0,))
     asked = taskmem_vision.wait_judge(target, condition, reader)
     assert asked is None if engine else asked.sides == (1,)
 
@@ -55,26 +62,23 @@ def test_text_that_no_engine_reads_is_left_to_a_reader_that_sees_pictures(
 def test_a_reader_that_sees_no_pictures_cannot_tell_what_no_engine_reads(engine):
     blind, condition = ScriptedReader(sees_pictures=False), make_condition(DONE)
     assert taskmem_vision.wait_judge(WINDOW, condition, blind) is None
-    if engine is None:
-        with pytest.raises(ConditionUnclear, match="install tesseract-ocr"):
-            wait_judge(WINDOW, condition, blind)
 
 
 def test_silence_and_the_end_take_no_engine(engine):
-    assert wait_judge(WINDOW, make_condition(QUIET, CLOSES), None).sides == (0, 1)
+    assert wait_judge(WINDOW, make_condition(QUIET, CLOSES)).sides == (0, 1)
 
 
 def test_free_english_is_left_to_readers(engine):
-    assert wait_judge(WINDOW, make_condition("the chart looks good"), None) is None
+    assert wait_judge(WINDOW, make_condition(FREE)) is None
 
 
 def test_a_form_that_the_target_cannot_have_refuses_its_side(engine):
     for target, form in ((SCREEN, CLOSES), (WINDOW, {"exit": "failure"})):
         with pytest.raises(ConditionUnclear, match="quote what") as refused:
-            wait_judge(target, make_condition(QUIET, form), None)
+            wait_judge(target, make_condition(QUIET, form))
         assert refused.value.sides == (1,)
 
 
 def test_terminals_are_left_to_others(engine):
     target = Target(scheme="pty", name="build")
-    assert wait_judge(target, make_condition(DONE), None) is None
+    assert wait_judge(target, make_condition(DONE)) is None
