@@ -36,8 +36,6 @@ READ_SECONDS: Final = 60.0
 """How long one question may take at most; whoever asks usually cuts it earlier."""
 _MOST_TOKENS: Final = 10**9
 _MOST_DOLLARS: Final = 10**6
-AWAY_SECONDS: Final = 5.0
-"""After how long a gateway that is away is looked for again."""
 
 
 class HostReader:
@@ -115,9 +113,7 @@ class HostReader:
                 limit=READ_SECONDS,
             )
         except door.NobodyHome as error:
-            raise ReaderUnavailable(
-                f"OpenClaw's gateway is away ({error}).", AWAY_SECONDS
-            ) from error
+            raise ReaderUnavailable(f"OpenClaw's gateway is away ({error}).") from error
         except door.Failed as error:
             raise ReaderUnavailable(
                 f"OpenClaw's model could not be asked: {error}."

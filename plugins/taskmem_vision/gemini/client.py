@@ -37,8 +37,6 @@ VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
 TOKENS: Final = 1024
 """The longest answer, thoughts included; a verdict takes some sixty."""
-LIMIT_SECONDS: Final = 10.0
-"""After how long to ask again where a limit is reached and Gemini does not say."""
 
 _MOST_TOKENS: Final = 10**9
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
@@ -123,8 +121,6 @@ class Gemini:
             response = await _send(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
             trouble = failures.explain(error, secret, variable, model)
-            if failures.is_limit(error) and trouble.retry_seconds is None:
-                trouble.retry_seconds = LIMIT_SECONDS
         else:
             return _reading(response, model)
         # Outside, so that the error that was caught is not its context.

@@ -94,11 +94,6 @@ def explain(
     )
 
 
-def is_limit(error: Exception) -> bool:
-    """Whether an error says that the key was used too much."""
-    return getattr(error, "code", None) == _LIMIT
-
-
 def _refuses_key(error: APIError) -> bool:
     return error.code in _NO_KEY or (error.code == _BAD_REQUEST and _blames_key(error))
 
