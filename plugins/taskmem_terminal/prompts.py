@@ -116,7 +116,9 @@ def asks(view: View, what: Answer) -> bool:
     if not view.settled:
         return False
     if what is Answer.PASSWORD:
-        return _PASSWORD.search(line) is not None
+        # A terminal that shows what is typed asks for no password.
+        shows = view.frame.hides_input is False
+        return not shows and _PASSWORD.search(line) is not None
     if what is Answer.YES_NO:
         return _asks_yes_or_no(view, line)
     return (

@@ -70,8 +70,9 @@ class About:
     """The pid of the process that writes; None: nobody does all the time."""
     fed: bool = False
     """Pushed in pieces: it goes on, although nobody holds the lock."""
-    hides_input: bool = False
-    """Whether the terminal takes a line and does not show what is typed."""
+    hides_input: bool | None = None
+    """Whether the terminal takes a line and does not show what is typed; None: unknown,
+    as where a program takes key by key."""
     exit_status: int | None = None
     """Minus the signal's number when a signal ended it; None: it runs, or unknown."""
     ended_at: str | None = None

@@ -69,7 +69,7 @@ class Session:
         self._held_back = b""
         self._rang = 0.0
         self._unheard = False
-        self._hides_input = False
+        self._hides_input: bool | None = None
         self._cooked: list[Any] | None = None
 
     def start(self) -> None:
@@ -316,13 +316,18 @@ class Session:
             os._exit(127)
 
 
-def _hides_input(terminal: int) -> bool:
-    """Return whether a terminal takes lines and does not show what is typed."""
+def _hides_input(terminal: int) -> bool | None:
+    """Return whether a terminal takes lines and does not show what is typed.
+
+    None: nobody knows, for a program takes key by key and may show what it likes.
+    """
     try:
         modes: int = termios.tcgetattr(terminal)[3]
     except termios.error:  # its last user has closed it
+        return None
+    if modes & termios.ECHO:
         return False
-    return modes & termios.ICANON != 0 and modes & termios.ECHO == 0
+    return True if modes & termios.ICANON else None
 
 
 def _spare_stdin() -> int:

@@ -50,7 +50,7 @@ class Shadow:
         """Write down the terminal's new size."""
         self._note(columns=columns, rows=rows)
 
-    def note_echo(self, *, hides_input: bool) -> None:
+    def note_echo(self, *, hides_input: bool | None) -> None:
         """Write down whether the terminal shows what is typed from now on."""
         self._note(hides_input=hides_input)
 

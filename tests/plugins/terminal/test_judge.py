@@ -326,6 +326,12 @@ def test_a_terminal_that_hides_what_is_typed_asks_for_a_password():
     assert met("asks for a password", "Mot secret ", hides_input=False) is NO
 
 
+@pytest.mark.parametrize(("hides", "expected"), [(False, NO), (None, YES)])
+def test_a_terminal_that_shows_what_is_typed_asks_no_password(hides, expected):
+    text = "Checking password for db: "
+    assert met("asks for a password", text, hides_input=hides) is expected
+
+
 def test_a_line_that_ends_like_a_question_has_to_stand():
     shown = Shown("asks for input")
     found = shown.shows("Building wheel:", still=0.4)
