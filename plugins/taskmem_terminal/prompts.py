@@ -31,7 +31,9 @@ _SHELL: Final = re.compile(
     r"|\[[\w.-]{1,64}@[\w.-]{1,64} [^\]\n]{1,200}\][$#%]"
     r"|(?:bash|sh|zsh|fish|ksh|dash)-[\d.]{1,8}[$#%]"
     r"|PS [A-Z]:\\[^\n>]{0,200}>|[A-Z]:\\[^\n>]{0,200}>"
-    r"|(?:~|/|[\w.-]{1,64})[^\n$%❯#]{0,100} ?[$❯]"
+    r"|(?:~|/)[^\n$%❯#]{0,100} ?[$❯]"
+    r"|[\w.-]{1,64}[^\n$%❯#]{0,100} ?❯"
+    r"|[\w.-]{1,64}(?:[: ][~/][^\n$%❯#]{0,100}| \([^()\n]{1,60}\) ?)?\$"
     r"|[$❯]"
     r") ?"
 )
@@ -55,8 +57,13 @@ _MENU: Final = re.compile(r"\s{0,8}(?:[?◆◈]|\[\?\]) +\S")
 _OPTION: Final = re.compile(
     r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$"
 )
-_YES_BUTTON: Final = re.compile(r"<\s?(?:yes)\s?>", re.IGNORECASE)
-_BUTTON: Final = re.compile(r"<\s?(?:ok|yes|no|cancel|continue)\s?>", re.IGNORECASE)
+_ANY_BUTTON: Final = r"<\s?(?:ok|yes|no|cancel|continue|back|help)\s?>"
+_BUTTONS: Final = re.compile(
+    rf"^\s*(?:[│┃║|]\s*{_ANY_BUTTON}|{_ANY_BUTTON}\s+{_ANY_BUTTON})"
+    rf"(?:\s*{_ANY_BUTTON})*\s*[│┃║|]?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of nothing but buttons: of a box, or several of them."""
 
 
 class PromptNotice:
@@ -129,7 +136,8 @@ def asks(view: View, what: Answer) -> bool:
 
 
 def _asks_yes_or_no(view: View, line: str) -> bool:
-    if _YES_NO.search(line) or _YES_BUTTON.search(view.tail):
+    buttons = _BUTTONS.search(view.tail)
+    if _YES_NO.search(line) or (buttons and "yes" in buttons[0].lower()):
         return True
     near = [line for line in view.tail.split("\n") if line.strip()][-_NEAR_LINES:]
     said = _YES_QUOTED.search("\n".join(near))
@@ -142,7 +150,7 @@ def _asks_anything(view: View, line: str) -> bool:
     options = lines[menus[-1] + 1 :] if menus else []
     chosen_from = bool(options) and all(map(_OPTION.match, options))
     typed_at = bool(line) and (_QUESTION.search(line) or _MENU.match(view.cursor))
-    if not (chosen_from or typed_at or _BUTTON.search(view.tail)):
+    if not (chosen_from or typed_at or _BUTTONS.search(view.tail)):
         return False
     if view.still_seconds < QUESTION_SECONDS:
         view.look_again(QUESTION_SECONDS - view.still_seconds)

@@ -253,6 +253,21 @@ def test_a_shell_that_is_recorded_is_back_after_a_typed_command():
     assert met("prompt returns", text, echoes=(typed,), still=0) is NO
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("~/src (main) $ ", YES),
+        ("box src/app ❯ ", YES),
+        ("box:~/src$ ", YES),
+        ("Enter the amount in $ ", NO),
+        ("Cost $ ", NO),
+    ],
+)
+def test_a_line_of_words_before_a_sign_is_no_prompt(line, expected):
+    text, typed = f"me@host:~$ pay\nReady.\n{line}", "me@host:~$ pay"
+    assert met("prompt returns", text, echoes=(typed,)) is expected
+
+
 def test_the_end_of_a_recorded_command_is_the_prompt():
     assert met("prompt returns", "ok\n", exit_status=1, **ENDED) is YES
     pane = Shown("prompt returns", "tmux:work")
@@ -274,6 +289,7 @@ YES_NO = [
     "Ok to proceed? (y) ",
     "  Only 'yes' will be accepted to approve.\n\n  Enter a value: ",
     "Overwrite?\n\n      <Yes>      <No>\n",
+    "┌────────┐\n│ Go on? │\n│ <Yes>  │\n└────────┘\n",
 ]
 INPUTS = [
     "package name: (project) ",
@@ -290,6 +306,7 @@ NOTHING = [
     "Continue? [Y/n] y",
     "Is the server up?\nyes\n",
     "? Project name: shop\nScaffolding project\n",
+    "<p>Choose <yes> or <no></p>\n<ok>\nServing\n",
     "me@host:~$ ",
     "working\n",
 ]
