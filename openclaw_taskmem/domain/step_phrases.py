@@ -22,7 +22,7 @@ EMPTY: Final = frozenset(
     """
     is are was were has have been am the of plan i we i've we've i'm and but so now then
     just also already both fully finally successfully too ok okay today great cleanly
-    got marked as with without errors issues any 🎉
+    got marked as 🎉
     """.split()  # noqa: SIM905 - it is read as a text
 )
 """Words that change nothing in a clause about steps."""
@@ -39,6 +39,8 @@ OBJECTIONS: Final = frozenset(
     "no not oops nope wait actually except though if unless".split()  # noqa: SIM905
 )
 """A clause or sentence behind a mark that begins with one of these takes it back."""
+LIMITS: Final = frozenset(("but", "only"))
+"""So does one of these, unless the clause is about another step."""
 REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
 DENIED: Final = frozenset(
     "not never failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
@@ -84,7 +86,11 @@ _QUOTED: Final = re.compile(
 )
 _CLAUSE: Final = re.compile(r"\s*[,:(—–]\s*|\)\s*|\s-+\s|\s(?=(?:and|but)\s)|\s*→\s*")
 _WORD: Final = re.compile(r"\[x\]|[✅☑✔✓🎉]|‹[\d·]+›|[\w'/]+")
-_DURATION: Final = re.compile(r"\bin \d[\d.]* ?\w+")
+_ASIDE: Final = re.compile(
+    r"\bin \d[\d.]* ?\w+|\bwithout (?:any )?(?:errors|issues)\b"
+    r"|(?<=\bdone) with(?= *‹)|(?<=\bfinished) with(?= *‹)"
+)
+"""What changes nothing: how long it took, that nothing went wrong."""
 _OPENED: Final = re.compile(
     rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*",
     re.IGNORECASE,
@@ -185,7 +191,7 @@ def _split_sentences(message: str) -> Iterator[str]:
 def _split_clauses(sentence: str, size: int) -> list[list[str]]:
     """Split a sentence into clauses of words; steps read ‹1·2›."""
     text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
-    text = _DURATION.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
+    text = _ASIDE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
     parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
     return [part for part in parts if part] or [[]]
 
@@ -247,16 +253,29 @@ def _is_plain(sentence: str) -> bool:
 
 
 def _objects(clauses: Sequence[list[str]]) -> bool:
-    """Return whether the next clause takes back what was said."""
-    first = [word for word in clauses[0] if word != "but"] if clauses else []
-    return bool(first) and first[0] in OBJECTIONS and first[1:] != ["needed"]
+    """Return whether the next clause takes back or limits what was said."""
+    words = clauses[0] if clauses else []
+    first = [word for word in words if word != "but"]
+    if not first or first[1:] == ["needed"]:
+        return False
+    limited = words[0] in LIMITS or any(map(_denies, first)) or _is_share(first)
+    return first[0] in OBJECTIONS or (limited and not _read_steps(first))
+
+
+def _is_share(words: Sequence[str]) -> bool:
+    """Return whether words are a part of 100, such as the "90" of "90%"."""
+    return len(words) == 1 and words[0].isdigit() and words[0] != "100"
+
+
+def _denies(word: str) -> bool:
+    return word in DENIED or word.endswith("n't")
 
 
 def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
     return {
         step
         for clause in clauses
-        if any(word in DENIED or word.endswith("n't") for word in clause)
+        if any(map(_denies, clause))
         for step in _read_steps(clause)
     }
 

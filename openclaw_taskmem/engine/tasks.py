@@ -164,7 +164,8 @@ def _applied(
         return sought
     proof, refusal = evidence.prove(shell, facts, seen, wish.acceptance)
     if refusal is not None:
-        stays = wish.model_copy(update={"status": None})
+        marks = tuple(step + 1 for step in sorted(updated.marked))
+        stays = wish.model_copy(update={"status": None, "completed_steps": marks})
         change, _ = _updated(shell, facts, stays, now)
         task = next(iter(change.tasks), facts.task)
         doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))

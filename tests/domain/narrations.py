@@ -92,6 +92,10 @@ UNSURE = (
 """These may mark no other steps; where they mark none, they are to earn a hint."""
 
 NOT_DONE = (
+    "Step 2 finished with errors",
+    "Step 2 completed, but failed",
+    "Step 3 is done (90%)",
+    "Step 2 done, only the tests left",
     "Step 2 failed: push denied",
     "step 2 not done",
     "Step 2 is not done yet",

@@ -310,6 +310,13 @@ def test_a_refused_completion_keeps_message_and_marks(session: Session) -> None:
     assert "Written." in [said for _, _, said in session.world.thread(task)]
 
 
+def test_a_refused_completion_keeps_what_all_done_marks(session: Session) -> None:
+    task = session.register(plan=["Write report.md", "Send it"])
+    with pytest.raises(EvidenceMissing):
+        complete(session, task, "All done.")
+    assert session.world.task(task).done == {0, 1}
+
+
 def test_other_updates_are_never_held_up(session: Session) -> None:
     task = session.register(
         plan=["Write report.md"], metadata={"artifacts": ["report.md"]}
