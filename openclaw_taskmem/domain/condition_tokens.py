@@ -5,11 +5,17 @@ A `Cursor` reads the words of one part from the left.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from math import isfinite
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.condition_phrases import ARTICLES, COMPARED, Phrases
 from taskmem_hookspecs.conditions import EMPTY_WORDS, QUOTES, unescape_slashes
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
+)
 
 
 class Token(NamedTuple):
@@ -199,10 +205,8 @@ class Cursor:
 
 
 def read_number(text: str) -> float | None:
-    """Read a number such as `0.1`, `-3` or `1,000`; None: it is none."""
-    if not text or not set(text) <= set("0123456789.,+-eE") or not text[-1].isdigit():
+    """Read a number such as `0.1`, `-3` or `1,000`; None: it is none, such as `0,1`."""
+    if not _NUMBER.fullmatch(text):
         return None
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
+    number = float(text.replace(",", ""))
+    return number if isfinite(number) else None

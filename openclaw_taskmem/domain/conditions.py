@@ -102,8 +102,9 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
     forms: list[Form] = []
     for number, signal in enumerate(signals, 1):
         try:
+            _refuse_odd_booleans(signal)
             form = FORM.validate_python(signal)
-        except ValidationError:
+        except ValueError:
             raise InvalidArguments(
                 f"Signal {number} is none of the forms: "
                 '{"text": "…", "gone": false}, {"regex": "…"}, {"exit": "any", '
@@ -119,10 +120,17 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
     read = parse_condition(condition.sentence)
     if [side.forms for side in read.sides] != [side.forms for side in sides]:
         raise InvalidArguments(
-            "A text or name in signals holds every kind of quotation mark; use a regex "
-            "for it. Nothing was written."
+            "A text or name in signals holds every kind of quotation mark, or a regex "
+            "is empty; use another form for it. Nothing was written."
         )
     return condition
+
+
+def _refuse_odd_booleans(signal: Mapping[str, object]) -> None:
+    """Refuse what would be read as another value, such as `{"exit": true}`."""
+    for name, value in signal.items():
+        if isinstance(value, bool) is not (name in ("gone", "prompt")):
+            raise ValueError(name)
 
 
 # --- sides ------------------------------------------------------------------
@@ -137,13 +145,15 @@ def _split(tokens: Sequence[Token]) -> list[list[Part]]:
     nothing, and what holds it is free English.
     """
     sides: list[list[Part]] = [[[]]]
+    joints = [_read_joint(tokens, index) for index in range(len(tokens))]
     for index, token in enumerate(tokens):
-        joint = token.lower if token.kind == "word" else ""
-        if token.kind == "comma":
-            following = tokens[index + 1].lower if index + 1 < len(tokens) else ""
-            if following in ("or", "and") or not sides[-1][-1]:
+        joint = joints[index]
+        if index == len(tokens) - 1:
+            joint = ""  # It joins nothing.
+        elif token.kind == "comma":
+            if joints[index + 1] or not sides[-1][-1]:
                 continue
-            joint = next((t.lower for t in tokens[index:] if _joins(t)), "")
+            joint = next(filter(None, joints[index:]), "")
         if joint == "or" and sides[-1] != [[]]:
             sides.append([[]])
         elif joint == "and" and sides[-1][-1]:
@@ -153,8 +163,11 @@ def _split(tokens: Sequence[Token]) -> list[list[Part]]:
     return sides
 
 
-def _joins(token: Token) -> bool:
-    return token.kind == "word" and token.lower in ("or", "and")
+def _read_joint(tokens: Sequence[Token], index: int) -> str:
+    """Return "or" or "and" where a token joins; the "or" of "or more" does not."""
+    words = [token.lower for token in tokens[index : index + 2] if token.kind == "word"]
+    joins = words[:1] in (["or"], ["and"]) and tokens[index].kind == "word"
+    return words[0] if joins and words != ["or", "more"] else ""
 
 
 def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
@@ -225,6 +238,8 @@ def _words(sentence: str, parts: Sequence[Part]) -> str:
 
 def _read_part(tokens: Part) -> Form | None:
     """Read a part as one form, every word of it; None: it is free English."""
+    if tokens and _read_joint(tokens, len(tokens) - 1):
+        return None  # Something was to follow.
     for read in (
         _read_text,
         _read_exit,

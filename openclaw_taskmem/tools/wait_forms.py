@@ -21,13 +21,15 @@ Signals = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "object"}}),
 ]
 FORMS_HELP: Final = (
-    '"text" appears (put it in double quotes) or "text" is gone | /regex/ appears (on '
-    "one line, RE2; /regex/i ignores case) | exits | succeeds | fails | exits with N | "
-    "prompt returns | asks for a password | asks yes or no | asks for input | quiet "
-    "for 30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): a number "
-    "printed with that name, loss < 0.1. Join by or / and. On pty:NAME all that was "
-    "printed counts, elsewhere only what comes after this call. Plain English is read "
-    "by a model, slower and not everywhere: only where no form fits."
+    '"text" appears (put it in double quotes) or "text" is gone (seen before, not now) '
+    "| /regex/ appears (on one line, ^ and $ are its ends, RE2; /regex/i ignores case) "
+    "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
+    "(or passphrase) | asks yes or no | asks for input | quiet for "
+    "30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): any number "
+    "printed with that name, loss < 0.1. Join by or / and; and binds closer. On "
+    "pty:NAME all that was printed counts, elsewhere only what comes after this call. "
+    "Plain English is read by a model, slower and not everywhere: only where no form "
+    "fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 

@@ -75,6 +75,8 @@ READ = {
     "quiet for 30s": ["quiet for 30 s"],
     "the progress reaches 80%": ["80 %"],
     ">= 12.5 %": ["12.5 %"],
+    "80 % or more, or it fails": ["80 %", "fails"],
+    '"A" appears, 80 % or more': ['"A" appears, 80 % or more'],
     "the loss drops below 0.1": ["loss < 0.1"],
     "val loss <= 1,000": ['"val loss" <= 1000'],
     "epoch >= 10 and the process is over": ["epoch >= 10 and exits"],
@@ -90,6 +92,12 @@ FREE = [
     "the build fails twice",
     'the line after "Running" says ok',
     "exits with 300",
+    "exits with 1,0",
+    "loss < 0,1",
+    "loss < 1e999",
+    "quiet for 1,5 s",
+    '"A" appears or',
+    '"A" and',
     "quiet for a while",
     "/x/ is gone",
     "120 %",
@@ -200,11 +208,26 @@ def test_a_regex_that_re2_does_not_take_is_refused(pattern):
 
 @pytest.mark.parametrize(
     "signal",
-    [{}, {"text": ""}, {"text": "a\nb"}, {"exit": "maybe"}, {"quiet": -1}, {"x": 1}],
+    [
+        *(
+            {},
+            {"text": ""},
+            {"text": "a\nb"},
+            {"exit": "maybe"},
+            {"quiet": -1},
+            {"x": 1},
+        ),
+        *({"exit": True}, {"quiet": True}, {"text": "a", "gone": "yes"}, {"prompt": 1}),
+    ],
 )
 def test_a_signal_of_no_form_is_refused_by_number(signal):
     with pytest.raises(InvalidArguments, match="Signal 2 is none of the forms"):
         read_signals([{"prompt": True}, signal])
+
+
+def test_a_signal_that_is_read_back_otherwise_is_refused():
+    with pytest.raises(InvalidArguments, match="or a regex is empty"):
+        read_signals([{"regex": "(?i)"}])
 
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
