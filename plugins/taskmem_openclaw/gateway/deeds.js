@@ -8,12 +8,14 @@ const READS = new Set([
   ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "conversations_list", "tool_search", "tool_describe"],
 ]);
 
+const MOST_TOUCHED = 1_000; // files of one report: the daemon refuses one with more
+
 /**
  * The files that a call has changed, by their absolute paths, and the folders that it used;
  * `command`: it may have changed anything in them.
  */
 export function deeds({ toolName, params, result, error }, workspace) {
-  const { details = {} } = result ?? {};
+  const details = result?.details ?? {};
   const absolute = (path) => (path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(workspace ?? "/", path));
   const touch = (change) => (path) => ({ path: absolute(path), change });
   const path = params?.path ?? params?.file_path;
@@ -27,7 +29,8 @@ export function deeds({ toolName, params, result, error }, workspace) {
     }
     case "apply_patch": {
       const { added = [], modified = [], deleted = [] } = details.summary ?? {};
-      return { touched: [...added.map(touch("created")), ...modified.map(touch("changed")), ...deleted.map(touch("removed"))] };
+      const touched = [...added.map(touch("created")), ...modified.map(touch("changed")), ...deleted.map(touch("removed"))];
+      return { touched: touched.slice(0, MOST_TOUCHED) };
     }
     default: {
       if (READS.has(toolName)) return { folders };

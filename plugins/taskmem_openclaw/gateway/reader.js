@@ -20,8 +20,8 @@ export class Reader {
   #running = 0;
   #plain = new Set(); // models whose provider takes no schema
   #isolated = new Set(); // models that only an agent's runtime can ask
-  #takenAt = -Infinity; // when a provider took the key last
-  #rest; // { who, until, why } after a failure of the provider
+  #takenAt = new Map(); // when each provider took its key last
+  #rests = new Map(); // by identity: { until, why } after a failure of the provider
   #catalog; // which models there are: read once
 
   constructor({ api, id, now = Date.now }) {
@@ -55,9 +55,10 @@ export class Reader {
 
   /** A turn of the agent was answered: the provider takes the key. */
   answered(provider) {
-    if (provider !== undefined && this.#primary().split("/")[0] !== provider) return;
-    this.#takenAt = this.now();
-    this.#rest = undefined;
+    const primary = this.#primary();
+    if (provider !== undefined && providerOf(primary) !== provider) return;
+    this.#takenAt.set(providerOf(primary), this.now());
+    for (const who of this.#rests.keys()) if (providerOf(JSON.parse(who)[0]) === providerOf(primary)) this.#rests.delete(who);
   }
 
   async #ask(question, signal) {
@@ -66,7 +67,7 @@ export class Reader {
       const { text, provider, model: name, stopReason, usage = {} } = await this.#complete(question, signal);
       const found = { model: `${provider}/${name}`, tokens_in: read(usage), tokens_out: usage.outputTokens ?? null, cost_usd: usage.costUsd ?? null };
       if (stopReason === "error" && !text?.trim()) return this.#fail(model, "its provider failed, and OpenClaw's log says why");
-      this.#takenAt = this.now();
+      this.#takenAt.set(providerOf(model), this.now());
       if (stopReason === "length") return { ...found, none: "its answer was cut, being too long" };
       if (!text?.trim()) return { ...found, none: "its answer was empty" };
       if (text.length > LONGEST_ANSWER) return { ...found, none: `its answer was longer than ${LONGEST_ANSWER} characters` };
@@ -81,24 +82,23 @@ export class Reader {
   /** Rest after a failure. The host does not say which it was, and a key that is refused
    * must not be tried again within the hour: only one that was taken lately is. */
   #fail(model, why) {
-    const long = this.now() - this.#takenAt > RECENT_MS;
-    this.#rest = { who: this.#identity(model), until: this.now() + (long ? HOUR_MS : SHORT_MS), why: `${model}: ${why}` };
+    const long = this.now() - (this.#takenAt.get(providerOf(model)) ?? -Infinity) > RECENT_MS;
+    this.#rests.set(this.#identity(model), { until: this.now() + (long ? HOUR_MS : SHORT_MS), why: `${model}: ${why}` });
     return this.#resting(model);
   }
 
   /** Why a model is not asked now, after a failure; undefined: it is. */
   #resting(model) {
-    const { who, until = 0, why } = this.#rest ?? {};
+    const { until = 0, why } = this.#rests.get(this.#identity(model)) ?? {};
     const left = Math.ceil((until - this.now()) / 1_000);
-    if (left <= 0 || who !== this.#identity(model)) return undefined;
+    if (left <= 0) return undefined;
     const again = left > 60 ? `${Math.ceil(left / 60)} minutes, or when a turn of the agent was answered` : `${left} s`;
     return { unavailable: `${why}; it is asked again in ${again}`, retry: Math.min(left, AGAIN_SECONDS) };
   }
 
   /** What another key would change, as far as the configuration has it. */
   #identity(model) {
-    const [provider] = model.split("/");
-    return JSON.stringify([model, this.#config().models?.providers?.[provider], this.#config().auth]);
+    return JSON.stringify([model, this.#config().models?.providers?.[providerOf(model)], this.#config().auth]);
   }
 
   /** Ask directly; where the provider has no key of its own, by the agent's runtime. */
@@ -208,6 +208,7 @@ export class Reader {
   }
 }
 
+const providerOf = (model) => model.split("/")[0];
 const named = (model) => (typeof model === "string" ? model : model?.primary);
 const piece = ({ text, jpeg }) => (jpeg ? { type: "image", data: jpeg, mimeType: "image/jpeg" } : { type: "text", text });
 const read = ({ inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0 }) => (inputTokens === undefined ? null : inputTokens + cacheReadTokens + cacheWriteTokens);

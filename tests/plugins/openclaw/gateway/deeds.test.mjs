@@ -27,7 +27,13 @@ test("a patch is told by what the gateway sums up of it", () => {
   ]);
 });
 
+test("of a patch of more files than a report holds, the first are told", () => {
+  const added = Array.from({ length: 1_001 }, (_, number) => `${number}.md`);
+  assert.equal(told("apply_patch", {}, { summary: { added } }).touched.length, 1_000);
+});
+
 test("a call that failed has changed nothing", () => {
+  assert.deepEqual(told("write", { path: "a.md" }, null, { error: "no" }).touched, []);
   assert.deepEqual(told("write", { path: "a.md" }, undefined, { error: "no" }).touched, []);
   assert.deepEqual(told("apply_patch", {}, undefined, { error: "no" }).touched, []);
 });

@@ -164,6 +164,17 @@ test("a turn that was answered, or another provider, ends the rest", async () =>
   assert.equal(asked.length, 3);
 });
 
+test("a failure lets its own model rest, and no other provider's", async () => {
+  const llm = { allowModelOverride: true, allowedModels: ["far/eye"] };
+  const complete = async ({ model }) => (model ? Promise.reject(new Error("401 unauthorized")) : SAID);
+  const { made, asked } = reader({ complete, llm, defaults: { imageModel: "far/eye" } });
+  await made.read(text());
+  assert.match((await made.read(picture())).unavailable, /asked again in 60 minutes/);
+  assert.ok((await made.read(text())).text);
+  await made.read(picture());
+  assert.equal(asked.length, 3);
+});
+
 test("a day has a limit of its own, whoever asks", async () => {
   let now = 5 * HOUR;
   const { made, asked } = reader({ pluginConfig: { modelCallsPerDay: 2 }, now: () => now });
