@@ -14,7 +14,8 @@ from openclaw_taskmem.domain.condition_phrases import ARTICLES, COMPARED, Phrase
 from taskmem_hookspecs.conditions import EMPTY_WORDS, QUOTES, unescape_slashes
 
 _NUMBER: Final = re.compile(
-    r"[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)",
+    re.ASCII,
 )
 
 
@@ -124,7 +125,8 @@ def _join_choices(tokens: list[Token]) -> list[Token]:
     """Make one word of "yes or no" and "y or n", which hold an "or"."""
     joined: list[Token] = []
     for token in tokens:
-        said = [each.lower for each in joined[-2:]] + [token.lower]
+        three = (*joined[-2:], token)
+        said = [each.lower for each in three if each.kind == "word"]
         if said in (["yes", "or", "no"], ["y", "or", "n"]):
             first = joined[-2]
             choice = f"{said[0]}/{said[2]}"

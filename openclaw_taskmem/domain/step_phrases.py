@@ -169,8 +169,9 @@ def _is_ongoing(word: str) -> bool:
 
 def find_step_numbers(text: str, size: int) -> frozenset[int]:
     """Read which of a plan's `size` steps a text names by number, from 0."""
-    clauses = _split_clauses(text, size)
-    return frozenset(_read_steps([w for c in clauses for w in c])) - {-1}
+    found = _REFERENCE.finditer(text.lower())
+    words = [_write_steps(reference, size).strip() for reference in found]
+    return frozenset(_read_steps(words)) - {-1}
 
 
 def _split_sentences(message: str) -> Iterator[str]:

@@ -51,6 +51,7 @@ READ = {
     "the text 'Ready' is shown on the screen": ['"Ready" appears'],
     'the log no longer shows "pending"': ['"pending" is gone'],
     '"A" and "B" are gone': ['"A" is gone and "B" is gone'],
+    '"yes" or "no" appears': ['"yes" appears', '"no" appears'],
     '"a" or "b" is gone': ['"a" is gone', '"b" is gone'],
     '"A", "B" or "C" appears': ['"A" appears', '"B" appears', '"C" appears'],
     '"A", "B" and "C" appear, or exits': [
@@ -94,6 +95,8 @@ FREE = [
     "exits with 300",
     "exits with 1,0",
     "loss < 0,1",
+    "loss < 0,100",
+    "quiet for ٣ s",
     "loss < 1e999",
     "quiet for 1,5 s",
     '"A" appears or',
