@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -88,7 +89,7 @@ def find_used_folders(shell: Shell, run: Run, deed: Deed) -> tuple[str, ...]:
     for temporary files: too much else happens there.
     """
     used, busy = [*deed.folders], (os.path.expanduser("~"), gettempdir())
-    for word in split_words(deed.text)[:MOST_WORDS] if deed.command else ():
+    for word in _split_command(deed.text)[:MOST_WORDS] if deed.command else ():
         for folder in (*used,):
             joined = os.path.join(folder, os.path.expanduser(word))
             path = os.path.normpath(joined)
@@ -97,6 +98,16 @@ def find_used_folders(shell: Shell, run: Run, deed: Deed) -> tuple[str, ...]:
             if not (known or whole) and os.path.isdir(path):
                 used += [path] if may_look(shell, run, path) else []
     return (*used,)
+
+
+def _split_command(text: str) -> list[str]:
+    """Return a command's words as a shell reads them, or as prose where it is cut."""
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        return [*words]
+    except ValueError:
+        return split_words(text)
 
 
 def list_folders(
@@ -117,8 +128,8 @@ def list_folders(
 def _list_before(shell: Shell, task_id: str, path: str) -> None:
     """Keep the files that a folder has before the work, if it may be looked at.
 
-    The work may have begun by now: a file that was written since the task was
-    registered is left out, as one that is new.
+    The work may have begun by now: a file that was written or unpacked since the task
+    was registered is left out, as one that is new.
     """
     facts = shell.store.read_task(task_id)
     listing = list_files(path) if may_look(shell, facts.run, path) else None
@@ -126,7 +137,7 @@ def _list_before(shell: Shell, task_id: str, path: str) -> None:
         return
     known = _without_secrets(listing)
     begun = ledger.nanoseconds(facts.task.created_at)
-    older = {path: each for path, each in known.files.items() if each.written < begun}
+    older = {path: each for path, each in known.files.items() if each.changed < begun}
     files = ledger.pack_files(known._replace(files=older))
 
     def once() -> None:

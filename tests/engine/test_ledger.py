@@ -184,6 +184,36 @@ def test_a_folder_that_a_command_names_is_looked_at(
     assert made(complete(session, task), project) == {"src/a.o": ("created", "proved")}
 
 
+def test_a_folder_whose_name_is_quoted_is_looked_at(
+    session: Session, workspace: Path, project: Path
+) -> None:
+    (project / "my app").mkdir()
+    task, command = session.register(), "cd '../project/my app' && make"
+    made_there = project / "my app/a.o"
+    session.runs_in(workspace, command, run=lambda: written(made_there))
+    assert made(complete(session, task), project) == {
+        "my app/a.o": ("created", "proved")
+    }
+
+
+def test_what_is_unpacked_before_its_folder_is_listed_is_new(
+    session: Session, project: Path
+) -> None:
+    task = session.register()
+    waiting: list[Callable[[], None]] = []
+    keep = lambda _, work: waiting.append(work)  # noqa: E731
+    object.__setattr__(session.world.shell, "later", keep)
+
+    def unpack() -> None:
+        written(project / "old.csv")
+        os.utime(project / "old.csv", (0, 0))
+
+    session.runs_in(project, "tar xf data.tar", run=unpack)
+    for work in waiting:
+        work()
+    assert made(complete(session, task), project) == {"old.csv": ("created", "proved")}
+
+
 def test_a_folder_that_holds_others_is_not_looked_at_by_name(
     session: Session, workspace: Path
 ) -> None:
