@@ -43,7 +43,7 @@ LIMITS: Final = frozenset(("but", "only"))
 """So does one of these, unless the clause is about another step."""
 REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
 DENIED: Final = frozenset(
-    "not never failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
+    "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
 )
 """A clause with one of these, or with "n't", calls no step done."""
 PROGRESS: Final = DONE | frozenset(
@@ -229,11 +229,12 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
     """Find the steps of clauses: "step 2 done", "finished step 2", "step 2: done"."""
     said = [[word for word in clause if word not in EMPTY] for clause in clauses]
     found: set[int] = set()
+    read = 0  # clauses before this one are part of a mark
     for index, words in enumerate(said):
         steps = _read_steps(words)
         others = [word for word in words if not word.startswith("‹")]
         after = said[index + 1] if index + 1 < len(said) else []
-        before = said[index - 1] if index else []
+        before = said[index - 1] if index > read else []
         following = index + 1
         if not others and len(after) == 1 and after[0] in DONE:
             others, following = after, index + 2
@@ -241,8 +242,9 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
             others = before
         first = words[0] if words else ""
         fits = set(others) <= (DID if first in DONE else DONE)
-        if steps and others and fits and not _objects(clauses[following:]):
-            found |= steps
+        if steps and others and fits:
+            read = following
+            found |= set() if _objects(clauses[following:]) else steps
     return found
 
 

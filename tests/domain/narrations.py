@@ -9,6 +9,7 @@ PLAN = (
 )
 
 SURE = (
+    ("Step 1: done, Step 2: pending", {1}),
     ("Step 1 done — built image, tagged v1.2.3", {1}),
     ("Step 2 done — pushed to ghcr.io/alex/coursefolio:v1.2.3", {2}),
     ("Steps 1 and 2 done", {1, 2}),
@@ -67,6 +68,7 @@ SURE = (
 """These mark exactly the steps that they say are done."""
 
 UNSURE = (
+    ("Step 1: done, Step 2: pending", {1}),
     ("Step 4 is done but the container crashed once; it's up now", {4}),
     ("All done — site is live", {1, 2, 3, 4, 5}),
     ("Image built (step 1).", {1}),
@@ -94,6 +96,7 @@ UNSURE = (
 NOT_DONE = (
     "Step 2 finished with errors",
     "Step 2 completed, but failed",
+    "Step 2 done, tests fail",
     "Step 3 is done (90%)",
     "Step 2 done, only the tests left",
     "Step 2 failed: push denied",
