@@ -35,6 +35,19 @@ def judge_conditions() -> Iterator[Figure | str]:
         yield amount(f"conditions, {name}: falsely", [shares["falsely"]], "%", falsely)
         yield f"Conditions, {name}: {total.list('falsely', 'missed')}"
     yield amount("judging a busy log", [_judge_log()], "MB/s")
+    yield amount("reading plain output", [_read_plain() for _ in range(5)], "MB/s")
+
+
+def _read_plain() -> float:
+    """Return how many megabytes a second are made lines of, at one look."""
+    from taskmem_terminal.reading import LOOK_BYTES, Manner, Reader, Spot
+    from tests.plugins.terminal.watched import Bytes
+
+    line = b"[12:00:01] compiling some/module/name.c with the usual options\r\n"
+    data = Bytes((line * (LOOK_BYTES // len(line) + 1))[:LOOK_BYTES])
+    start = time.perf_counter()
+    Reader().page(data, Spot(0, 0), Manner(columns=40, rows=10, interactive=True))
+    return LOOK_BYTES / 1e6 / (time.perf_counter() - start)
 
 
 def _judge_log() -> float:

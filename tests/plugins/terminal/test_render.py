@@ -279,20 +279,6 @@ async def test_a_part_of_the_screen_is_erased(erase, left):
     assert painting.lines() == left
 
 
-def test_plain_text_is_read_fast():
-    line = b"[12:00:01] compiling some/module/name.c with the usual options\r\n"
-    data = (line * (LOOK_BYTES // len(line) + 1))[:LOOK_BYTES]
-    best = min(timed(data) for _ in range(5))
-    # Ten times slower than on an ordinary machine would still do.
-    assert len(data) / best > 4e6
-
-
-def timed(data):
-    began = time.process_time()
-    Reader().page(Bytes(data), Spot(0, 0), TERMINAL)
-    return time.process_time() - began
-
-
 # --- painting -----------------------------------------------------------------
 
 
