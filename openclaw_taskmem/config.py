@@ -33,6 +33,11 @@ _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
+_WORDS: Final = {
+    "tools": ("default", "runs", "all"),
+    "notify": ("milestones", "important", "off"),
+}
+"""What the settings take that are one of a few words."""
 _SWITCH: Final = {
     **dict.fromkeys(("on", "true", "yes", "1"), True),
     **dict.fromkeys(("off", "false", "no", "0"), False),
@@ -88,6 +93,9 @@ class Settings:
     """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"
     """Which tools are offered: `default`, `runs` or `all`."""
+    notify: str = "milestones"
+    """Of what a session's user is told unasked, where they are: `milestones`,
+    `important` (questions, failures, what was completed) or `off` (questions only)."""
     artifact_roots: tuple[str, ...] = ()
     """Folders that what tasks make may lie in; empty: the user's own and the temporary
     one. The agent's own is always one of them."""
@@ -197,8 +205,12 @@ def _parse(name: str, raw: str, default: object) -> object:
         return number
     if isinstance(default, tuple):
         return tuple(part.strip() for part in raw.split(",") if part.strip())
-    if name == "tools" and raw not in ("default", "runs", "all"):
-        raise SettingsInvalid(f"{variable} is {raw!r}; it takes default, runs or all.")
+    words = _WORDS.get(name)
+    if words is not None and raw not in words:
+        *most, last = words
+        raise SettingsInvalid(
+            f"{variable} is {raw!r}; it takes {', '.join(most)} or {last}."
+        )
     return raw
 
 

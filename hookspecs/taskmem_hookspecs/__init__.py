@@ -81,6 +81,7 @@ from taskmem_hookspecs.readers import (
 from taskmem_hookspecs.roles import (
     AgentHost,
     Clock,
+    Notice,
     QueryAnswerer,
     QueryFacts,
     RecallSource,
@@ -147,6 +148,7 @@ __all__ = [
     "Met",
     "News",
     "NoAnswer",
+    "Notice",
     "Output",
     "Owner",
     "PacketMessage",

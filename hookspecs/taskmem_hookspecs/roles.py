@@ -272,6 +272,20 @@ class WakeTransport(Protocol):
         ...
 
 
+class Notice(Value):
+    """What the user of a session is told; no model is asked for it."""
+
+    session_key: str | None
+    """The session; None: the main one."""
+    text: str
+    """Plain text, of one or more lines."""
+    key: str
+    """One a notice: a host that is told the same again shows it once."""
+    in_chat: bool = False
+    """Whether the session's chat shows these words already, as its agent's: then only
+    a user who is somewhere else is told."""
+
+
 @runtime_checkable
 class AgentHost(Protocol):
     """Where agents run: what can be done there besides waking them.
@@ -280,8 +294,8 @@ class AgentHost(Protocol):
     `WakeRefused` where it never can.
     """
 
-    async def say(self, session_key: str | None, line: str) -> None:
-        """Show the user of a session a line; no model reads it. None: the main one."""
+    async def say(self, notice: Notice) -> None:
+        """Tell the user of a session something, where that user is."""
         ...
 
     async def stop(self, session_key: str, age: float) -> None:

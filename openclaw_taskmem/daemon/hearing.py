@@ -8,7 +8,7 @@ from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Turn
-from openclaw_taskmem.engine import turns
+from openclaw_taskmem.engine import turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Call, Heard
@@ -65,10 +65,11 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
         aborted=event.aborted and not event.stopped,
         stopped=event.stopped,
         said=event.said,
+        words=event.words,
         calls=event.calls,
         children=event.children,
     )
-    turns.turn_over(shell, heard, turn)
+    turn_ends.turn_over(shell, heard, turn)
 
 
 def _deed(event: reports.ToolStarted | reports.ToolCalled) -> Deed:

@@ -1,14 +1,18 @@
-"""Tells the agents' host what the log has for it, until it was told or given up."""
+"""Tells the agents' host what the log has for it, until it was told or given up.
+
+Lines for a user that come within five seconds are one message.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.threads import Apart
-from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Errand
 from openclaw_taskmem.engine.shell import Shell
@@ -18,8 +22,11 @@ log = logging.getLogger(__name__)
 
 FIRST_REST: Final = timedelta(seconds=2)
 """After which what could not be told is tried again; doubled while it cannot."""
-LONGEST_REST: Final = timedelta(seconds=30)
-PATIENCE: Final = timedelta(minutes=15)
+LONGEST_REST: Final = timedelta(seconds=60)
+PATIENCE: Final[Mapping[Errand, timedelta]] = {
+    Errand.LINES: timedelta(hours=24),
+    Errand.STOPS: timedelta(minutes=15),
+}
 """After which what cannot be told is given up; its entry in the log stays."""
 SECONDS: Final = 10.0
 """How long the host may take for one entry."""
@@ -60,21 +67,51 @@ class Herald:
     async def one_pass(self) -> datetime | None:
         """Tell what is due; return when to look again, None: nothing is due."""
         more = await self._listen()
-        ready = [*self._owed]
+        ready = [session for session in self._owed if self._waits(session) <= 0]
+        failed = False
         while ready:
-            firsts = (self._told(self._owed[session][0]) for session in ready)
-            told = await asyncio.gather(*firsts)
+            counts = [self._count(session) for session in ready]
+            messages = [self._owed[s][:n] for s, n in zip(ready, counts, strict=True)]
+            told = await asyncio.gather(*map(self._told, messages))
+            failed = failed or not all(told)
             ready = [
                 session
-                for session, done in zip(ready, told, strict=True)
-                if self._settled(session, told=done)
+                for session, number, done in zip(ready, counts, told, strict=True)
+                if self._settled(session, number if done else 0)
+                and self._waits(session) <= 0
             ]
             await self._keep()
         await self._keep()
         now = self._shell.clock.now()
-        again = now + self._rest if self._owed else None
-        self._rest = min(self._rest * 2, LONGEST_REST) if self._owed else FIRST_REST
+        self._rest, rest = (
+            (min(self._rest * 2, LONGEST_REST), self._rest)
+            if failed
+            else (FIRST_REST, timedelta())
+        )
+        waits = [timedelta(seconds=max(self._waits(s), 0)) for s in self._owed]
+        again = now + max(rest, min(waits)) if waits else None
         return now if more else again
+
+    def _count(self, session: str | None) -> int:
+        """Return how many of a session's entries make its next message."""
+        if self._errand is Errand.STOPS:
+            return 1
+        return notices.next_message([each.event for each in self._owed[session]])[0]
+
+    def _waits(self, session: str | None) -> float:
+        """Return for how many seconds a session's next message waits for more."""
+        if self._errand is Errand.STOPS:
+            return 0
+        first, *_ = owed = self._owed[session]
+        complete = notices.next_message([each.event for each in owed])[1]
+        age = self._age(first)
+        if complete is None or age < 0:
+            return 0
+        return (complete - first.event.at).total_seconds() - age
+
+    def _age(self, owed: _Owed) -> float:
+        """Return how old an entry is, in seconds; below 0: the wall went back since."""
+        return owed.age + self._shell.clock.monotonic() - owed.read
 
     async def _listen(self) -> bool:
         """Read on in the log; False: there was nothing new."""
@@ -89,16 +126,16 @@ class Herald:
         self._read, before = place, self._read
         return place != before
 
-    def _settled(self, session: str | None, *, told: bool) -> bool:
-        """Note how telling a session went; True: it has more to be told now."""
+    def _settled(self, session: str | None, told: int) -> bool:
+        """Note how many entries a session was told; True: it has more to be told."""
         now = self._shell.clock.monotonic()
         left = self._owed[session]
         if told:
             self._since.pop(session, None)
-            left = left[1:]
+            left = left[told:]
         else:
             since = self._since.setdefault(session, now)
-            patience = PATIENCE.total_seconds()
+            patience = PATIENCE[self._errand].total_seconds()
             late = [e for e in left if now - max(since, e.read) >= patience]
             for event, _, _ in late:
                 log.warning(
@@ -106,7 +143,7 @@ class Herald:
                     event.event_id,
                     event.kind,
                     session,
-                    PATIENCE,
+                    PATIENCE[self._errand],
                 )
             left = [e for e in left if e not in late]
         if left:
@@ -114,7 +151,7 @@ class Herald:
         else:
             del self._owed[session]
             self._since.pop(session, None)
-        return told and bool(left)
+        return bool(told and left)
 
     async def _keep(self) -> None:
         """Keep up to where all was told: what follows is told again after a crash."""
@@ -124,14 +161,15 @@ class Herald:
             await self._apart(say.told, self._shell, self._errand, place)
             self._kept = place
 
-    async def _told(self, owed: _Owed) -> bool:
-        """Whether an event needs no telling any more."""
-        event = owed.event
+    async def _told(self, message: Sequence[_Owed]) -> bool:
+        """Whether the entries of a message need no telling any more."""
+        first = message[0]
+        event, age = first.event, self._age(first)
         if self._host is None:
             return True
-        session, line = say.session_of(event), str(event.data.get("line", ""))
+        session = say.session_of(event)
         stops = event.kind == events.TURN_STOPPED
-        if stops and owed.age < 0:
+        if stops and first.age < 0:
             log.info(
                 "the clock went back since event %d: whose turn it is to stop is "
                 "not known, and none in %s is",
@@ -139,13 +177,13 @@ class Herald:
                 session,
             )
             return True
-        age = owed.age + self._shell.clock.monotonic() - owed.read
         try:
             async with asyncio.timeout(SECONDS):
                 if stops:
                     await self._host.stop(str(session), age)
                 else:
-                    await self._host.say(session, line)
+                    entries = [each.event for each in message]
+                    await self._host.say(say.notice_of(entries))
         except (WakeUndelivered, TimeoutError) as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False

@@ -34,6 +34,11 @@ def _legible(said: object) -> object:
     return said[:10_000].encode(errors="replace").decode()
 
 
+def _whole(said: object) -> object:
+    """Keep all that others said, as far as it is text."""
+    return said.encode(errors="replace").decode() if isinstance(said, str) else said
+
+
 def _short(said: object) -> object:
     """Keep the beginning of what is hardly ever long."""
     legible = _legible(said)
@@ -50,6 +55,7 @@ def _kept(key: str) -> str:
 Kept = Annotated[str, AfterValidator(_kept)]
 """What runs are found by, and so goes into an index."""
 Said = Annotated[str, BeforeValidator(_legible)]
+Words = Annotated[str, BeforeValidator(_whole)]
 Label = Annotated[str, BeforeValidator(_short)]
 
 
@@ -187,6 +193,8 @@ class TurnEnded(Worked):
     """Whether the gateway stopped under it."""
     said: Said = ""
     """The end of what the agent said last."""
+    words: Words = ""
+    """All of it, where we began the turn: nobody else brings it to the user."""
     calls: Annotated[int, Field(ge=0)] = 0
     """Calls of tools in it."""
     children: Annotated[int, Field(ge=0)] = 0

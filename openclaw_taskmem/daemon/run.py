@@ -24,6 +24,7 @@ from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
 from openclaw_taskmem.domain.runs import RunPolicy
@@ -145,6 +146,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
         runs=run_policy(settings),
+        notify=Notify(settings.notify),
         roots=settings.roots,
         lives=processes.lives,
         watching=room,

@@ -276,7 +276,7 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     task = lifecycle.touch(task, now).model_copy(
         update={"message_count": task.message_count + 1, "session_key": session}
     )
-    said = f"{course.why}: {course.said} /resume tries again"
+    said = f"{course.said} {notices.to_resume(task, course.run)} tries again."
     told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
     log = lifecycle.status_changed(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why

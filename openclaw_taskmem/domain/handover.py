@@ -118,7 +118,7 @@ def cancelled(
     moved = runs.move(run, RunState.CANCELLED, now)
     inside = caller.owner is not None and caller.owner.same(run.owner)
     stop = () if turn is None or inside else (notices.stop(run, turn, now),)
-    line = f"{notices.name(task)} is cancelled. {reason}".strip()
+    line = f"{notices.name(task)}: cancelled. {reason}".strip()
     told = notices.notice("cancelled", task, moved.run, line, now)
     return _written(facts, (task, message), moved, now, (*stop, told))
 
@@ -127,7 +127,7 @@ def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
     """Return what gives a task up, as its own agent asks."""
     task, message = _ended(facts.task, TaskStatus.FAILED, reason, now)
     moved = runs.move(run, RunState.FAILED, now, Why.ABORTED)
-    said = f"{Why.ABORTED}: {reason}"
+    said = f"Its agent gave it up: {reason}"
     told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
     return _written(facts, (task, message), moved, now, (told,))
 
@@ -153,7 +153,7 @@ def handed_to_user(
     task, message = _paused(facts.task, f"{_HANDED}the user for review. {note}", now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     more = f", with {len(rest)} more" if rest else ""
-    line = f"{notices.name(task)} is for you to review{more}. {note}".strip()
+    line = f"{notices.name(task)}: for you to review{more}. {note}".strip()
     told = notices.notice("review", task, moved.run, line, now)
     first = _written(facts, (task, message), moved, now, (told,))
     return Change(

@@ -1,17 +1,19 @@
 """What the user is told of a run: five milestones, and what concerns the user.
 
-Each is an entry of the log, and from there a line in the session's chat: no model
-reads it, and it costs no tokens. Source: requirement F5, seed 004.
+Each is an entry of the log, and from there a line where the session's user is: no model
+reads it, and it costs no tokens. Entries that come close together are one message.
+Source: requirement F5, seed 004.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.texts import clip, plain, plural, quoted, step_name
+from openclaw_taskmem.domain.texts import clip, plain, plural, step_name
 from taskmem_hookspecs import Event, Run, Task
 
 LINE_BYTES: Final = 400
@@ -19,6 +21,11 @@ NAME_BYTES: Final = 160
 """Of a task's name in a line, so that there is room for what is to be done."""
 UNCLAIMED: Final = "unclaimed"
 """About what lies for a role; where its task has no session, the main one hears it."""
+WORDS: Final = "words"
+"""About the agent's own last words, which the session's chat shows already."""
+WORDS_BYTES: Final = 64_000
+COALESCED: Final = timedelta(seconds=5)
+"""For how long an entry waits for others to make one message with it."""
 
 
 class Milestone(StrEnum):
@@ -36,15 +43,121 @@ class Milestone(StrEnum):
     """It is over, and the line says why."""
 
 
+class Notify(StrEnum):
+    """Of what a user is told unasked: the values of `TASKMEM_NOTIFY`."""
+
+    MILESTONES = "milestones"
+    """Milestones, failures and questions."""
+    IMPORTANT = "important"
+    """Questions, failures, and what was completed."""
+    OFF = "off"
+    """Questions only."""
+
+
+_QUESTIONS: Final = frozenset(
+    {"question", "stale", "prompt_changed", "credentials", "review", "blocked", WORDS}
+)
+"""What is told with every setting: it waits for the user, or is the agent's answer."""
+_IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverified"})
+
+
+def is_wanted(event: Event, notify: Notify) -> bool:
+    """Whether a user who set `notify` is told of an entry."""
+    about = _about(event)
+    if notify is Notify.MILESTONES or about in _QUESTIONS:
+        return True
+    return notify is Notify.IMPORTANT and about in _IMPORTANT
+
+
+def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
+    """Return how many entries of a session, from the first on, make the next message.
+
+    What asks the user something, or tells of a failure, stands alone, and what waits
+    goes before it. The instant is when the message is complete; None: it is already.
+    The same entries always make the same messages.
+    """
+    last = waiting[0].at + COALESCED
+    for number, event in enumerate(waiting):
+        if _is_urgent(event):
+            return max(number, 1), None
+        if event.at >= last:
+            return number, None
+    return len(waiting), last
+
+
+def text_of(entries: Sequence[Event]) -> str:
+    """Return the text of a message, a line an entry; the start of a task is one line.
+
+    Its lines are distinct: what was said twice is read once.
+    """
+    begun = {e.task_id for e in entries if _about(e) == Milestone.ACCEPTED}
+    both = begun & {e.task_id for e in entries if _about(e) == Milestone.STARTED}
+    lines: dict[str, None] = {}
+    for event in entries:
+        line, about = str(event.data.get("line", "")), _about(event)
+        if event.task_id in both and about == Milestone.STARTED:
+            continue
+        if event.task_id in both and about == Milestone.ACCEPTED:
+            line = line.replace(_ACCEPTED, _BEGUN, 1)
+        lines[line] = None
+    return "\n".join(lines)
+
+
+def _is_urgent(event: Event) -> bool:
+    return _about(event) in _QUESTIONS | {Milestone.FAILED}
+
+
+def _about(event: Event) -> str:
+    """Return what an entry is about: the name of its milestone, or its kind."""
+    return str(event.data.get("name") or event.data.get("about") or "")
+
+
+_ACCEPTED: Final = ": accepted, "
+_BEGUN: Final = ": accepted and started, "
+
+
 def milestone(
     which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
 ) -> Event:
     """Return the entry of a milestone; `said` is what there is to add to it."""
-    more = said or {
-        Milestone.ACCEPTED: f"{plural(len(task.plan), 'step')}, {task.task_id}",
-    }.get(which, task.task_id)
-    line = f"{which}: {quoted(plain(task.name), 120)} ({plain(more)})"
+    line = f"{name(task)}: {which}"
+    if which is Milestone.ACCEPTED:
+        said = plural(len(task.plan), "step")
+        line = f"{name(task)}{_ACCEPTED}{said}."
+    elif said:
+        line = f"{line}. {sentence(plain(said))}"
+    else:
+        line = f"{line}."
     return _event(events.MILESTONE, task, run, line, now, name=which)
+
+
+def sentence(said: str) -> str:
+    """Return words with a capital letter first."""
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def words(
+    run: Run | None, session_key: str, said: str, now: datetime, *, home: str | None
+) -> Event:
+    """Return the entry of the last words of a round that nobody but us began.
+
+    They are for whoever hears of the run: its session's user, whose chat shows them
+    already, or, of a run in the background, the user of the session that sent it.
+    """
+    told = run.told_session if run is not None else None
+    return Event(
+        at=now,
+        kind=events.NOTICE,
+        task_id=run.task_id if run else None,
+        run_id=run.run_id if run else None,
+        data={
+            "about": WORDS,
+            "session_key": told or session_key,
+            "line": clip(said, WORDS_BYTES),
+            "home": run.home if run else home,
+            "in_chat": told is None,
+        },
+    )
 
 
 def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
@@ -59,23 +172,23 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
 
 def made(task: Task, run: Run, said: str, now: datetime) -> Event:
     """Return the entry of the line that says what was made and proved."""
-    line = f"{said} ({quoted(plain(task.name), 120)})"
-    name = Milestone.WRITE_VERIFIED
-    return _event(events.MILESTONE, task, run, line, now, name=name)
+    which = Milestone.WRITE_VERIFIED
+    line = f"{name(task)}: {said}"
+    return _event(events.MILESTONE, task, run, line, now, name=which)
 
 
 def unverified(task: Task, run: Run, said: str, now: datetime) -> Event:
     """Return the entry of the line that says what could not be verified."""
-    line = f"{said} ({quoted(plain(task.name), 120)})"
-    return notice("unverified", task, run, line, now)
+    return notice("unverified", task, run, f"{name(task)}: {said}", now)
 
 
 def nothing_written(event: Event) -> Event:
     """Return the entry of a completion as it is told where nothing was written."""
-    line, was = str(event.data.get("line")), f"{Milestone.COMPLETED}:"
-    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(was):
+    if event.data.get("name") != Milestone.COMPLETED:
         return event
-    told = f"{Milestone.COMPLETED}; nothing was written:{line.removeprefix(was)}"
+    was = f": {Milestone.COMPLETED}."
+    line = str(event.data.get("line"))
+    told = line.replace(was, f"{was[:-1]}; nothing was written.", 1)
     return event.model_copy(update={"data": {**event.data, "line": told}})
 
 

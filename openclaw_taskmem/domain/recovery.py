@@ -7,11 +7,12 @@ put back to be worked on, and never worked on here. Source: requirements D2, D3,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, notices, outbox, runs
+from openclaw_taskmem.domain import carrying, events, notices, outbox, runs
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -33,6 +34,12 @@ from taskmem_hookspecs import (
 
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which a run may have a lease."""
+
+_AWAITED: Final[Mapping[str, str]] = {
+    Why.QUESTION: "your answer",
+    Why.CREDENTIALS: "a key that the model's provider takes",
+}
+"""What a blocked run waits for, in words for its user."""
 
 
 class Sight(Value):
@@ -107,7 +114,7 @@ def resumed_by_gateway(
 
 def told_resumed(task: Task, run: Run, now: datetime) -> Event:
     """Return the line that tells the user of a task that goes on."""
-    line = f"Resuming the interrupted task {notices.name(task)} ({run.task_id})."
+    line = f"{notices.name(task)}: resuming after an interruption."
     return notices.notice("resumed", task, run, line, now)
 
 
@@ -203,13 +210,13 @@ def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change
     moved = runs.move(run, RunState.BLOCKED, now, why)
     age = duration((now - run.seen_at).total_seconds())
     because = {
-        Why.STALE: f"was interrupted {age} ago",
-        Why.PROMPT_CHANGED: "was interrupted, and its agent's instructions have "
+        Why.STALE: f"it was interrupted {age} ago",
+        Why.PROMPT_CHANGED: "it was interrupted, and its agent's instructions have "
         "changed since",
-    }.get(why or Why.STALE, "waits for you")
+    }.get(why or Why.STALE, "it waits for you")
     how = notices.to_resume(task, run)
     also = "continue or " if run.told_session is None else ""
-    line = f"The task {notices.name(task)} {because}. Say {also}{how}."
+    line = f"{notices.name(task)}: {because}. Say {also}{how} to go on."
     told = notices.notice(why or Why.STALE, task, moved.run, line, now)
     # Nobody is told to go on with what the user is asked about.
     gone = carrying.dropped(facts)
@@ -291,11 +298,20 @@ def announced(task: Task, run: Run, now: datetime) -> Event:
 
     Source: requirement F7.
     """
-    line = (
-        f"The task {notices.name(task)} still waits for you ({run.why}). "
-        f"Say {notices.to_resume(task, run)}."
-    )
+    awaited = _AWAITED.get(run.why or "", "you")
+    how = notices.to_resume(task, run)
+    line = f"{notices.name(task)}: still waits for {awaited}. Say {how} to go on."
     return notices.notice("blocked", task, run, line, now)
+
+
+def was_announced(run: Run, newest: Sequence[Event]) -> bool:
+    """Whether the user was told that a run waits for them, since it does."""
+    return any(
+        event.kind == events.NOTICE
+        and event.run_id == run.run_id
+        and event.at >= run.changed_at
+        for event in newest
+    )
 
 
 def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:

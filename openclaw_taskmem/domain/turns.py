@@ -49,6 +49,8 @@ class Turn(Value):
     """Whether we did, with the task on which it worked."""
     said: str = ""
     """The end of what its agent said last; empty: nothing."""
+    words: str = ""
+    """All of it, where a wake of ours began the turn."""
     calls: int = 0
     """Tool calls in it."""
     children: int = 0

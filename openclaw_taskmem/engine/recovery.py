@@ -124,14 +124,15 @@ def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
 
 
 def announced(shell: Shell) -> tuple[Event, ...]:
-    """Return what tells the users of the runs that still wait for them.
+    """Return what tells users of runs that wait for them, and did not say so yet.
 
-    Source: requirement F7.
+    Each is announced once for as long as it waits. Source: requirement F7.
     """
     now = shell.clock.now()
     return tuple(
         recovery.announced(shell.store.read_task(run.task_id).task, run, now)
         for run in _of_gateway(shell, (RunState.BLOCKED,))
+        if not recovery.was_announced(run, shell.store.last_events(run.task_id, BATCH))
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Event
+from taskmem_hookspecs import Bookmark, Change, Event, Notice
 
 BATCH: Final = 200
 
@@ -62,13 +62,25 @@ def _wanted(shell: Shell, errand: Errand, event: Event) -> bool:
     mine = shell.minds(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
     heard = named or event.data.get("about") == notices.UNCLAIMED
-    return event.kind in _KINDS[errand] and mine and heard
+    wanted = errand is Errand.STOPS or notices.is_wanted(event, shell.notify)
+    return event.kind in _KINDS[errand] and mine and heard and wanted
 
 
 def session_of(event: Event) -> str | None:
     """Return the session that is told of what is due; None: the main one."""
     session = event.data["session_key"]
     return None if session is None else str(session)
+
+
+def notice_of(entries: Sequence[Event]) -> Notice:
+    """Return entries of one session as the message that its user is told."""
+    first, last = entries[0], entries[-1]
+    return Notice(
+        session_key=session_of(first),
+        text=notices.text_of(entries),
+        key=f"{first.event_id}-{last.event_id}",
+        in_chat=first.data.get("in_chat") is True,
+    )
 
 
 def _name(shell: Shell, errand: Errand) -> str:

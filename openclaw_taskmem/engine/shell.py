@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, scrub, stuck
+from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
@@ -84,6 +85,8 @@ class Shell:
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
     runs: RunPolicy = field(default_factory=RunPolicy)
+    notify: Notify = Notify.MILESTONES
+    """Of what users are told unasked."""
     roots: tuple[str, ...] = ()
     """The folders that what tasks make may lie in, besides their agent's own."""
     lives: Callable[[str], bool | None] = _unknown

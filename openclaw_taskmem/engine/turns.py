@@ -12,7 +12,6 @@ from datetime import datetime
 
 from openclaw_taskmem.domain import (
     budget,
-    carrying,
     checkpoints,
     notices,
     recovery,
@@ -26,8 +25,8 @@ from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
-from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import evidence, ledger, wakes
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import ledger
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.recovery import has_lost_run
 from openclaw_taskmem.engine.reported import Reported, mark
@@ -203,33 +202,6 @@ def heartbeat(shell: Shell, heard: Heard) -> None:
     _each(shell, heard, once)
 
 
-def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
-    """Decide what becomes of the run on which a turn worked, and let the others rest.
-
-    Where it has ended, or was taken from its turn, the next of the session has its
-    turn, and answers for nothing of this one; while a sub-agent works, the turn that
-    hears of its end is that turn. Source: requirement D6.
-    """
-    if turn.said:
-        evidence.look_up_answer(shell, heard.session, turn.said)
-    open_ = shell.store.session_runs(heard.session, shell.only)
-    if open_ and turn.may_have_acted:
-        wakes.taken_up(shell, heard.session, open_)
-    own = [run for run in open_ if working.may_work_on(run, heard.owner)]
-    # What an earlier start of its gateway held is recovery's.
-    held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
-    judged = None if turn.stopped else next(iter(held), None)
-    for run in held:
-        if run is not judged:
-            _rests(shell, run)
-    # It comes last: with what it commits, the turn's end is done.
-    if judged is not None:
-        _judges(shell, heard, judged, turn)
-    elif not (turn.aborted or turn.empty or turn.children):
-        free = [run for run in own if run in held or not run.lease_until]
-        any(_goes_on(shell, heard, run) for run in free)
-
-
 def turn_of(shell: Shell, run: Run | None) -> str | None:
     """Return the session whose turn works on a run; None: none does.
 
@@ -253,52 +225,6 @@ def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
 
 
-def _rests(shell: Shell, found: Run) -> None:
-    """Let a run rest that a turn has held, and did not work on last."""
-
-    def once() -> None:
-        run = shell.store.read_task(found.task_id).run
-        if run is not None and _still(run, found):
-            shell.commit(Change(runs=(runs.rest(run),)))
-
-    shell.decide(found.task_id, once)
-
-
-def _judges(shell: Shell, heard: Heard, found: Run, turn: Turn) -> None:
-    """Decide what becomes of the run on which a turn worked."""
-
-    def once() -> None:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is not None and _still(facts.run, found):
-            now = shell.clock.now()
-            wake_id = shell.new_id("wake", now)
-            change = carrying.after_turn(
-                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
-            )
-            shell.commit(heard.kept(shell, change))
-
-    shell.decide(found.task_id, once)
-
-
-def _goes_on(shell: Shell, heard: Heard, found: Run) -> bool:
-    """Give a run its turn; False: it waits for something, so the next may have it."""
-
-    def once() -> bool:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not _still(facts.run, found):
-            return False
-        now = shell.clock.now()
-        wake_id = shell.new_id("wake", now)
-        change = carrying.promoted(
-            facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
-        )
-        if change is not None and not change.empty:
-            shell.commit(heard.kept(shell, change))
-        return change is not None
-
-    return shell.decide(found.task_id, once)
-
-
 def _each(
     shell: Shell,
     heard: Heard,
@@ -313,14 +239,14 @@ def _each(
 
     def once() -> bool:
         facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not _still(facts.run, found):
+        if facts.run is None or not is_still(facts.run, found):
             return True
         return decide(facts, facts.run)
 
     return shell.decide(found.task_id, once)
 
 
-def _still(run: Run, found: Run) -> bool:
+def is_still(run: Run, found: Run) -> bool:
     """Whether a run is the one that was found, and in the same session still."""
     return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 

@@ -1,11 +1,11 @@
-"""What our plug-in in the gateway does besides wakes: say a line, stop a turn."""
+"""What our plug-in in the gateway does besides wakes: tell a user, stop a turn."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-from taskmem_hookspecs import WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Notice, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, door
 
 
@@ -19,14 +19,14 @@ class OpenClawHost:
         self._environ = environ
         self._seconds = seconds
 
-    async def say(self, session_key: str | None, line: str) -> None:
-        """Show a line in the session's chat.
+    async def say(self, notice: Notice) -> None:
+        """Tell the user of a session something: on their channel, else in its chat.
 
         Raises:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in, or no such session.
         """
-        await self._ask("say", session_key=session_key, line=line)
+        await self._ask("say", **notice.model_dump())
 
     async def stop(self, session_key: str, age: float) -> None:
         """Stop the turn that runs in a session, if it is as old as that. Seconds.

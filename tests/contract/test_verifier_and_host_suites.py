@@ -122,24 +122,33 @@ class Host:
 
     def __init__(self):
         self.lines = []
+        self.keys = set()
 
-    async def say(self, session_key, line):
-        self.lines.append(line)
+    async def say(self, notice):
+        if notice.key not in self.keys:
+            self.lines.append(notice.text)
+        self.keys.add(notice.key)
 
     async def stop(self, session_key, age):
         pass
 
 
 class Clipping(Host):
-    async def say(self, session_key, line):
-        await super().say(session_key, line[:500])
+    async def say(self, notice):
+        await super().say(notice.model_copy(update={"text": notice.text[:500]}))
+
+
+class Forgetting(Host):
+    async def say(self, notice):
+        self.keys.clear()
+        await super().say(notice)
 
 
 class Particular(Host):
-    async def say(self, session_key, line):
-        if session_key is None:
+    async def say(self, notice):
+        if notice.session_key is None:
             raise WakeRefused("to whom?")
-        await super().say(session_key, line)
+        await super().say(notice)
 
 
 class Strict(Host):
@@ -150,7 +159,7 @@ class Strict(Host):
 class Mute:
     """It cannot stop a turn."""
 
-    async def say(self, session_key, line):
+    async def say(self, notice):
         pass
 
 
@@ -158,7 +167,7 @@ class Failing:
     def __init__(self, error):
         self.error = error
 
-    async def say(self, session_key, line):
+    async def say(self, notice):
         raise self.error
 
     async def stop(self, session_key, age):
@@ -207,6 +216,7 @@ def test_a_host_that_keeps_every_rule_passes(tmp_path):
     [
         (Mute, "it_plays_the_part"),
         (Clipping, "a_line_is_shown_as_it_is"),
+        (Forgetting, "what_is_said_again_is_shown_once"),
         (Particular, "a_line_for_nobody_in_particular_is_shown_too"),
         (Strict, "where_no_turn_runs_none_is_stopped_and_that_is_fine"),
     ],

@@ -376,8 +376,9 @@ def test_a_provider_that_fails_too_often_fails_the_run_and_the_user_is_told() ->
     assert change.tasks[0].status is TaskStatus.FAILED
     assert change.wakes == ()
     (line,) = lines(change)
-    assert line.startswith('failed: "Deploy the site" (provider_error: ')
-    assert "the model's provider failed 4 times: 529 overloaded." in line
+    assert line.startswith(
+        "Deploy the site: failed. The model's provider failed 4 times: 529 overloaded."
+    )
     assert "/resume" in line
 
 

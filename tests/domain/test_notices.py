@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import events, notices
-from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.notices import Milestone, Notify
 from openclaw_taskmem.domain.texts import json_size
+from taskmem_hookspecs import Event
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -20,13 +21,12 @@ NOW = DAWN + timedelta(minutes=10)
 @pytest.mark.parametrize(
     ("which", "line"),
     [
-        ("accepted", 'accepted: "Deploy the site" (3 steps, task_1)'),
-        ("started", 'started: "Deploy the site" (task_1)'),
-        ("tool_write_verified", 'tool_write_verified: "Deploy the site" (task_1)'),
-        ("completed", 'completed: "Deploy the site" (task_1)'),
-        ("failed", 'failed: "Deploy the site" (task_1)'),
+        ("accepted", "Deploy the site: accepted, 3 steps."),
+        ("started", "Deploy the site: started."),
+        ("completed", "Deploy the site: completed."),
+        ("failed", "Deploy the site: failed."),
     ],
-    ids=[*Milestone],
+    ids=["accepted", "started", "completed", "failed"],
 )
 def test_each_milestone_is_one_line(which: str, line: str) -> None:
     told = notices.milestone(Milestone(which), a_task(), a_run(), NOW)
@@ -50,7 +50,7 @@ def test_there_are_five_milestones_and_no_chatter() -> None:
 def test_what_there_is_to_add_stands_with_the_milestone() -> None:
     told = notices.milestone(Milestone.FAILED, a_task(), a_run(), NOW, "why\nnot")
 
-    assert told.data["line"] == 'failed: "Deploy the site" (why not)'
+    assert told.data["line"] == "Deploy the site: failed. Why not"
 
 
 def test_a_notice_names_what_it_is_about() -> None:
@@ -111,3 +111,96 @@ def test_no_line_can_pass_for_a_wake(marker: str) -> None:
     told = notices.notice("x", a_task(), a_run(), f"{marker} {{}}", NOW)
 
     assert "[" not in str(told.data["line"])
+
+
+# --- several entries are one message --------------------------------------------
+
+
+def entry(about: str, seconds: float, task_id: str = "task_1") -> Event:
+    """An entry of a session, so many seconds after the first."""
+    at, task = NOW + timedelta(seconds=seconds), a_task(task_id=task_id)
+    if about in [*Milestone]:
+        return notices.milestone(Milestone(about), task, a_run(), at)
+    return notices.notice(about, task, a_run(), f"{about}.", at)
+
+
+WITHIN = NOW + notices.COALESCED
+"""When what begins at NOW is complete."""
+
+
+@pytest.mark.parametrize(
+    ("waiting", "message"),
+    [
+        ([("accepted", 0)], (1, WITHIN)),
+        ([("accepted", 0), ("started", 4.9)], (2, WITHIN)),
+        ([("accepted", 0), ("started", 5)], (1, None)),
+        ([("failed", 0), ("accepted", 1)], (1, None)),
+        ([("accepted", 0), ("started", 1), ("question", 2)], (2, None)),
+        ([("question", 0), ("question", 1)], (1, None)),
+    ],
+    ids=["alone", "close", "apart", "failure", "question-flushes", "each-alone"],
+)
+def test_what_comes_close_together_is_one_message(
+    waiting: list[tuple[str, float]], message: tuple[int, datetime | None]
+) -> None:
+    assert notices.next_message([entry(*each) for each in waiting]) == message
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["accepted", "started", "question", "failed", "progress"]),
+            st.floats(0, 20),
+        ),
+        min_size=1,
+    )
+)
+def test_nothing_is_left_out_nor_told_out_of_order(
+    waiting: list[tuple[str, float]],
+) -> None:
+    left = [entry(*each) for each in sorted(waiting, key=lambda each: each[1])]
+    while left:
+        number, complete = notices.next_message(left)
+        assert 1 <= number <= len(left)
+        assert complete is None or number == len(left)
+        left = left[number:]
+
+
+def test_the_start_of_a_task_is_one_line() -> None:
+    entries = [entry("accepted", 0), entry("started", 1), entry("started", 2, "task_2")]
+
+    assert notices.text_of(entries).splitlines() == [
+        "Deploy the site: accepted and started, 3 steps.",
+        "Deploy the site: started.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("notify", "told"),
+    [
+        ("milestones", {"accepted", "completed", "failed", "question", "words"}),
+        ("important", {"completed", "failed", "question", "words"}),
+        ("off", {"question", "words"}),
+    ],
+)
+def test_the_user_chooses_what_is_told(notify: str, told: set[str]) -> None:
+    every = {"accepted", "completed", "failed", "question", "words"}
+    wanted = {a for a in every if notices.is_wanted(entry(a, 0), Notify(notify))}
+
+    assert wanted == told
+
+
+@pytest.mark.parametrize(
+    ("told", "session", "in_chat"),
+    [(None, "agent:main:work", True), ("agent:main:main", "agent:main:main", False)],
+    ids=["its-own", "background"],
+)
+def test_last_words_go_whole_to_who_hears_of_the_run(
+    told: str | None, session: str, in_chat: bool
+) -> None:
+    said = "All is done.\n\n" + "x" * 5_000
+    run = a_run(told_session=told)
+    words = notices.words(run, "agent:main:work", said, NOW, home="home_1")
+
+    assert words.data["session_key"] == session
+    assert (words.data["line"], words.data["in_chat"]) == (said, in_chat)

@@ -289,7 +289,7 @@ def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
     assert (wake.session_key, wake.run_id) == ("agent:main:main", "run_1")
     assert (wake.text, wake.due_at) == ("[task_resume] {}", NOW)
     assert change.tasks[0].held_until == NOW + stuck.HELD
-    assert line(change) == "Resuming the interrupted task Deploy the site (task_1)."
+    assert line(change) == "Deploy the site: resuming after an interruption."
 
 
 def test_a_run_that_is_resumed_is_as_old_as_it_was() -> None:
@@ -322,8 +322,8 @@ def test_the_user_is_asked_and_the_run_waits_for_them(why: Why, said: str) -> No
 
     (run,) = change.runs
     assert (run.state, run.why, run.lease_until) == (RunState.BLOCKED, why, None)
-    assert line(change).startswith("The task Deploy the site was interrupted")
-    assert line(change).endswith(f"{said} Say continue or /resume.")
+    assert line(change).startswith("Deploy the site: it was interrupted")
+    assert line(change).endswith(f"{said} Say continue or /resume to go on.")
     assert change.wakes == ()
     assert change.tasks == ()
 
@@ -449,8 +449,22 @@ def test_the_user_hears_again_of_what_waits_for_them() -> None:
 
     event = recovery.announced(a_task(), run, NOW)
 
-    said = "The task Deploy the site still waits for you (question). Say /resume."
+    said = "Deploy the site: still waits for your answer. Say /resume to go on."
     assert line(Change(events=(event,))) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kind", "known"),
+    [(0, "notice", True), (-1, "notice", False), (0, "run_changed", False)],
+)
+def test_what_waits_is_announced_once_while_it_waits(
+    seconds: int, kind: str, known: bool
+) -> None:
+    run = held(state=RunState.BLOCKED, why=Why.QUESTION)
+    at = run.changed_at + timedelta(seconds=seconds)
+    told = Event(at=at, kind=kind, run_id=run.run_id)
+
+    assert recovery.was_announced(run, [told]) is known
 
 
 # --- a turn that takes the run up -----------------------------------------------

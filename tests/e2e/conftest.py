@@ -129,14 +129,16 @@ def home(
 ) -> Iterator[tuple[House, Scripts]]:
     """One gateway for all stories of a module, with its `SETTINGS`.
 
-    On SQLite, unless the module's mark `ON_BOTH` asks for PostgreSQL besides.
+    A module's `configure` changes its configuration before it starts. On SQLite,
+    unless the module's mark `ON_BOTH` asks for PostgreSQL besides.
     """
     settings = dict(request.module.SETTINGS)
     if getattr(request, "param", None) == "postgresql":
         cluster = request.getfixturevalue("postgres")
         settings["TASKMEM_DATABASE_URL"] = cluster.new_database()
     folder = tmp_path_factory.mktemp("home")
-    with shared_house(openclaw, folder, settings) as found:
+    configure = getattr(request.module, "configure", None)
+    with shared_house(openclaw, folder, settings, configure) as found:
         yield found
 
 

@@ -187,7 +187,10 @@ class Story:
 
 @contextmanager
 def shared_house(
-    openclaw: OpenClaw, folder: Path, settings: Mapping[str, str]
+    openclaw: OpenClaw,
+    folder: Path,
+    settings: Mapping[str, str],
+    configure: Callable[[dict[str, Any], Path], None] | None = None,
 ) -> Iterator[tuple[House, Scripts]]:
     """A gateway with the plug-in, its daemon, and a model that follows scripts."""
     room = Room(folder)
@@ -196,6 +199,8 @@ def shared_house(
         own = {"OPENCLAW_CONFIG_PATH": str(room.config)}
         taskmem = Taskmem(room, {"TASKMEM_WAKE_TRANSPORT": "auto", **own, **settings})
         gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
+        if configure is not None:
+            gateway.reconfigure(lambda found: configure(found, folder))
         taskmem.run("daemon", "--detach")
         try:
             gateway.start()

@@ -265,7 +265,7 @@ def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_complet
     cutter = Cutter(tmp_path, 8, {5})
     killed(story, cutter, calls=4, checkpoints=9)
     story.house.gateway.start()
-    story.told("Resuming the interrupted task Files")
+    story.told("Files: resuming")
     story.ends()
     assert cutter.made == ["made\n"] * 8
     packet = cutter.packets[-1]

@@ -119,7 +119,7 @@ def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
     away.run(checkpoints=3)
     story.chat(f"/cancel {kitchen.task_id}")
     assert away.ends("cancelled")["status"] == "cancelled"
-    story.told("Bread is cancelled")
+    story.told("Bread: cancelled")
     # Its turn is stopped, and what it had done is known.
     until(lambda: away.session not in running(story), "its turn has stopped")
     status = story.call("task_status", task_id=kitchen.task_id)
@@ -139,7 +139,7 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
     story.house.gateway.start()
     away.ends()
     assert (tmp_path / "log").read_text() == "mixed\n"
-    story.told("Resuming the interrupted task Bread")
+    story.told("Bread: resuming")
     story.told("completed")
 
 

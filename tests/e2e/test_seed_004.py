@@ -248,7 +248,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     story.follow(broken)
     story.say("Please try.")
     story.ends("failed")
-    assert "provider_error" in story.told("failed")
+    assert "The model's provider failed" in story.told("failed")
     assert story.run(state="failed")["why"] == "provider_error"
 
 

@@ -255,7 +255,7 @@ def test_what_failed_in_the_background_is_taken_up_again_where_it_was_heard_of(
     task, away = in_the_background(session)
     away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
     assert session.run(task).state is RunState.FAILED
-    assert session.lines[-1].endswith("/resume tries again)")
+    assert session.lines[-1].endswith(f"/resume {task} tries again.")
 
     answer = session.call("task_resume")
 
@@ -274,7 +274,7 @@ def test_who_hears_of_a_run_in_the_background_is_told_which_to_resume(
 
     assert session.run(task).state is RunState.BLOCKED
     assert session.lines[-1].endswith(
-        f"was interrupted 2 hours ago. Say /resume {task}."
+        f"was interrupted 2 hours ago. Say /resume {task} to go on."
     )
 
 

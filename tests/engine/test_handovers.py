@@ -31,7 +31,7 @@ def test_a_task_that_another_session_works_on_does_not_go_along(
     assert answer["message"] == (
         f"The user is asked to review it; {theirs} stayed. Stop working on it."
     )
-    assert session.lines[-1].endswith("is for you to review.")
+    assert session.lines[-1].endswith("for you to review.")
 
 
 def test_a_task_that_waits_for_another_session_does_not_go_along(
@@ -56,7 +56,7 @@ def test_a_task_that_does_not_exist_does_not_keep_another_from_the_user(
 
     assert answer["attached"] == [backlog]
     assert f"together with {backlog}; task_none stayed." in answer["message"]
-    assert "is for you to review, with 1 more." in session.lines[-1]
+    assert "for you to review, with 1 more." in session.lines[-1]
 
 
 def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) -> None:

@@ -163,7 +163,7 @@ def test_what_was_made_and_is_gone_is_told_where_nothing_is_left(
     answer = complete(session, task)
     assert made(answer, project) == {"draft.md": ("created", "absent")}
     assert answer["unverified"] == []
-    assert session.lines[-2].startswith("made and removed again: draft.md")
+    assert session.lines[-2].startswith("Deploy: made and removed again: draft.md")
 
 
 def test_scratch_files_are_not_told(session: Session, project: Path) -> None:
@@ -172,7 +172,7 @@ def test_scratch_files_are_not_told(session: Session, project: Path) -> None:
     session.runs_in(project, "pandoc", run=lambda: written(project / "final.pdf"))
     session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
     complete(session, task)
-    assert session.lines[-2].startswith("made: final.pdf (")
+    assert session.lines[-2].endswith(": made: final.pdf")
 
 
 def test_a_folder_that_a_command_names_is_looked_at(
@@ -318,7 +318,7 @@ def test_what_cannot_be_proved_completes_and_is_told(
         "~/nowhere/d.md",
         "web:/srv/e.md",
     }
-    assert any(line.startswith("not verified: ") for line in session.lines)
+    assert any("not verified: " in line for line in session.lines)
     assert not any("nothing was written" in line for line in session.lines)
 
 
@@ -384,7 +384,7 @@ def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
     assert "Der Bericht ist fertig." in text
     assert "Den Bericht schreiben" in text
     assert "Der Bericht" not in instruction
-    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_without_a_reader_who_is_sure_it_completes_and_is_told(
     session, _ = reading(workspace, answer)
     task = session.register(plan=["Den Bericht schreiben"])
     assert complete(session, task)["status"] == "completed"
-    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
 
 def test_nobody_is_asked_where_anything_was_made(workspace: Path) -> None:
@@ -499,8 +499,8 @@ def test_what_the_first_answer_names_is_looked_up_once(
     complete(session, task)
     session.ends("It is in a.md and in notes/b.md.")
     session.ends("And in c.md.")
-    doubts = [line for line in session.lines if line.startswith("not verified")]
-    assert doubts == ['not verified: notes/b.md ("Deploy")']
+    doubts = [line for line in session.lines if line.startswith("Deploy: not verified")]
+    assert doubts == ["Deploy: not verified: notes/b.md"]
     assert session.world.deliver() == []
 
 
@@ -511,7 +511,7 @@ def test_what_was_asked_about_is_not_told_again(session: Session) -> None:
     complete(session, task)
     session.ends("Saved report.md.")
     doubts = [line for line in session.lines if "report.md" in line]
-    assert doubts == ['not verified: report.md ("Deploy")']
+    assert doubts == ["Deploy: not verified: report.md"]
 
 
 def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> None:
@@ -522,14 +522,14 @@ def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> N
     task = session.takes_up()
     session.runs_in(project, "make &", run=lambda: None)
     complete(session, task)
-    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
     written(project / "late.txt")
     session.world.clock.tick(MINUTE)
     for _, work in waiting:
         work()
     assert waiting[-1][0] == evidence.LATE_SECONDS
-    assert session.lines[-1] == 'made: late.txt ("Deploy")'
+    assert session.lines[-1] == "Deploy: made: late.txt"
 
 
 def test_what_the_next_task_makes_is_not_the_last_ones(
@@ -548,7 +548,7 @@ def test_what_the_next_task_makes_is_not_the_last_ones(
     written(project / "next.txt")
     for work in waiting:
         work()
-    assert not any(line.startswith("made: ") for line in session.lines)
+    assert not any(": made: " in line for line in session.lines)
 
 
 # --- hosts without hooks -------------------------------------------------------------

@@ -201,7 +201,7 @@ def test_the_next_task_of_a_session_answers_for_no_turn_but_its_own(
     assert run == before.model_copy(update={**told, "seen_at": run.seen_at})
     [wake] = owed(session, first)
     assert wake.text.startswith(f"[system] task_continue ({first}): Your task ")
-    assert session.lines[-1].startswith("completed")
+    assert session.lines[-1].startswith("Second: completed")
 
 
 def test_a_task_that_is_told_to_go_on_already_is_not_told_again(

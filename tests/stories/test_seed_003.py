@@ -139,5 +139,5 @@ def test_p2_3_5_progress_is_told_once_for_each_step(real_world: World) -> None:
         f'Deploy: 2 of 3 steps done: "Two". /cancel {task} stops it.',
     ]
     away.call("task_update", task_id=task, completed_steps=[3], status="completed")
-    assert session.lines[-1].startswith('completed; nothing was written: "Deploy"')
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
     assert session.run(task).state is RunState.COMPLETED

@@ -288,7 +288,7 @@ def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_writt
     assert session.world.task(task).status is TaskStatus.COMPLETED
     assert session.world.store.read_task(task).artifacts == ()
     assert milestones(session) == ["accepted", "completed"]
-    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
 
 # --- 1. unit tests: stalled loop detection --------------------------------------
@@ -312,7 +312,7 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(
     assert session.world.task(task).status is TaskStatus.FAILED
     assert session.world.deliver() == []
     assert milestones(session) == ["accepted", "started", "failed"]
-    assert "stalled_loop" in session.lines[-1]
+    assert "3 rounds in a row brought nothing new" in session.lines[-1]
     [stall] = log(session, "run_stalled")
     assert stall.data["rounds"] == IDLE_ROUNDS
 
@@ -376,8 +376,8 @@ def test_integration_write_claim_without_evidence_is_blocked(
     session.ends(SAVED)
     assert (answer["status"], answer["made"]) == ("completed", [])
     assert [each["what"] for each in answer["unverified"]] == ["report.md"]
-    assert session.lines[-2].startswith("not verified: report.md")
-    assert session.lines[-1].startswith("completed; nothing was written")
+    assert session.lines[-2].startswith("Deploy: not verified: report.md")
+    assert session.lines[-1].startswith("Deploy: completed; nothing was written")
     assert session.world.deliver() == []
 
 
@@ -404,7 +404,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     assert made["sha256"] == sha256(b"All is well.").hexdigest()
     [checked] = log(session, "evidence_checked")
     assert [each["verdict"] for each in checked.data["checked"]] == ["verified"]
-    assert session.lines[2].startswith("made: report.md")
+    assert session.lines[2].startswith("Deploy: made: report.md")
     assert session.world.deliver() == []
 
 
@@ -427,7 +427,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     assert (run.state, run.why) == (RunState.FAILED, "provider_error")
     assert session.world.task(task).status is TaskStatus.FAILED
     assert milestones(session) == ["accepted", "failed"]
-    assert "provider_error" in session.lines[-1]
+    assert "provider failed 4 times" in session.lines[-1]
     assert OVERLOADED in session.lines[-1]
     session.world.clock.tick(3600)
     assert session.world.deliver() == []
@@ -503,7 +503,7 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
         assert run.tries == 1
     assert blocked.run(tasks[2]) == asked
     assert blocked.lines[-1] == (
-        "The task Deploy still waits for you (question). Say /resume."
+        "Deploy: still waits for your answer. Say /resume to go on."
     )
     assert {wake.session_key for wake in real_world.deliver()} == {
         running.key,

@@ -62,6 +62,7 @@ class FakeGateway:
         self.idle = False
         """Whether no turn can be started at all."""
         self.said: list[tuple[str, str]] = []
+        self._told: set[str] = set()
         """The lines that users are shown: session, line."""
         self.stopped: bool | None = None
         """Whether a turn that is to be stopped is; None: there is none."""
@@ -138,11 +139,15 @@ class FakeGateway:
             said = {"failed": str(error)}
         return json.dumps(said).encode()
 
-    def _say(self, session_key: str | None, line: str) -> dict[str, str]:
+    def _say(
+        self, session_key: str | None, text: str, key: str, *, in_chat: bool
+    ) -> dict[str, str]:
         session = session_key or MAIN
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}
-        self.said.append((session, line))
+        if key not in self._told and not in_chat:
+            self.said.append((session, text))
+        self._told.add(key)
         return {}
 
     def _stop(self, session_key: str, age: float) -> dict[str, bool]:

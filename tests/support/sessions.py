@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.checkpoints import Began, Ended, Said, digest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway, recovery, turns
+from openclaw_taskmem.engine import gateway, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
 from taskmem_hookspecs import FileChange, Owner, Run
@@ -150,7 +150,7 @@ class Session:
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
-        turns.turn_over(self.world.shell, self.heard, Turn(**turn))
+        turn_ends.turn_over(self.world.shell, self.heard, Turn(**turn))
 
     def run(self, task_id: str) -> Run:
         """The newest run of a task."""

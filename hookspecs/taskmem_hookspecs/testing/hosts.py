@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
-from taskmem_hookspecs.roles import AgentHost
+from taskmem_hookspecs.roles import AgentHost, Notice
 
 LINES = (
-    "[taskmem] completed: Deploy",
+    "Deploy: accepted and started, 3 steps.\nDeploy: completed.",
     "\"double\", 'single', `back` and \\ back\\slash\\n",
     "emoji 👩🏽‍🚀, Arabic سلام, combining é",
     "$(touch x) ; touch x | & > < * ~ !! %PATH% ${HOME}",
@@ -51,12 +51,18 @@ class HostSuite:
 
     @pytest.mark.parametrize("line", LINES, ids=lambda text: text[:12])
     def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:
-        asyncio.run(self.make_host(tmp_path).say(self.session_key, line))
+        asyncio.run(self.make_host(tmp_path).say(a_notice(self.session_key, line)))
         assert shown(self.said(tmp_path)) == [line]
 
     def test_a_line_for_nobody_in_particular_is_shown_too(self, tmp_path: Path) -> None:
-        asyncio.run(self.make_host(tmp_path).say(None, LINES[0]))
+        asyncio.run(self.make_host(tmp_path).say(a_notice(None, LINES[0])))
         assert shown(self.said(tmp_path)) == [LINES[0]]
+
+    def test_what_is_said_again_is_shown_once(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        for line in (LINES[0], LINES[0], LINES[1]):
+            asyncio.run(host.say(a_notice(self.session_key, line)))
+        assert shown(self.said(tmp_path)) == [*LINES[:2]]
 
     @pytest.mark.parametrize("age", [0.0, 37.5])
     def test_where_no_turn_runs_none_is_stopped_and_that_is_fine(
@@ -77,6 +83,11 @@ class HostSuite:
         assert_raises(WakeRefused, refusing, self.session_key)
 
 
+def a_notice(session_key: str | None, text: str) -> Notice:
+    """Return a notice; its text is its key."""
+    return Notice(session_key=session_key, text=text, key=text)
+
+
 def shown(said: Sequence[str] | None) -> list[str]:
     """Return what was shown; skip the test where nobody can tell."""
     if said is None:
@@ -89,7 +100,7 @@ def assert_raises(
 ) -> None:
     """Say a line and stop a turn, and see the error with a sentence on one line."""
     asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
-        lambda: host.say(session_key, LINES[0]),
+        lambda: host.say(a_notice(session_key, LINES[0])),
         lambda: host.stop(session_key, 0.0),
     )
     for ask in asked:

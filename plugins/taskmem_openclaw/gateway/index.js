@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Kept } from "./kept.js";
+import { Notices } from "./notices.js";
 import { Reader } from "./reader.js";
 import { Sessions } from "./sessions.js";
 import { ending, texts, Work } from "./work.js";
@@ -69,13 +70,14 @@ class Instance {
   revised = new Kept(MOST_SESSIONS); // runs of which an answer was held back
 
   constructor(api) {
-    const { command = ["taskmem"], deliver = true } = api.pluginConfig ?? {};
+    const { command = ["taskmem"] } = api.pluginConfig ?? {};
     this.api = api;
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
     this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
+    this.notices = new Notices({ api });
     this.reader = new Reader({ api, id });
-    this.sessions = new Sessions({ api, id, deliver, work: this.work, tell: (event) => this.daemon?.tell(event) });
+    this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
   start({ stateDir }) {
@@ -116,7 +118,7 @@ class Instance {
     version: () => ({ version }),
     read: (question, signal) => this.reader.read(question, signal),
     reader: () => this.reader.facts(),
-    say: ({ session_key, line }) => this.work.say(session_key ?? this.sessions.main, line),
+    say: ({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),

@@ -25,8 +25,8 @@ export class Sessions {
   #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
   #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
-  constructor({ api, id, deliver, tell, work }) {
-    Object.assign(this, { api, id, deliver, tell, work });
+  constructor({ api, id, tell, work }) {
+    Object.assign(this, { api, id, tell, work });
   }
 
   get running() {
@@ -212,11 +212,9 @@ export class Sessions {
     }
   }
 
-  /** An ordinary turn; what is said in it goes where the session's user is. */
+  /** An ordinary turn. Nothing of it is delivered: the daemon tells its last words, where they are. */
   async run(session, message) {
-    const deliver = this.deliver && this.#entry(session)?.delivery?.kind === "external";
-    const run = { sessionKey: session, message, deliver, idempotencyKey: `taskmem:${randomUUID()}` };
-    return this.api.runtime.subagent.run(run);
+    return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey: `taskmem:${randomUUID()}` });
   }
 
   /** Our injections that no turn has taken yet. */

@@ -9,6 +9,7 @@ const MOST_SESSIONS = 1_000;
 const MOST_LINES = 8;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
+const LONGEST_WORDS = 16_000; // characters of an agent's last words
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
 const BUDGET_MS = 200; // after which a tool is let through unasked
 const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
@@ -25,6 +26,9 @@ export function ending(text, longest = LONGEST) {
   const end = text.slice(-longest);
   return end.replace(/^[^\s，。；、！？：（）「」『』【】]*/, "") || end;
 }
+
+/** A text as far as a report takes it; that it was cut is said. */
+const within = (text) => (text.length <= LONGEST_WORDS ? text : `${text.slice(0, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`);
 
 export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
@@ -104,7 +108,7 @@ export class Work {
     const text = texts(content);
     const turn = this.#turn(sessionKey);
     if (role === "user") turn.origin = origin(message);
-    else if (text) turn.said = ending(text);
+    else if (text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];
     if (text && lines.at(-1)?.text !== beginning(text)) lines.push({ role, text: beginning(text) });
     this.#lines.set(sessionKey, lines.slice(-MOST_LINES));
@@ -120,10 +124,10 @@ export class Work {
   }
 
   ended(session) {
-    const { origin = "other", said = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
+    const { origin = "other", said = "", words = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, calls, stopped, children: this.#running(session), cut: this.#stopping };
+    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session), cut: this.#stopping };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -190,18 +194,6 @@ export class Work {
     };
     const turns = sessions.map((session) => [session, resolveActiveEmbeddedRunSessionId(session)]).filter(([, id]) => id);
     return turns.length ? turns.map(stop).includes(true) : undefined;
-  }
-
-  /** Show the user of a session a line that no model reads. */
-  async say(session, message) {
-    const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
-    try {
-      await callGatewayTool("chat.inject", {}, { sessionKey: session, message, label: "taskmem" });
-      return {};
-    } catch (error) {
-      if (/session not found/i.test(error.message)) return { refused: `The gateway has no session ${session}.` };
-      throw error;
-    }
   }
 
   /** Of each agent, what shapes its prompt. */

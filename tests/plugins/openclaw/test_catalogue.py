@@ -22,6 +22,7 @@ GIVEN = {
     "openclaw/plugin-sdk/agent-harness",
     "openclaw/plugin-sdk/agent-harness-runtime",
     "openclaw/plugin-sdk/agent-runtime",
+    "openclaw/plugin-sdk/channel-outbound",
 }
 """What the gateway itself gives to the plug-ins that it loads."""
 IMPORTS = re.compile(

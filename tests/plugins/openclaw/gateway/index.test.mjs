@@ -433,8 +433,8 @@ test("at the daemon's word a line is shown and a turn is stopped, in the session
   sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push([sessionKey, message]);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
   sdk.abortAgentHarnessRun = (id) => done.push(id) < 4;
-  assert.deepEqual(await handlers.say({ session_key: OTHER, line: "Step 1 done." }), {});
-  assert.deepEqual(await handlers.say({ session_key: null, line: "Step 2 done." }), {});
+  assert.deepEqual(await handlers.say({ session_key: OTHER, text: "Step 1 done.", key: "1", in_chat: false }), {});
+  assert.deepEqual(await handlers.say({ session_key: null, text: "Step 2 done.", key: "2", in_chat: false }), {});
   const wanted = { session_key: OTHER, age: 0 };
   assert.deepEqual([await handlers.stop(wanted), await handlers.stop(wanted)], [{ stopped: true }, { stopped: false }]);
   assert.deepEqual(done, [[OTHER, "Step 1 done."], [MAIN, "Step 2 done."], OTHER, OTHER]);

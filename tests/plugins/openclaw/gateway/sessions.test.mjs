@@ -5,11 +5,11 @@ import { gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
 const { Sessions } = await load("sessions.js");
 let house, told, sessions;
 
-function move_in(options, deliver = true) {
+function move_in(options) {
   house = gateway(options);
   told = [];
   const work = { began: (session_key) => ({ session_key }), ended: (session_key) => ({ session_key, calls: 2 }) };
-  sessions = new Sessions({ api: house.api, id: "taskmem", deliver, work, tell: (event) => told.push(event) });
+  sessions = new Sessions({ api: house.api, id: "taskmem", work, tell: (event) => told.push(event) });
   house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.lifecycle(event) });
 }
 
@@ -298,17 +298,10 @@ test("a prompt has a packet by a stuck wake that waits or was taken, and by no o
   assert.equal(sessions.hasPacket(MAIN), false);
 });
 
-test("what a turn says goes where the session's user is, unless that is forbidden", async () => {
-  for (const [allowed, kind, expected] of [
-    [true, "external", true],
-    [true, "none", false],
-    [false, "external", false],
-  ]) {
-    move_in({}, allowed);
-    house.sessions.get(MAIN).delivery = { kind };
-    await wake();
-    assert.equal(house.turns[0].deliver, expected);
-  }
+test("nothing of a round of ours is delivered, whatever its session's channel", async () => {
+  house.sessions.get(MAIN).delivery = { kind: "external" };
+  await wake();
+  assert.equal(house.turns[0].deliver, false);
 });
 
 test("a turn's beginning and end are told with what was seen of its work", () => {

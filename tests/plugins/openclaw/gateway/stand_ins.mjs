@@ -16,6 +16,7 @@ export const imported = []; // of it, so far
 const GIVEN = {
   "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "resolveActiveEmbeddedRunSessionId"],
   "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
+  "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;

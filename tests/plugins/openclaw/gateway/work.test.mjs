@@ -430,18 +430,15 @@ test("where no turn runs none is stopped, which is not the same as one that cann
   assert.equal(await work.stop([MAIN]), undefined);
 });
 
-test("a line is shown to a session's user, in our name", async () => {
-  let shown;
-  sdk.callGatewayTool = async (...call) => void (shown = call);
-  assert.deepEqual(await work.say(MAIN, "Step 1 of 2 done."), {});
-  assert.deepEqual(shown, ["chat.inject", {}, { sessionKey: MAIN, message: "Step 1 of 2 done.", label: "taskmem" }]);
-});
-
-test("a line for a session that is not there is refused, and any other trouble is one", async () => {
-  sdk.callGatewayTool = async () => Promise.reject(new Error("Session not found: x"));
-  assert.match((await work.say(OTHER, "done")).refused, /no session agent:main:other/);
-  sdk.callGatewayTool = async () => Promise.reject(new Error("missing scope"));
-  await assert.rejects(work.say(OTHER, "done"), /missing scope/);
+test("the last words of a round of ours are told whole, and that they were cut is said", () => {
+  const ends = (text, idempotencyKey) => {
+    work.written({ message: { role: "user", content: "go", idempotencyKey } }, { sessionKey: MAIN });
+    work.written({ message: { role: "assistant", content: text } }, { sessionKey: MAIN });
+    return work.ended(MAIN).words;
+  };
+  assert.equal(ends("x".repeat(16_000), "taskmem:1"), "x".repeat(16_000));
+  assert.match(ends("x".repeat(16_001), "taskmem:2"), /x{16000}\n\[… cut after 16000 characters\]$/);
+  assert.equal(ends("x", "chat:1"), undefined);
 });
 
 test("a turn that ends while the gateway stops was cut", () => {

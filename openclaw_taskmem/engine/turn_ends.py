@@ -1,0 +1,124 @@
+"""What becomes of the runs of a session when its turn has ended."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from openclaw_taskmem.domain import carrying, events, notices, runs, working
+from openclaw_taskmem.domain.turns import Turn
+from openclaw_taskmem.engine import evidence, wakes
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.turns import Heard, is_still
+from taskmem_hookspecs import Change, Event, Run
+from taskmem_hookspecs.errors import RunNotFound
+
+
+def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
+    """Decide what becomes of the run on which a turn worked, and let the others rest.
+
+    Where it has ended, or was taken from its turn, the next of the session has its
+    turn, and answers for nothing of this one; while a sub-agent works, the turn that
+    hears of its end is that turn. Source: requirement D6.
+    """
+    if turn.said:
+        evidence.look_up_answer(shell, heard.session, turn.said)
+    open_ = shell.store.session_runs(heard.session, shell.only)
+    if open_ and turn.may_have_acted:
+        wakes.taken_up(shell, heard.session, open_)
+    own = [run for run in open_ if working.may_work_on(run, heard.owner)]
+    # What an earlier start of its gateway held is recovery's.
+    held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
+    judged = None if turn.stopped else next(iter(held), None)
+    for run in held:
+        if run is not judged:
+            _rests(shell, run)
+    # It comes last: with what it commits, the turn's end is done.
+    words = _last_words(shell, heard, judged, turn)
+    if judged is not None:
+        _judges(shell, heard, judged, turn, words)
+        return
+    free = [run for run in own if run in held or not run.lease_until]
+    if turn.aborted or turn.empty or turn.children:
+        free = []
+    if not any(_goes_on(shell, heard, run, words) for run in free) and words:
+        shell.commit(heard.kept(shell, Change(events=words)))
+
+
+def _rests(shell: Shell, found: Run) -> None:
+    """Let a run rest that a turn has held, and did not work on last."""
+
+    def once() -> None:
+        run = shell.store.read_task(found.task_id).run
+        if run is not None and is_still(run, found):
+            shell.commit(Change(runs=(runs.rest(run),)))
+
+    shell.decide(found.task_id, once)
+
+
+def _last_words(
+    shell: Shell, heard: Heard, run: Run | None, turn: Turn
+) -> tuple[Event, ...]:
+    """Return what tells the user the last words of a round of ours; empty: none are.
+
+    The gateway delivers nothing of such a round.
+    """
+    if not turn.words or turn.stopped or not turn.may_have_acted:
+        return ()
+    _, own, run_id = heard.session.partition(":taskmem:")
+    if run is None and own:
+        with suppress(RunNotFound):
+            run = shell.store.read_run(run_id)
+    now = shell.clock.now()
+    return (notices.words(run, heard.session, turn.words, now, home=shell.home),)
+
+
+def _judges(
+    shell: Shell, heard: Heard, found: Run, turn: Turn, words: tuple[Event, ...]
+) -> None:
+    """Decide what becomes of the run on which a turn worked.
+
+    Its words are told where they were the last, and nothing else tells of its end.
+    """
+
+    def once() -> None:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is not None and is_still(facts.run, found):
+            now = shell.clock.now()
+            wake_id = shell.new_id("wake", now)
+            change = carrying.after_turn(
+                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
+            )
+            after = change.runs[-1] if change.runs else facts.run
+            asked = any(event.kind == events.NOTICE for event in change.events)
+            if after.state not in working.OPEN and not asked:
+                change = _told_first(change, words)
+            shell.commit(heard.kept(shell, change))
+
+    shell.decide(found.task_id, once)
+
+
+def _told_first(change: Change, words: tuple[Event, ...]) -> Change:
+    """Return a change that tells the user an agent's words before all else."""
+    return change.model_copy(update={"events": (*words, *change.events)})
+
+
+def _goes_on(shell: Shell, heard: Heard, found: Run, words: tuple[Event, ...]) -> bool:
+    """Give a run its turn; False: it waits for something, so the next may have it.
+
+    `words` are the last ones of the run before it.
+    """
+
+    def once() -> bool:
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or not is_still(facts.run, found):
+            return False
+        now = shell.clock.now()
+        wake_id = shell.new_id("wake", now)
+        change = carrying.promoted(
+            facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
+        )
+        if change is not None and not (change.empty and not words):
+            shell.commit(heard.kept(shell, _told_first(change, words)))
+        return change is not None
+
+    return shell.decide(found.task_id, once)

@@ -1,0 +1,74 @@
+"""A person with a phone: messages that reach the gateway, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.room import until
+
+CHANNEL = Path(__file__).with_name("phone_channel")
+
+
+def connect(config: dict[str, Any], folder: Path) -> None:
+    """Give a gateway the channel, with a session for each number."""
+    config["plugins"]["load"]["paths"].append(str(CHANNEL))
+    config["plugins"]["entries"]["phone"] = {"enabled": True}
+    config["channels"] = {"phone": {"folder": str(folder)}}
+    config["session"] = {"dmScope": "per-channel-peer"}
+
+
+@dataclass(frozen=True)
+class Phone:
+    """One number of the channel."""
+
+    gateway: Gateway
+    folder: Path
+    number: str
+
+    @property
+    def session(self) -> str:
+        """The session of whoever writes from this number."""
+        return f"agent:main:phone:direct:{self.number}"
+
+    def write(self, text: str) -> None:
+        """Send a message to the agent, and wait until its turn is over."""
+        with self.gateway.rpc() as rpc:
+            message = {"from": self.number, "text": text, "number": token_hex(8)}
+            rpc.call("phone.receive", **message)
+
+    def fails(self, how: str) -> None:
+        """Let the channel fail in this way from now on; empty: it works."""
+        (self.folder / "fault").write_text(how)
+
+    @property
+    def messages(self) -> list[str]:
+        """What the person has received, oldest first."""
+        sent = self.folder / "sent.jsonl"
+        lines = sent.read_text().splitlines() if sent.exists() else []
+        mine = (
+            one for one in map(json.loads, lines) if one["to"] == f"phone:{self.number}"
+        )
+        return [one["text"] for one in mine]
+
+    @property
+    def tries(self) -> int:
+        """How often the channel has failed this person."""
+        tries = self.folder / "tries"
+        lines = tries.read_text().splitlines() if tries.exists() else []
+        return lines.count(f"phone:{self.number}")
+
+    def reads(self, words: str, limit: float = 60) -> str:
+        """The first message that holds these words, once it has come."""
+
+        def come() -> str | None:
+            return next((one for one in self.messages if words in one), None)
+
+        try:
+            return until(come, f"the phone reads {words!r}", limit)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.messages}") from None

@@ -1,0 +1,45 @@
+"""What an agent said last in a round that a wake of ours began."""
+
+from __future__ import annotations
+
+from tests.support.sessions import MAIN, Session
+
+
+def words_told(session: Session) -> list[tuple[object, object]]:
+    found = session.world.store.last_events(None, 1000)
+    words = [event.data for event in found if event.data.get("about") == "words"]
+    return [(data["session_key"], data["line"]) for data in words]
+
+
+def test_words_of_rounds_between_are_not_told(session: Session) -> None:
+    session.register()
+    session.ends("Done with one.", words="Done with one.")
+
+    assert words_told(session) == []
+
+
+def test_words_of_the_round_that_ends_the_task_are_told(session: Session) -> None:
+    task = session.register()
+    session.call("task_update", task_id=task, status="completed")
+    session.ends("All is done.", words="All is done.")
+
+    assert words_told(session) == [(MAIN, "All is done.")]
+
+
+def test_words_of_a_round_that_asks_are_told(session: Session) -> None:
+    session.register()
+    session.ends("Shall I go on?", words="Shall I go on?")
+
+    assert words_told(session) == [(MAIN, "Shall I go on?")]
+
+
+def test_words_of_a_wake_without_a_task_are_told(session: Session) -> None:
+    session.ends("The build is over.", words="The build is over.")
+
+    assert words_told(session) == [(MAIN, "The build is over.")]
+
+
+def test_words_of_a_turn_that_failed_are_not_told(session: Session) -> None:
+    session.ends("", words="Half a", error="503 overloaded")
+
+    assert words_told(session) == []
