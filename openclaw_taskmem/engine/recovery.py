@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,6 +34,11 @@ BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
 _RESET: Final = (Course.QUEUE, Course.RESUME)
+_NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
+    RunState.FAILED: {Why.INTERRUPTED},
+    RunState.BLOCKED: {Why.STALE, Why.PROMPT_CHANGED},
+}
+"""In which states, and why there, a run that a restart has cut is not resumed."""
 _INTERRUPTED: Final = (
     "Your work on this was interrupted by a restart; go on with it now."
 )
@@ -101,10 +106,11 @@ def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
 
 
 def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
-    """Whether the run that a session's turn is for goes on elsewhere, or is given up.
+    """Whether the run that a session's turn is for goes on elsewhere, or is not to.
 
-    `since`: when a gateway that resumed the turn by itself has started. A run that was
-    interrupted too often may have failed by then.
+    `since`: when a gateway that resumed the turn by itself has started. By then a run
+    that was interrupted too often may have failed, and the user may have been asked
+    whether it goes on.
     """
     _, own, run_id = session.partition(":taskmem:")
     if own:
@@ -116,10 +122,9 @@ def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
         return False
     return any(
         run.session_key == session
-        and run.why == Why.INTERRUPTED
-        and run.ended_at is not None
-        and run.ended_at >= since
-        for run in shell.store.list_runs((RunState.FAILED,), None, BATCH, shell.only)
+        and run.why in _NOT_RESUMED.get(run.state, ())
+        and run.changed_at >= since
+        for run in shell.store.list_runs([*_NOT_RESUMED], None, BATCH, shell.only)
     )
 
 

@@ -529,6 +529,21 @@ def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
     assert session.begins(Origin.RECOVERY)
 
 
+def test_a_recovery_that_comes_after_the_user_was_asked_is_stopped(
+    session: Session,
+) -> None:
+    task = session.register()
+    session.does("work")
+    session.world.clock.tick(2 * 3600)
+    session.settles(session.restarts("boot_2"))
+    assert session.run(task).why == Why.STALE
+
+    assert not session.begins(Origin.RECOVERY)
+    assert session.run(task).state is RunState.BLOCKED
+
+    assert session.begins(Origin.USER)
+
+
 def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
     session: Session,
 ) -> None:
