@@ -102,7 +102,7 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
         story.told('1 of 2 steps done: "Mix"')
         kitchen.baked.touch()
         away.ends()
-        story.told('completed: "Bread" (A fine loaf.)')
+        story.told("Bread: completed. A fine loaf.")
         shown = overheard.shown(story.session)
     assert any("Running in the background." in line for line in shown)
     # The last step is told of by the milestone.
@@ -167,5 +167,5 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
     story.chat(f"{answer} rye, and some salt")
     away.ends()
     story.told(
-        'completed; nothing was written: "Bread" (Baked with rye, and some salt.)'
+        "Bread: completed; nothing was written. Baked with rye, and some salt."
     )
