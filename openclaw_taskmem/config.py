@@ -67,8 +67,15 @@ class Settings:
     """After which a wait's wake that nobody acted on is sent again."""
     carry_on: bool = True
     """Whether an agent is told to go on when its turn ended before its task."""
-    idle_rounds: int = 3
-    """Rounds in a row without anything new after which a task has stalled."""
+    idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
+    """How long a task rests after turns in a row that brought nothing, before its agent
+    is reminded; after as many reminders without effect it has stalled."""
+    question_seconds: float = 300.0
+    """How long it rests first where the agent's last words end in a question mark."""
+    max_rounds: int = 500
+    """How often an agent is told to go on with one task before a user says more."""
+    max_hours: float = 24.0
+    """Hours of work in turns after which it ends likewise."""
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""
     provider_rest_seconds: float = 90.0
@@ -204,7 +211,8 @@ def _parse(name: str, raw: str, default: object) -> object:
             )
         return number
     if isinstance(default, tuple):
-        return tuple(part.strip() for part in raw.split(",") if part.strip())
+        parts = tuple(part.strip() for part in raw.split(",") if part.strip())
+        return _pauses(variable, raw, parts) if name == "idle_pauses" else parts
     words = _WORDS.get(name)
     if words is not None and raw not in words:
         *most, last = words
@@ -219,6 +227,19 @@ def _switch(variable: str, raw: str) -> bool:
     if word not in _SWITCH:
         raise SettingsInvalid(f"{variable} is {raw!r}; it takes on or off.")
     return _SWITCH[word]
+
+
+def _pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[float, ...]:
+    try:
+        pauses = tuple(map(float, parts))
+    except ValueError:
+        pauses = ()
+    if not pauses or not all(0 < pause <= LONGEST for pause in pauses):
+        raise SettingsInvalid(
+            f"{variable} is {raw!r}; it takes seconds greater than 0, separated by "
+            "commas, for example 60,240,900."
+        )
+    return pauses
 
 
 def _days(variable: str, raw: str, number: float) -> float:

@@ -128,10 +128,18 @@ class Run(Value):
     """How many there are; numbers the next."""
     calls: int = 0
     """Tool calls that have ended."""
+    question: str | None = None
+    """What its agent asks the user, and waits for; None: nothing."""
     rounds: int = 0
     """How often it was told to go on; numbers the wake's key."""
+    rounds_before: int = 0
+    """How often that was before its user last spoke."""
+    turn_began_at: Instant | None = None
+    """When the turn began that works on it; None: none does."""
+    worked_seconds: float = 0.0
+    """Spent in turns since its user last spoke."""
     idle_rounds: int = 0
-    """Rounds in a row that brought nothing new."""
+    """Turns in a row that brought nothing new."""
     news: News = News.NONE
     """What the round that goes on has brought so far."""
     recent: tuple[str, ...] = ()

@@ -91,6 +91,7 @@ class Desk:
         self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
             "call": self._agent_call,
             "packet": self._packet,
+            "question": self._question,
             "budget": self._budget,
             "finalize": self._finalize,
         }
@@ -248,6 +249,13 @@ class Desk:
         if task_id is not None and since is None and caller.owner is not None:
             runs.resume(self._shell, task_id, caller)
         return {"task_id": task_id, "text": text}
+
+    def _question(self, params: Params, _: Caller) -> JsonValue:
+        """Return what puts a session's open question before its agent, if one is."""
+        session_key = _text(params, "session_key")
+        if session_key is None:
+            raise InvalidArguments("question takes a session_key.")
+        return {"text": gateway.question(self._shell, session_key)}
 
     def _budget(self, _: Params, caller: Caller) -> JsonValue:
         """Return what the current step of a session's task may still call."""

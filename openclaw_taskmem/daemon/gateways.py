@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.daemon.hearing import (
+    awaited_ended,
     call_began,
     call_ended,
     turn_began,
@@ -164,6 +165,8 @@ class Gateways:
                 return await self._works(call_began, connection, event, done)
             case reports.ToolCalled():
                 return await self._works(call_ended, connection, event, done)
+            case reports.AwaitedEnded():
+                return await self._works(awaited_ended, connection, event, done)
             case reports.TurnEnded():
                 try:
                     await self._took(event, event.error)

@@ -68,8 +68,14 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
         words=event.words,
         calls=event.calls,
         children=event.children,
+        awaited=event.awaited,
     )
     turn_ends.turn_over(shell, heard, turn)
+
+
+def awaited_ended(shell: Shell, heard: Heard, event: reports.AwaitedEnded) -> None:
+    """Tell of the end of what a session may have waited for in its gateway."""
+    turn_ends.awaited_ended(shell, heard, event.name, event.how)
 
 
 def _deed(event: reports.ToolStarted | reports.ToolCalled) -> Deed:

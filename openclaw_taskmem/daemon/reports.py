@@ -199,6 +199,17 @@ class TurnEnded(Worked):
     """Calls of tools in it."""
     children: Annotated[int, Field(ge=0)] = 0
     """Sub-agents of the session that still run."""
+    awaited: Annotated[tuple[Said, ...], Field(max_length=100)] = ()
+    """What the gateway is at work on for the session, or will begin within the hour."""
+
+
+class AwaitedEnded(Worked):
+    """What a session may have waited for has ended."""
+
+    kind: Literal["awaited_ended"]
+    name: Label
+    how: Said = ""
+    """How it ended, in the gateway's words."""
 
 
 class Noted(_Event):
@@ -208,7 +219,7 @@ class Noted(_Event):
     session_key: Key | None = None
 
 
-Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded
+Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
 """What shows a session at work."""
 Event = Noted | Started | Stopped | Answered | Work
 
@@ -223,6 +234,7 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
     "session_started": Noted,
     "session_ended": Noted,
     "answered": Answered,
+    "awaited_ended": AwaitedEnded,
     "turn_ended": TurnEnded,
 }
 

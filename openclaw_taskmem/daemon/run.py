@@ -200,7 +200,10 @@ def run_policy(settings: Settings) -> RunPolicy:
     return RunPolicy(
         lease_seconds=settings.lease_seconds,
         carry_on=settings.carry_on,
-        idle_rounds=settings.idle_rounds,
+        idle_pauses=settings.idle_pauses,
+        question_seconds=settings.question_seconds,
+        max_rounds=settings.max_rounds,
+        max_hours=settings.max_hours,
         provider_retries=settings.provider_retries,
         provider_rest_seconds=settings.provider_rest_seconds,
         fresh_seconds=settings.fresh_seconds,

@@ -1,9 +1,11 @@
 """Carrying on: what becomes of a run when a turn of its session has ended.
 
-A turn that ends with its task open, nothing awaited, be it a sub-agent, and no question
-to the user is followed by another. Rounds that bring nothing, and turns that fail for
-the provider's sake, are counted, and end in a failure that says so.
-Source: requirements F1, F3, F4.
+A turn that ends with its task open and nothing awaited is followed by another: at once
+where it brought something, and else after a rest that grows, with a reminder that asks
+what the agent's last words meant. Reminders that bring nothing, and turns that fail for
+the provider's sake, are counted, and end in a failure that says so. What waits for the
+user is what the agent gave as its question.
+Source: requirements F1, F3, F4, ruling "idle rounds".
 """
 
 from __future__ import annotations
@@ -18,21 +20,19 @@ from openclaw_taskmem.domain import (
     lifecycle,
     notices,
     outbox,
+    reminders,
     runs,
     turns,
     working,
 )
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import (
     clip,
-    clip_start,
     duration,
     plain,
     plural,
-    step_name,
 )
 from openclaw_taskmem.domain.turns import Origin, Trouble, Turn
 from taskmem_hookspecs import (
@@ -52,14 +52,14 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-ASKED_BYTES: Final = 160
-"""Shown of a question."""
+AWAITED: Final = timedelta(hours=1)
+"""For how long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
 """Kept of what a provider said."""
 REFUSED_BYTES: Final = 120
 """Shown of it where the user is to mend it, so that there is room for the way."""
-_WORK: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER)
-"""Origins of turns that count as rounds; what the user begins is no loop of ours."""
+_COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
+"""Origins of turns that are expected to bring something."""
 
 
 class Rest(Value):
@@ -142,8 +142,27 @@ def promoted(
     if run.state is RunState.QUEUED:
         moved = runs.claim(run, owner, now, policy)
     told = runs.next_round(moved.run, now)
-    wake = owed(told, wake_id, _go_on(facts.task), now)
+    wake = owed(told, wake_id, reminders.go_on(facts.task), now)
     return _change(facts, Moved(run=told, events=moved.events), now, wake=wake)
+
+
+def awaited_ended(
+    facts: TaskFacts, name: str, how: str, *, wake_id: str, now: datetime
+) -> Change:
+    """Return what tells a run to go on, as what it waited for in its gateway ended.
+
+    Empty: it was not told to wait for that, or a turn works on it already.
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
+        return Change()
+    if not _telling(facts) or on_its_way(facts, now):
+        return Change()
+    ended = clip(plain(f"{name}: {how}"), SAID_BYTES)
+    before = f"What ran in the background has ended ({ended})."
+    told = runs.next_round(run, now)
+    wake = owed(told, wake_id, reminders.go_on(facts.task, before), now)
+    return _change(facts, Moved(run=told, events=()), now, wake=wake)
 
 
 def judge(
@@ -158,37 +177,52 @@ def judge(
         return Rest(run=run, keep=True)
     if turn.error is not None:
         return _after_failure(facts, run, turn, now, policy)
-    return _after_round(
-        facts, _counted(runs.came_to_an_end(run), turn), turn, now, policy
-    )
+    progressed = _brought_news(run, turn)
+    ended = runs.turn_ended(runs.came_to_an_end(run), now)
+    counted = _counted(ended, turn, progressed=progressed)
+    return _after_round(facts, counted, turn, now, policy, progressed=progressed)
 
 
 def _after_round(
-    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+    facts: TaskFacts,
+    run: Run,
+    turn: Turn,
+    now: datetime,
+    policy: RunPolicy,
+    *,
+    progressed: bool,
 ) -> Course:
-    asks = turns.asks(turn.said)
-    hears = turn.children > 0 and not asks
-    if facts.task.linkage.active_wait_ids or hears:
+    if facts.task.linkage.active_wait_ids or turn.children:
         return Rest(run=run)
-    if asks:
-        line = _question(facts.task, run, turn.said)
-        return Block(run=run, why=Why.QUESTION, line=line)
-    if run.idle_rounds >= policy.idle_rounds:
-        rounds = plural(run.idle_rounds, "round")
-        return Fail(
-            run=run, why=Why.STALLED, said=f"{rounds} in a row brought nothing new."
-        )
+    if turn.awaited and policy.carry_on and run.session_key is not None:
+        text = reminders.name_what_runs(facts.task, turn.awaited)
+        return GoOn(run=run, text=text, seconds=AWAITED.total_seconds())
+    over = _limit(run, policy)
+    if over is not None:
+        return Fail(run=run, why=over[0], said=over[1])
     if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
         return Rest(run=run, keep=True)
-    return GoOn(run=run, text=_go_on(facts.task))
+    asks = turns.asks(turn.said)
+    if progressed and not asks:
+        return GoOn(run=run, text=reminders.go_on(facts.task))
+    pause = policy.idle_pauses[max(run.idle_rounds - 1, 0)]
+    if asks and run.idle_rounds <= 1:
+        pause = policy.question_seconds
+    return GoOn(run=run, text=reminders.ask_what_was_meant(facts.task), seconds=pause)
 
 
-def _question(task: Task, run: Run, said: str) -> str | None:
-    """Return how the user hears a question; None: it was asked where they are."""
-    if run.told_session is None:
-        return None
-    asked = clip_start(plain(turns.question(said)), ASKED_BYTES)
-    return f"it asks: {asked} Say {notices.to_resume(task, run)} and your answer."
+def _limit(run: Run, policy: RunPolicy) -> tuple[Why, str] | None:
+    """Return which limit a run has come to, and a sentence on it; None: none."""
+    if run.idle_rounds > len(policy.idle_pauses):
+        nudges = plural(run.idle_rounds - 1, "reminder")
+        return Why.STALLED, f"{nudges} in a row brought nothing new."
+    if run.rounds - run.rounds_before >= policy.max_rounds:
+        times = plural(policy.max_rounds, "time")
+        return Why.ROUNDS, f"its agent was told to go on {times}."
+    if run.worked_seconds >= policy.max_hours * 3600:
+        worked = duration(run.worked_seconds)
+        return Why.HOURS, f"its agent has worked on it for {worked}."
+    return None
 
 
 def _after_failure(
@@ -223,7 +257,7 @@ def _after_failure(
         run_id=run.run_id,
         data={"error": said, "failures": failures, "again_in": duration(seconds)},
     )
-    text = _go_on(task, f"Your last turn failed ({said}).")
+    text = reminders.go_on(task, f"Your last turn failed ({said}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
@@ -302,32 +336,29 @@ def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
     return _change(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
 
 
-def _counted(run: Run, turn: Turn) -> Run:
-    said = checkpoints.digest(turns.chatter(turn.said)) if turn.said else None
-    new = run.news is News.CALL or (run.news is News.RESULT and said != run.said)
-    if new or turn.origin is Origin.USER:
+def _brought_news(run: Run, turn: Turn) -> bool:
+    """Whether a turn made a call that is new, or was told something new by one."""
+    if run.news is News.RESULT:
+        return _digest(turn.said) != run.said
+    return run.news is News.CALL
+
+
+def _counted(run: Run, turn: Turn, *, progressed: bool) -> Run:
+    """Return a run with what a turn counts for its limits."""
+    idle = run.idle_rounds
+    if turn.origin is Origin.USER:
+        run, idle = runs.asked_by_user(run), 0
+    waits = bool(turn.children or turn.awaited)
+    if progressed:
         idle = 0
-    else:
-        idle = run.idle_rounds + (turn.origin in _WORK and not turn.children)
-    return run.model_copy(update={"idle_rounds": idle, "said": said})
+    elif turn.origin in _COUNTED and not waits:
+        idle += 1
+    return run.model_copy(update={"idle_rounds": idle, "said": _digest(turn.said)})
 
 
-def _go_on(task: Task, before: str = "") -> str:
-    """Return what the agent reads: one line, since its context is still there."""
-    place = progress(task)
-    if place.current is None:
-        left = "all its steps are marked done. Check the result, then complete it."
-    else:
-        step = step_name(plain(task.plan[place.current]), 160)
-        left = f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
-    said = f"{before} " if before else ""
-    name = step_name(plain(task.name), 160)
-    return (
-        f"[system] task_continue ({task.task_id}): {said}Your task {name} is not done: "
-        f"{left} Go on with it now. If it waits for something, call smart_wait; if it "
-        "needs the user, end with a question; if it is over, call task_update with its "
-        "status."
-    )
+def _digest(said: str) -> str | None:
+    """Return a digest of words, whatever their spaces and case; None: no words."""
+    return checkpoints.digest(" ".join(said.casefold().split())) if said else None
 
 
 def _change(

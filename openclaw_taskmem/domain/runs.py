@@ -60,7 +60,7 @@ class Why(StrEnum):
     """Why a run is blocked, queued again, or has failed: what `Run.why` holds."""
 
     QUESTION = "question"
-    """Blocked: its turn ended with a question to the user."""
+    """Blocked: its agent asks the user something, and waits for the answer."""
     STOPPED = "stopped"
     """Blocked: somebody stopped its turn."""
     PAUSED = "paused"
@@ -85,6 +85,10 @@ class Why(StrEnum):
     """Queued for another role, or for the user's review."""
     STALLED = "stalled_loop"
     """Failed: rounds in a row brought nothing new."""
+    ROUNDS = "round_limit"
+    """Failed: it was told to go on as often as is allowed."""
+    HOURS = "hour_limit"
+    """Failed: it was worked on for as long as is allowed."""
     PROVIDER = "provider_error"
     """Failed: the provider did, as often as it is tried."""
     ABORTED = "aborted"
@@ -103,8 +107,15 @@ class RunPolicy(Value):
     """Resumes in a row, OpenClaw's own included, after which a run fails."""
     carry_on: bool = True
     """Whether a run is told to go on when its turn ended before its task."""
-    idle_rounds: int = 3
-    """Rounds in a row without anything new after which a run has stalled."""
+    idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
+    """The rests after turns in a row that brought nothing; after as many reminders
+    without effect a run has stalled."""
+    question_seconds: float = 300.0
+    """The first of them where the agent's last words end in a question mark."""
+    max_rounds: int = 500
+    """How often a run is told to go on before its user says more."""
+    max_hours: float = 24.0
+    """Hours of work in turns after which it ends likewise."""
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""
     provider_rest_seconds: float = 90.0
@@ -202,6 +213,8 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
     update: dict[str, object] = {"state": state, "why": why, "changed_at": now}
     if state is not RunState.RUNNING:
         update["lease_until"] = None
+    if state is not RunState.BLOCKED:
+        update["question"] = None
     if state is RunState.QUEUED:
         update["owner"] = None
     if state.terminal:
@@ -260,6 +273,19 @@ def rest(run: Run) -> Run:
 def came_to_an_end(run: Run) -> Run:
     """Return a run after a turn that ended in order: what failed before is over."""
     return run.model_copy(update={"tries": 0, "provider_failures": 0})
+
+
+def turn_ended(run: Run, now: datetime) -> Run:
+    """Return a run whose turn has ended: the time that it took counts."""
+    began = run.turn_began_at
+    spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
+    worked = run.worked_seconds + spent
+    return run.model_copy(update={"turn_began_at": None, "worked_seconds": worked})
+
+
+def asked_by_user(run: Run) -> Run:
+    """Return a run in whose session the user has spoken: its limits count anew."""
+    return run.model_copy(update={"rounds_before": run.rounds, "worked_seconds": 0.0})
 
 
 def next_round(run: Run, now: datetime) -> Run:

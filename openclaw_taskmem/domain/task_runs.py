@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import carrying, notices, outbox, runs
+from openclaw_taskmem.domain import carrying, notices, outbox, runs, working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
@@ -87,6 +87,8 @@ def followed(
     *,
     token: int | None = None,
     marked: frozenset[int],
+    acts: bool = True,
+    ask: str | None = None,
     said: str | None,
     now: datetime,
     policy: RunPolicy,
@@ -94,13 +96,18 @@ def followed(
     """Return what a call that changes a task means for its open run.
 
     `task` is the task as it is after the call; `marked` are the steps that are done
-    and were not, `said` what the call says.
+    and were not, `said` what the call says, `ask` what it asks the user. `acts`:
+    whether it does more than to say something, as one who has the user's answer does.
     """
     run = facts.run
     if run is None:
         return Change()
     change = (facts.task.status, task.status)
-    moved = _moved(run, change, caller, now, policy)
+    moved = Moved(run=run, events=())
+    if acts or not working.asks(run):
+        moved = _moved(run, change, caller, now, policy)
+    if ask is not None:
+        moved = _asked(task, moved, ask, now)
     after = runs.called(moved.run, caller, token, now, policy)
     if marked:
         after = runs.came_to_an_end(after).model_copy(
@@ -119,6 +126,20 @@ def followed(
         wakes=gone,
         events=(*moved.events, *told, *outbox.settled_events(gone, now)),
     )
+
+
+def _asked(task: Task, moved: Moved, ask: str, now: datetime) -> Moved:
+    """Return a run that waits for its user's answer."""
+    blocked = moved
+    if moved.run.state is not RunState.BLOCKED:
+        blocked = runs.move(moved.run, RunState.BLOCKED, now, Why.QUESTION)
+    run = blocked.run.model_copy(update={"question": ask, "why": Why.QUESTION})
+    how = ""
+    if run.told_session is not None:
+        how = f" Say {notices.to_resume(task, run)} and your answer."
+    line = f"{notices.name(task)}: {ask}{how}"
+    told = notices.notice(Why.QUESTION, task, run, line, now)
+    return Moved(run=run, events=(*blocked.events, told))
 
 
 def _moved(

@@ -55,6 +55,9 @@ class Turn(Value):
     """Tool calls in it."""
     children: int = 0
     """Sub-agents of its session that still run: the gateway tells of their ends."""
+    awaited: tuple[str, ...] = ()
+    """What its gateway is at work on for the session, or will begin within the hour:
+    commands in the background, and what the agent has scheduled."""
 
     @property
     def empty(self) -> bool:
@@ -90,14 +93,12 @@ _BY_REASON: Final = {
     ),
 }
 """What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
-_PARAGRAPHS: Final = re.compile(r"\n\s*\n")
-_SPACES: Final = re.compile(r"[\W\d_]+")
 
 
 def asks(said: str) -> bool:
-    """Whether a turn ended with a question to the user.
+    """Whether a turn's last words end in a question mark.
 
-    Source: ruling "a question to the user".
+    It decides how long the agent is left alone, and nothing else.
     """
     words = "".join(c for c in said if c.isprintable() or c.isspace())
     while words and not (words[-1].isalnum() or words[-1] in _ASKS):
@@ -107,17 +108,6 @@ def asks(said: str) -> bool:
             return False
         words = words[:-1]
     return words.endswith(_ASKS)
-
-
-def question(said: str) -> str:
-    """Return the paragraph in which a turn asked last; empty: it asked nothing."""
-    parts = _PARAGRAPHS.split(said)
-    return next((p for p in reversed(parts) if any(m in p for m in _ASKS)), "").strip()
-
-
-def chatter(said: str) -> str:
-    """Return the words of what was said, so that "Step 2…" and "step 3!" are one."""
-    return _SPACES.sub(" ", said.casefold()).strip()
 
 
 def trouble(error: str, reason: str | None = None) -> Trouble:

@@ -55,6 +55,8 @@ class Wish(Value):
     status: TaskStatus | None = None
     completed_steps: tuple[int, ...] = ()
     reopened_steps: tuple[int, ...] = ()
+    ask: str | None = None
+    """What the user is asked, and the task waits for; None: nothing."""
     artifacts: tuple[str, ...] = ()
     """What was made, besides what the task itself names."""
     acceptance: Acceptance | None = None
@@ -72,6 +74,7 @@ class Wish(Value):
             or self.status is not None
             or self.completed_steps
             or self.reopened_steps
+            or self.ask is not None
         )
 
 
@@ -116,7 +119,10 @@ def update(
         RunHeld: The task's run is another's.
     """
     before = facts.task
-    guarded = (wish.status, wish.completed_steps, wish.reopened_steps, wish.token)
+    guarded = (
+        *(wish.status, wish.completed_steps, wish.reopened_steps, wish.token),
+        wish.ask,
+    )
     if any(each not in (None, ()) for each in guarded):
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
     done, reopened = _explicit_marks(before, wish)
@@ -196,6 +202,8 @@ def _worked(
         wish.caller,
         token=wish.token,
         marked=updated.marked,
+        acts=wish.status is not None or bool(updated.marked | updated.unmarked),
+        ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
         said=wish.message,
         now=now,
         policy=policy,
@@ -283,7 +291,19 @@ def _messages(
                 created_at=now,
             ),
         )
-    return (*own, moved) if moved else own
+    asked: tuple[Message, ...] = ()
+    if wish.ask is not None:
+        content = f"Asked the user: {wish.ask}"
+        asked = (
+            Message(
+                task_id=task.task_id,
+                role=Role.AGENT,
+                msg_type=MessageType.TEXT,
+                content=content,
+                created_at=now,
+            ),
+        )
+    return (*own, *asked, *((moved,) if moved else ()))
 
 
 def _log(

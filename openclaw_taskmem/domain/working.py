@@ -6,34 +6,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.runs import Why
-from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import Owner, Run, RunState
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which there is something to do for a session's agent."""
 
 
-def worked_on(
-    runs: Sequence[Run],
-    owner: Owner,
-    origin: Origin = Origin.TASKMEM,
-) -> Run | None:
+def worked_on(runs: Sequence[Run], owner: Owner) -> Run | None:
     """Return the run that a session works on; None: there is none.
 
-    It is the one that its turn holds already, then one that may be gone on with. What
-    waits for the user hides neither: only where nothing else is left does a turn of
-    the user's answer a question.
+    It is the one that its turn holds already, then one that may be gone on with, and
+    else one that waits for the user: what is called meanwhile may be for it.
 
     Args:
         runs: The open runs of the session, that of the latest task first.
         owner: Who works in it.
-        origin: What began the turn.
     """
     own = [run for run in runs if may_work_on(run, owner)]
     held = [run for run in own if at_work(run)]
     open_ = [run for run in own if run.state in OPEN]
-    asked = [run for run in own if origin is Origin.USER and asks(run)]
-    return next(iter((*held, *open_, *asked)), None)
+    return next(iter((*held, *open_, *filter(asks, own))), None)
 
 
 def may_work_on(run: Run, owner: Owner) -> bool:

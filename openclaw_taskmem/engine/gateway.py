@@ -15,6 +15,7 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
+    RunState,
     TaskStatus,
     Wake,
     WakeState,
@@ -84,6 +85,27 @@ def turn_ended(
         and wake.last_error is not None
     ]
     _each(shell, waiting, _not_after)
+
+
+def question(shell: Shell, session_key: str) -> str | None:
+    """Return what puts a session's open question before its agent; None: none is open.
+
+    It goes with the user's next words, which may or may not answer it.
+    """
+    for run in shell.store.session_runs(session_key, shell.only):
+        if run.state is RunState.BLOCKED and run.question is not None:
+            name = texts.step_name(
+                texts.plain(shell.store.read_task(run.task_id).task.name), 160
+            )
+            asked = texts.quoted(texts.plain(run.question), 1000)
+            return (
+                f"[system] task_question ({run.task_id}): your task {name} waits, for "
+                f"you had asked the user: {asked} What follows may or may not answer "
+                'it. If it does, call task_update with status "active" before you act '
+                "on it, or with what else it means for the task; if it does not, leave "
+                "the task as it is."
+            )
+    return None
 
 
 def reminder(

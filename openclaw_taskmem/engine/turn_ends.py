@@ -44,6 +44,26 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
         shell.commit(heard.kept(shell, Change(events=words)))
 
 
+def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
+    """Tell a session's run to go on, as what it waited for in its gateway ended."""
+    run = working.worked_on(
+        shell.store.session_runs(heard.session, shell.only), heard.owner
+    )
+    if run is None:
+        return
+
+    def once() -> None:
+        facts = shell.store.read_task(run.task_id)
+        if facts.run is not None and is_still(facts.run, run):
+            now = shell.clock.now()
+            wake_id = shell.new_id("wake", now)
+            change = carrying.awaited_ended(facts, name, how, wake_id=wake_id, now=now)
+            if not change.empty:
+                shell.commit(heard.kept(shell, change))
+
+    shell.decide(run.task_id, once)
+
+
 def _rests(shell: Shell, found: Run) -> None:
     """Let a run rest that a turn has held, and did not work on last."""
 

@@ -16,7 +16,6 @@ from openclaw_taskmem.domain import (
     notices,
     recovery,
     runs,
-    task_runs,
     working,
 )
 from openclaw_taskmem.domain.budget import Budget
@@ -102,7 +101,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
                 )
                 shell.commit(heard.kept(shell, change, goes_on=False))
                 return False
-        moved = _taken(shell, run, heard, origin, begins=True)
+        moved = _taken(shell, run, heard, begins=True)
         if moved is None:
             return True
         if origin is Origin.RECOVERY:
@@ -112,7 +111,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
-    goes_on = _each(shell, heard, once, origin)
+    goes_on = _each(shell, heard, once)
     if goes_on is None and origin is not Origin.USER:
         since = heard.gateway_started_at if origin is Origin.RECOVERY else None
         return not has_lost_run(shell, heard.session, since)
@@ -126,7 +125,7 @@ def call_began(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        moved = _for_call(shell, run, heard)
         if moved is None:
             return True
         step = _step(facts)
@@ -158,7 +157,7 @@ def call_ended(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        moved = _for_call(shell, run, heard)
         if moved is None:
             return True
         run = moved.run
@@ -193,7 +192,7 @@ def heartbeat(shell: Shell, heard: Heard) -> None:
 
     def once(facts: TaskFacts, run: Run) -> bool:
         del facts
-        moved = _taken(shell, run, heard, Origin.TASKMEM)
+        moved = _taken(shell, run, heard)
         if moved is not None:
             change = Change(runs=(moved.run,), events=moved.events)
             shell.commit(heard.kept(shell, change))
@@ -220,7 +219,7 @@ def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
     open_ = shell.store.session_runs(owner.session_key or "", shell.only)
     run = working.worked_on(open_, owner)
-    if run is None or not run.segmented:
+    if run is None or not run.segmented or run.state not in working.OPEN:
         return None
     return budget.budget(shell.store.read_task(run.task_id), shell.runs)
 
@@ -229,11 +228,10 @@ def _each(
     shell: Shell,
     heard: Heard,
     decide: Callable[[TaskFacts, Run], bool],
-    origin: Origin = Origin.TASKMEM,
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none."""
     open_ = shell.store.session_runs(heard.session, shell.only)
-    found = working.worked_on(open_, heard.owner, origin)
+    found = working.worked_on(open_, heard.owner)
     if found is None:
         return None
 
@@ -251,8 +249,19 @@ def is_still(run: Run, found: Run) -> bool:
     return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 
 
+def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
+    """Return the run that a call is written down for; None: it stays as it is.
+
+    One that waits for its user's answer waits on: only its agent can say that it goes
+    on, but what it calls meanwhile must be known.
+    """
+    if working.asks(run):
+        return Moved(run=run, events=())
+    return _taken(shell, run, heard)
+
+
 def _taken(
-    shell: Shell, run: Run, heard: Heard, origin: Origin, *, begins: bool = False
+    shell: Shell, run: Run, heard: Heard, *, begins: bool = False
 ) -> Moved | None:
     """Return the run as its owner holds it now; None: it stays as it is.
 
@@ -268,12 +277,14 @@ def _taken(
         held = Moved(run=runs.seen(run, now, shell.runs), events=())
     elif run.state in working.OPEN:
         held = runs.claim(run, heard.owner, now, shell.runs)
-    elif working.asks(run) and origin is Origin.USER:
-        held = task_runs.gone_on_with(run, heard.owner, now, shell.runs)
     else:
         return None
     said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
-    known = {name: value for name, value in said.items() if value is not None}
+    known: dict[str, object] = {
+        name: value for name, value in said.items() if value is not None
+    }
+    if begins:
+        known["turn_began_at"] = now
     taken = held.run.model_copy(update=known)
     if not (begins or heard.in_turn or working.at_work(run)):
         # Between two turns nothing is expected, however long a sub-agent's call takes.

@@ -143,6 +143,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         status=status,
         completed_steps=tuple(form.completed_steps or ()),
         reopened_steps=tuple(form.reopened_steps or ()),
+        ask=form.ask,
         artifacts=tuple(form.artifacts or ()),
         token=form.token,
         caller=caller,
@@ -161,6 +162,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         if updated.ledger is not None:
             answer |= ledger.describe(updated.ledger, ledger.SHOWN)
         said.append(_said(updated, wish))
+        if wish.ask is not None and task.status is TaskStatus.ACTIVE:
+            said.append(_ASKED)
         if updated.hint is not None:
             answer["hint"] = updated.hint
             said.append(updated.hint)
@@ -186,6 +189,12 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
     return answer
+
+
+_ASKED: Final = (
+    "The user is shown your question, and the task waits for the answer: end your turn "
+    'now, and do not repeat it. Once they have answered, set status "active".'
+)
 
 
 def _completes(given: Mapping[str, object]) -> bool:

@@ -158,6 +158,13 @@ class TaskUpdate(Form):
     reopened_steps: Annotated[
         Numbers | None, Field(description="Steps no longer done, from 1.")
     ] = None
+    ask: Annotated[
+        Text | None,
+        Field(
+            max_length=1000,
+            description="Only the user can help: your question. It is shown to them.",
+        ),
+    ] = None
     artifacts: Annotated[
         Subjects | None,
         Field(description="What was made: whole paths, URLs, command:NAME."),
@@ -172,11 +179,12 @@ class TaskUpdate(Form):
             self.status,
             self.completed_steps,
             self.reopened_steps,
+            self.ask,
         )
         if not any(given):
             raise ValueError(
                 "give at least one of message, query, status, completed_steps, "
-                "reopened_steps"
+                "reopened_steps, ask"
             )
         if self.after is not None and self.query is None:
             raise ValueError("after goes with the query that it was given for")

@@ -231,6 +231,7 @@ def _run(run: Run) -> dict[str, JsonValue]:
         "run_id": run.run_id,
         "state": run.state,
         "why": run.why,
+        **({"question": run.question} if run.question is not None else {}),
         "role": run.owner.role if run.owner else run.role,
         "session_key": run.session_key,
         "token": run.token,

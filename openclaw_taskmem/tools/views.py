@@ -148,7 +148,7 @@ def _run(run: Run, task_name: str) -> View:
     return {
         **_fields(run, "run_id task_id"),
         "task_name": task_name,
-        **_fields(run, "state why role session_key"),
+        **_fields(run, "state why question role session_key"),
         "owner": owner,
         **_fields(
             run,

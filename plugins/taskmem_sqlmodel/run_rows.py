@@ -68,7 +68,11 @@ class Runs(Base, table=True):
     folder: str | None = Field(sa_type=Text)
     checkpoints: int
     calls: int
+    question: str | None = Field(sa_type=Text)
     rounds: int
+    rounds_before: int
+    turn_began_at: datetime | None = Field(sa_type=InstantText)
+    worked_seconds: float
     idle_rounds: int
     news: str = Field(sa_type=Text)
     recent: list[str] = Field(sa_type=JsonText)

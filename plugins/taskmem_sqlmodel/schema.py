@@ -18,6 +18,7 @@ REVISIONS: Final = (
     "0006_homes",
     "0007_dues_of_a_home",
     "0008_ledger",
+    "0009_questions",
 )
 """Every schema that was ever released, the oldest first."""
 

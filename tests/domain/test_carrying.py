@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import carrying, stuck
 from openclaw_taskmem.domain.carrying import Block, Fail, GoOn, Rest
 from openclaw_taskmem.domain.checkpoints import digest
 from openclaw_taskmem.domain.runs import RunPolicy, Why
-from openclaw_taskmem.domain.turns import Origin, Turn, chatter
+from openclaw_taskmem.domain.turns import Origin, Turn
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -90,7 +90,7 @@ def test_a_run_whose_turn_has_come_is_told_to_go_on_where_runs_are(
 def test_while_a_sub_agent_works_its_session_rests_and_no_round_is_idle(
     origin: Origin,
 ) -> None:
-    run = held(idle_rounds=POLICY.idle_rounds - 1, news=News.NONE, tries=1)
+    run = held(idle_rounds=2, news=News.NONE, tries=1)
     turn = Turn(origin=origin, said="I wait for it.", calls=1, children=1)
 
     course = judged(facts(run), turn)
@@ -99,16 +99,45 @@ def test_while_a_sub_agent_works_its_session_rests_and_no_round_is_idle(
     assert (course.run.idle_rounds, course.run.tries) == (run.idle_rounds, 0)
 
 
-def test_what_a_turn_asks_counts_although_a_sub_agent_works() -> None:
-    asked = judged(facts(), Turn(said="Shall I go on?", children=1))
-    assert isinstance(asked, Block)
+def test_what_the_gateway_works_on_is_no_idleness_for_an_hour() -> None:
+    run = held(idle_rounds=2, news=News.NONE)
+    turn = Turn(origin=Origin.TASKMEM, said="Waiting.", awaited=("calm-reef (make)",))
+
+    course = judged(facts(run), turn)
+
+    assert isinstance(course, GoOn)
+    assert (course.run.idle_rounds, course.seconds) == (2, 3600)
+    assert "calm-reef (make)" in course.text
+
+
+def test_the_end_of_what_was_awaited_is_told_at_once() -> None:
+    known = facts(held(lease_until=None), told())
+
+    change = carrying.awaited_ended(
+        known, "calm-reef", "exit code 0", wake_id="wake_9", now=NOW
+    )
+
+    assert [wake.state for wake in change.wakes] == ["superseded", "due"]
+    assert change.wakes[-1].due_at == NOW
+    assert "calm-reef: exit code 0" in change.wakes[-1].text
+
+
+@pytest.mark.parametrize(
+    "run", [held(), held(state=RunState.BLOCKED, lease_until=None)]
+)
+def test_who_works_or_asks_is_not_told_of_what_ended(run: Run) -> None:
+    given = {"wake_id": "wake_9", "now": NOW}
+
+    assert carrying.awaited_ended(facts(run, told()), "x", "y", **given).empty
 
 
 # --- told to go on --------------------------------------------------------------
 
 
 def test_a_turn_that_ends_with_its_task_open_is_followed_by_another() -> None:
-    change = after(facts(), Turn(origin=Origin.TASKMEM, said="Built.", calls=2))
+    change = after(
+        facts(held(news=News.CALL)), Turn(origin=Origin.TASKMEM, said="Built.", calls=2)
+    )
 
     (run,) = change.runs
     assert (run.state, run.rounds, run.lease_until) == (RunState.RUNNING, 2, None)
@@ -131,7 +160,7 @@ def test_a_turn_that_ends_with_its_task_open_is_followed_by_another() -> None:
 def test_the_agent_is_told_which_step_is_next_on_one_line_that_is_no_packet() -> None:
     task = {"name": "Ship\nit", "plan": ("Build", "2. Test\nall", "Ship"), "done": [0]}
 
-    (wake,) = after(facts(**task)).wakes
+    (wake,) = after(facts(held(news=News.CALL), **task)).wakes
 
     assert wake.text.startswith("[system] task_continue (task_1): Your task ")
     assert 'Your task "Ship it" is not done: step 2 of 3, "Test all", is next' in (
@@ -141,7 +170,7 @@ def test_the_agent_is_told_which_step_is_next_on_one_line_that_is_no_packet() ->
 
 
 def test_where_all_steps_are_done_the_agent_is_told_to_check_and_complete() -> None:
-    (wake,) = after(facts(done=[0, 1, 2])).wakes
+    (wake,) = after(facts(held(news=News.CALL), done=[0, 1, 2])).wakes
 
     assert "all its steps are marked done" in wake.text
 
@@ -156,7 +185,7 @@ def test_no_name_or_step_can_make_the_text_huge() -> None:
 
 
 def test_no_alert_comes_while_the_agent_is_told_to_go_on() -> None:
-    change = after(facts())
+    change = after(facts(held(news=News.CALL)))
 
     assert change.tasks[0].held_until == NOW + stuck.HELD
     assert change.tasks[0].updated_at == DAWN
@@ -294,19 +323,16 @@ def test_a_heartbeat_that_works_is_carried_on() -> None:
 # --- the user has the next word -------------------------------------------------
 
 
-@pytest.mark.parametrize("origin", Origin)
-def test_a_question_blocks_the_run_and_takes_back_what_is_owed(origin: Origin) -> None:
-    known = facts(held(idle_rounds=9), told(), held_until=NOW)
+@pytest.mark.parametrize("news", [News.NONE, News.CALL])
+def test_a_question_mark_rests_the_run_and_blocks_nothing(news: News) -> None:
+    turn = Turn(origin=Origin.USER, said="**Shall I?** 🚀", calls=1)
 
-    change = after(known, Turn(origin=origin, said="**Shall I?** 🚀", calls=1))
+    course = judged(facts(held(news=news)), turn)
 
-    (run,) = change.runs
-    assert (run.state, run.why) == (RunState.BLOCKED, Why.QUESTION)
-    assert run.lease_until is None
-    assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
-    assert change.tasks[0].held_until is None
-    assert lines(change) == []
-    assert len(of_kind(change, "run_changed")) == 1
+    assert isinstance(course, GoOn)
+    assert course.seconds == POLICY.question_seconds
+    assert "task_update with ask" in course.text
+    assert "Go on now" not in course.text
 
 
 @pytest.mark.parametrize("origin", Origin)
@@ -424,7 +450,6 @@ def test_what_the_user_has_to_mend_blocks_the_run_and_they_are_told() -> None:
     ("turn", "shown"),
     [
         (Turn(error="HTTP 401 " + "é" * 999), "(HTTP 401"),
-        (Turn(said="Well. " * 99 + "Shall I?"), "Well. Shall I? Say /resume"),
     ],
 )
 def test_however_much_was_said_the_user_reads_how_to_go_on(
@@ -477,17 +502,54 @@ def idle(courses: Sequence[carrying.Course]) -> list[int]:
 
 
 @pytest.mark.parametrize("origin", WORK)
-def test_the_third_round_that_brings_nothing_fails_the_run(origin: Origin) -> None:
-    nothing = [(News.NONE, f"Now {word}.") for word in ("one", "two", "three")]
+def test_three_reminders_that_bring_nothing_fail_the_run(origin: Origin) -> None:
+    nothing = [(News.NONE, f"Now {word}.") for word in ("one", "two", "three", "four")]
 
     courses = rounds(*nothing, origin=origin)
 
-    assert [type(course) for course in courses] == [GoOn, GoOn, Fail]
-    assert idle(courses) == [1, 2, 3]
+    assert idle(courses) == [1, 2, 3, 4]
+    pauses = [course.seconds for course in courses if isinstance(course, GoOn)]
+    assert pauses == [*POLICY.idle_pauses]
+    assert isinstance(courses[-1], Fail)
+
+
+def test_after_progress_the_next_turn_begins_at_once() -> None:
+    (course,) = rounds((News.CALL, "More to come."), start=held(idle_rounds=3))
+
+    assert isinstance(course, GoOn)
+    assert (course.seconds, course.run.idle_rounds) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"rounds": 500}, Why.ROUNDS),
+        ({"rounds": 900, "rounds_before": 401}, None),
+        ({"worked_seconds": 86_400.0}, Why.HOURS),
+        (
+            {"worked_seconds": 86_000.0, "turn_began_at": NOW - timedelta(seconds=401)},
+            Why.HOURS,
+        ),
+    ],
+    ids=["rounds", "rounds-since-the-user", "hours", "with-this-turn"],
+)
+def test_a_task_has_an_end(limits: dict[str, Any], why: Why | None) -> None:
+    course = judged(facts(held(news=News.CALL, **limits)), Turn(origin=Origin.TASKMEM))
+
+    assert (course.why if isinstance(course, Fail) else None) == why
+
+
+def test_the_users_words_begin_the_limits_anew() -> None:
+    run = held(rounds=500, worked_seconds=86_400.0, news=News.CALL)
+
+    course = judged(facts(run), Turn(origin=Origin.USER))
+
+    assert isinstance(course, GoOn)
+    assert (course.run.rounds_before, course.run.worked_seconds) == (500, 0.0)
 
 
 def test_a_run_that_stalled_has_failed_its_task_and_the_user_is_told() -> None:
-    change = after(facts(held(idle_rounds=2), told(), held_until=NOW), Turn())
+    change = after(facts(held(idle_rounds=3), told(), held_until=NOW), Turn())
 
     (run,) = change.runs
     assert (run.state, run.why, run.ended_at) == (RunState.FAILED, Why.STALLED, NOW)
@@ -497,16 +559,16 @@ def test_a_run_that_stalled_has_failed_its_task_and_the_user_is_told() -> None:
     (message,) = change.messages
     assert (message.role, message.msg_type) == ("system", "lifecycle")
     assert message.content == (
-        "Failed (stalled_loop): 3 rounds in a row brought nothing new."
+        "Failed (stalled_loop): 3 reminders in a row brought nothing new."
     )
     assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
     (stall,) = of_kind(change, "run_stalled")
-    assert stall.data == {"rounds": 3}
+    assert stall.data == {"rounds": 4}
     (status,) = of_kind(change, "status_changed")
     assert status.data == {"from": "active", "to": "failed", "why": "stalled_loop"}
     (milestone,) = of_kind(change, "milestone")
     assert milestone.data["name"] == "failed"
-    assert "3 rounds in a row brought nothing new" in str(milestone.data["line"])
+    assert "3 reminders in a row brought nothing new" in str(milestone.data["line"])
 
 
 def test_what_failed_of_something_else_did_not_stall() -> None:
@@ -532,14 +594,14 @@ def test_a_round_is_idle_by_its_news_and_its_words_alone(
     for news, said, origin in turns:
         known = facts(run.model_copy(update={"news": news}))
         course = judged(known, Turn(origin=origin, said=said, calls=1))
-        words = chatter(said) or None
+        words = " ".join(said.casefold().split()) or None
         new = news is News.CALL or (news is News.RESULT and words != before)
-        if new or origin is Origin.USER:
+        if new:
             expected = 0
         elif origin is not Origin.HEARTBEAT:
-            expected += 1
+            expected = 1 if origin is Origin.USER else expected + 1
         assert course.run.idle_rounds == expected
-        stalled = expected >= POLICY.idle_rounds
+        stalled = expected > len(POLICY.idle_pauses)
         assert isinstance(course, Fail if stalled else GoOn)
         if stalled:
             return
@@ -553,16 +615,18 @@ def test_the_same_call_over_and_over_is_idle() -> None:
     assert idle(courses) == [0, 1, 2]
 
 
-def test_a_new_result_with_the_same_chatter_is_idle() -> None:
+def test_a_new_result_with_the_same_words_is_idle() -> None:
     courses = rounds(
-        (News.RESULT, "Still building (1 %)."),
-        (News.RESULT, "Still building (2 %)."),
-        (News.RESULT, "Still building (3 %)."),
-        (News.RESULT, "Still building (4 %)."),
+        *[(News.RESULT, "Still building."), (News.RESULT, "still\nbuilding.")] * 2
     )
 
     assert idle(courses) == [0, 1, 2, 3]
-    assert isinstance(courses[-1], Fail)
+
+
+def test_words_with_other_numbers_are_news() -> None:
+    courses = rounds((News.RESULT, "At 12 %."), (News.RESULT, "At 14 %."))
+
+    assert idle(courses) == [0, 0]
 
 
 def test_a_new_result_with_other_words_is_news() -> None:
@@ -581,8 +645,8 @@ def test_the_users_turn_begins_the_count_anew() -> None:
     )
 
     assert isinstance(course, GoOn)
-    assert course.run.idle_rounds == 0
-    assert course.run.said == digest("going on")
+    assert course.run.idle_rounds == 1
+    assert course.run.said == digest("going on.")
 
 
 def test_nobody_stalls_by_the_clocks_turns() -> None:
@@ -591,15 +655,15 @@ def test_nobody_stalls_by_the_clocks_turns() -> None:
     assert idle(courses) == [0] * 9
 
 
-def test_as_many_idle_rounds_as_the_policy_says() -> None:
-    policy = RunPolicy(idle_rounds=5)
+def test_as_many_reminders_as_the_policy_has_pauses() -> None:
+    policy = RunPolicy(idle_pauses=(1.0,) * 5)
 
-    assert isinstance(judged(facts(held(idle_rounds=3)), Turn(), policy), GoOn)
-    assert isinstance(judged(facts(held(idle_rounds=4)), Turn(), policy), Fail)
+    assert isinstance(judged(facts(held(idle_rounds=4)), Turn(), policy), GoOn)
+    assert isinstance(judged(facts(held(idle_rounds=5)), Turn(), policy), Fail)
 
 
 def test_a_run_that_may_not_be_carried_on_can_stall_all_the_same() -> None:
-    assert isinstance(judged(facts(held(idle_rounds=2)), Turn(), QUIET), Fail)
+    assert isinstance(judged(facts(held(idle_rounds=3)), Turn(), QUIET), Fail)
 
 
 # --- each origin with each outcome ----------------------------------------------
@@ -607,7 +671,7 @@ def test_a_run_that_may_not_be_carried_on_can_stall_all_the_same() -> None:
 OUTCOMES: Final[dict[str, tuple[Turn, dict[Origin, type[carrying.Course]]]]] = {
     "said": (Turn(said="Built.", calls=1), dict.fromkeys(Origin, GoOn)),
     "said-nothing": (Turn(), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: Rest}),
-    "asked": (Turn(said="Shall I?", calls=1), dict.fromkeys(Origin, Block)),
+    "asked": (Turn(said="Shall I?", calls=1), dict.fromkeys(Origin, GoOn)),
     "aborted": (Turn(aborted=True), dict.fromkeys(Origin, Block)),
     "overloaded": (
         Turn(error="529"),

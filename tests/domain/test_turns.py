@@ -90,50 +90,6 @@ def test_a_question_asks_whatever_decorates_it(before: str, after: str) -> None:
     assert turns.asks(f"{before}?{after}")
 
 
-# --- chatter --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("said", "question"),
-    [
-        ("Which region?", "Which region?"),
-        ("Both are free. Which region?", "Both are free. Which region?"),
-        ("It is built.\n\nWhich region:\n- eu-west?\n", "Which region:\n- eu-west?"),
-        ("Is it built? Yes.\n\nWhich region? 🚀", "Which region? 🚀"),
-        ("Which region?\n \n---\n\n🚀", "Which region?"),
-        ("Which one, e.g. eu-west?", "Which one, e.g. eu-west?"),
-        ("どの地域？\n\n…", "どの地域？"),
-        ("It is built.", ""),
-        ("", ""),
-    ],
-)
-def test_the_question_is_the_last_paragraph_that_asks(said: str, question: str) -> None:
-    assert turns.question(said) == question
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Step 2…", "step 3!"),
-        ("Still working (12%).", "still  working — 97 %"),
-        ("**Retrying** at 10:04:59", "retrying at 11:05:00"),
-        ("Noch STRASSE 1", "noch straße 2"),
-    ],
-    ids=["steps", "percents", "instants", "cases"],
-)
-def test_the_same_words_are_the_same_chatter(one: str, other: str) -> None:
-    assert turns.chatter(one) == turns.chatter(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("It works", "It fails"), ("a b", "ab"), ("進む", "終わる")],
-    ids=["words", "gaps", "scripts"],
-)
-def test_other_words_are_other_chatter(one: str, other: str) -> None:
-    assert turns.chatter(one) != turns.chatter(other)
-
-
 # --- providers ------------------------------------------------------------------
 
 FOR_THE_USER = {

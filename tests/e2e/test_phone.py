@@ -86,19 +86,33 @@ def test_a_question_of_a_round_of_ours_is_asked_on_the_phone(
     def asks(request: ModelRequest) -> Reply:
         if first := registers(request, "Tidy"):
             return first
-        if "task_continue" in request.turn.text:
-            return "Shall I delete the old drafts for good?"
-        return "I have begun."
+        if "task_question" in request.turn.text:
+            answers.append(request.turn.text)
+            return "Then I leave them where they are."
+        if "task_continue" not in request.turn.text:
+            return "I have begun."
+        if request.turn.results:
+            return "I wait for your word."
+        ask = "Shall I delete the old drafts for good?"
+        return [Call("task_update", {"task_id": story.task["task_id"], "ask": ask})]
 
+    answers: list[str] = []
     story.follow(asks)
     phone.write("Please tidy up.")
     story.run(state="blocked")
-    phone.reads("Shall I delete the old drafts for good?")
+    phone.reads("I wait for your word.")
     assert phone.messages == [
         "I have begun.",
         "Tidy: accepted, 1 step.",
-        "Shall I delete the old drafts for good?",
+        "Tidy: Shall I delete the old drafts for good?",
+        "I wait for your word.",
     ]
+    # What is said next may or may not be the answer, so nobody takes it for consent.
+    phone.write("No, do not delete them.")
+    phone.reads("Then I leave them where they are.")
+    [answer] = answers
+    assert 'had asked the user: "Shall I delete the old drafts for good?"' in answer
+    assert story.run(state="blocked")["why"] == "question"
 
 
 def test_a_failure_is_told_on_the_phone(phone: Phone, story: Story):

@@ -149,8 +149,10 @@ class Asks(Kitchen):
     def away(self, request: ModelRequest) -> Reply:
         """In the session of its own."""
         answers = re.findall("The user answers: (.*)", request.turn.text)
+        if not answers and since_packet(request):
+            return "I have asked."
         if not answers:
-            return "The oven is hot. Which flour?"
+            return [self.report(ask="The oven is hot. Which flour?")]
         if since_packet(request):
             return "Baked."
         done = {"completed_steps": [1, 2], "status": "completed"}
@@ -163,9 +165,7 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
     asks, away = begun(story, tmp_path, Asks)
     asked = story.told("Which flour?")
     question, answer = "The oven is hot. Which flour?", f"/resume {asks.task_id}"
-    assert f"it asks: {question} Say {answer} and your answer." in asked
+    assert f"Bread: {question} Say {answer} and your answer." in asked
     story.chat(f"{answer} rye, and some salt")
     away.ends()
-    story.told(
-        "Bread: completed; nothing was written. Baked with rye, and some salt."
-    )
+    story.told("Bread: completed; nothing was written. Baked with rye, and some salt.")

@@ -103,7 +103,7 @@ def in_the_background(session: Session) -> tuple[str, Session]:
 def waiting_there(session: Session) -> tuple[str, Session]:
     """Return a task whose session of its own has a question to the user."""
     task, away = in_the_background(session)
-    away.ends("Which region?")
+    away.asks("Which region?")
     assert session.run(task).state is RunState.BLOCKED
     return task, away
 
@@ -138,20 +138,19 @@ def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
 ) -> None:
     task, away = in_the_background(session)
 
-    away.ends("I built it.\n\nBoth are free. Which region?\n")
+    away.asks("Both are free. Which region?")
 
-    asked = "Both are free. Which region?"
-    line = f"Deploy: it asks: {asked} Say /resume {task} and your answer."
+    line = f"Deploy: Both are free. Which region? Say /resume {task} and your answer."
     assert session.lines[-1] == line
 
 
-def test_what_is_asked_where_the_user_is_is_not_told_again(session: Session) -> None:
+def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:
     session.takes_up()
     before = session.lines
 
-    session.ends("Which region?")
+    session.asks("Which region?")
 
-    assert session.lines == before
+    assert session.lines == [*before, "Deploy: Which region?"]
 
 
 def test_the_users_answer_goes_along_to_the_background(session: Session) -> None:

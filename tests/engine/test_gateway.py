@@ -187,7 +187,7 @@ def test_a_start_that_is_told_again_says_once_what_waits_for_the_user(
 ) -> None:
     session = Session(world)
     session.takes_up()
-    session.ends("Shall I push it?")
+    session.ends(aborted=True)
     commit = world.store.commit
 
     def fail(change: Change) -> None:

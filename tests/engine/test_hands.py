@@ -135,10 +135,11 @@ def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
     session: Session,
 ) -> None:
     task = session.works()
-    session.ends("Shall I push it?")
+    session.asks("Shall I push it?")
 
     assert session.world.pass_time(2 * HOUR) == []
     session.begins()
+    session.call("task_update", task_id=task, status="active")
     session.does("push it")
     session.world.pass_time(THRESHOLD + LEASE)
     assert session.world.wakes(WakeState.SENT) != []
@@ -340,7 +341,9 @@ def test_nobody_else_writes_for_what_waits_for_the_user(
     task = session.works()
     if waits == "for-review":
         session.call("task_handoff", task_id=task)
-    session.ends("Shall I delete it?")
+        session.ends()
+    else:
+        session.asks("Shall I delete it?")
     before = session.run(task), session.world.task(task)
 
     with pytest.raises(RunHeld):

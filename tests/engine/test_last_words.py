@@ -28,7 +28,7 @@ def test_words_of_the_round_that_ends_the_task_are_told(session: Session) -> Non
 
 def test_words_of_a_round_that_asks_are_told(session: Session) -> None:
     session.register()
-    session.ends("Shall I go on?", words="Shall I go on?")
+    session.asks("Shall I go on?", words="Shall I go on?")
 
     assert words_told(session) == [(MAIN, "Shall I go on?")]
 

@@ -72,7 +72,7 @@ def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
 ) -> None:
     task = session.takes_up()
     session.does("send the invoice to the customer")
-    session.ends("May I go on?")
+    session.asks("May I go on?")
     for _ in range(8):
         session.world.clock.tick(86_400)
         recovery.forget(session.world.shell)

@@ -35,7 +35,7 @@ def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
 ) -> None:
     task = session.takes_up()
     if state is RunState.BLOCKED:
-        session.ends("Shall I push it?")
+        session.asks("Shall I push it?")
     else:
         to = {"to": "main"} if state is RunState.QUEUED else {}
         session.call("task_handoff", task_id=task, **to)

@@ -86,7 +86,7 @@ def test_plugins_are_told_of_a_run_that_was_made_and_as_it_stands() -> None:
     session = Session(World(plugins=[("listener", listener)]))
     task = session.takes_up()
     told(session.world)
-    session.ends("Shall I go on?")
+    session.asks("Shall I go on?")
     told(session.world)
 
     run_id = session.run(task).run_id

@@ -62,7 +62,7 @@ def waits_for_review(session: Session, task: str) -> None:
 
 def waits_for_an_answer(session: Session, task: str) -> None:
     del task
-    session.ends("Shall I?", origin=Origin.USER)
+    session.asks("Shall I?", origin=Origin.USER)
     session.begins(Origin.OTHER)
 
 
@@ -122,6 +122,8 @@ def test_the_user_answers_a_question_where_nothing_else_is_worked_on(
     session.call("task_update", task_id=first, status="completed")
     session.ends("That one is done.", origin=Origin.USER)
     session.begins(Origin.USER)
+    assert session.run(second).state is RunState.BLOCKED
+    session.call("task_update", task_id=second, status="active")
     assert session.run(second).state is RunState.RUNNING
 
 
@@ -413,7 +415,7 @@ def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
 
 def test_a_sub_agent_does_not_answer_in_the_users_place(session: Session) -> None:
     task = registers(session, "Task")
-    session.ends("Which region?", children=1)
+    session.asks("Which region?", children=1)
     session.in_turn = False
     asked = session.run(task)
 
@@ -421,7 +423,7 @@ def test_a_sub_agent_does_not_answer_in_the_users_place(session: Session) -> Non
 
     assert session.run(task) == asked
     assert (asked.state, asked.why) == (RunState.BLOCKED, Why.QUESTION)
-    assert session.world.task(task).message_count == 1
+    assert session.world.task(task).message_count == 2
 
 
 def test_a_task_that_a_sub_agent_begins_again_rests(session: Session) -> None:
@@ -552,7 +554,7 @@ def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
     session.does("work on the second")
     gateway = session.restarts("boot_2")
     session.begins()
-    session.ends("Shall I?", origin=Origin.USER)
+    session.asks("Shall I?", origin=Origin.USER)
     assert session.run(second).state is RunState.BLOCKED
 
     session.settles(gateway)
@@ -620,6 +622,6 @@ def test_a_session_of_a_tasks_own_goes_on_with_it(session: Session) -> None:
     away = Session(session.world, key=str(session.run(task).session_key))
 
     assert away.begins(Origin.TASKMEM)
-    away.ends("Shall I?")
+    away.asks("Shall I?")
     assert away.begins(Origin.OTHER)
     assert Session(session.world, key="agent:main:taskmem:of-a-user").begins()

@@ -103,7 +103,7 @@ def test_promotion_within_a_session_comes_by_itself(session: Session) -> None:
         for w in session.world.wakes()
         if w.task_id == first and w.state in ("due", "sent")
     ]
-    assert '"First" is not done' in wake.text
+    assert '"First" is open' in wake.text
 
 
 def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(

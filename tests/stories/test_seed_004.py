@@ -21,7 +21,7 @@ from openclaw_taskmem.domain import runs
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery
-from taskmem_hookspecs import Event, RunState, TaskStatus, Verdict, Wake
+from taskmem_hookspecs import Event, RunState, TaskStatus, Verdict, Wake, WakeState
 from taskmem_hookspecs.errors import EvidenceMissing, RunNotReady
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel import schema
@@ -70,8 +70,13 @@ def milestones(session: Session) -> list[object]:
 def goes_on(session: Session, error: str | None = None) -> Wake:
     """Begin the turn of the one message that arrives; it tells the agent to go on.
 
-    `error`: why no model answers it; None: one does.
+    Where the run rests first, its rest is over. `error`: why no model answers it; None:
+    one does.
     """
+    now = session.world.clock.now()
+    [owed] = session.world.wakes(WakeState.DUE)
+    if owed.due_at is not None and owed.due_at > now:
+        session.world.clock.tick((owed.due_at - now).total_seconds())
     [wake] = session.world.deliver()
     assert wake.session_key == session.key
     assert wake.text.startswith("[system] task_continue ")
@@ -93,9 +98,11 @@ def passage(event: Event) -> tuple[object, object]:
 def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
     task = session.takes_up()
     assert session.run(task).state is RunState.RUNNING
-    session.ends("Shall I push it?")
+    session.asks("Shall I push it?")
     assert session.run(task).state is RunState.BLOCKED
     session.begins()
+    assert session.run(task).state is RunState.BLOCKED
+    session.call("task_update", task_id=task, status="active")
     assert session.run(task).state is RunState.RUNNING
     session.settles(session.restarts("boot_2"))
     assert session.run(task).state is RunState.QUEUED
@@ -139,8 +146,9 @@ def test_unit_task_state_transitions_go_the_way_of_the_users_word(
 
 def test_every_state_transition_writes_an_event(session: Session) -> None:
     task = session.takes_up()
-    session.ends("Shall I push it?")
+    session.asks("Shall I push it?")
     session.begins()
+    session.call("task_update", task_id=task, status="active")
     session.world.call("task_update", PERSON, task_id=task, status="paused")
     session.call("task_update", task_id=task, status="active")
     session.settles(session.restarts("boot_2"))
@@ -301,20 +309,20 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(
     task = session.takes_up()
     session.does("look", "as before")
     session.ends(origin=Origin.USER)
-    for number in range(IDLE_ROUNDS):
+    for _ in range(IDLE_ROUNDS + 1):
         assert session.run(task).state is RunState.RUNNING
         goes_on(session)
         if chatter:
             session.does("look", "as before")
-        session.ends(f"Still at it, {number} of many.")
+        session.ends("Still at it.")
     run = session.run(task)
     assert (run.state, run.why) == (RunState.FAILED, "stalled_loop")
     assert session.world.task(task).status is TaskStatus.FAILED
     assert session.world.deliver() == []
     assert milestones(session) == ["accepted", "started", "failed"]
-    assert "3 rounds in a row brought nothing new" in session.lines[-1]
+    assert "3 reminders in a row brought nothing new" in session.lines[-1]
     [stall] = log(session, "run_stalled")
-    assert stall.data["rounds"] == IDLE_ROUNDS
+    assert stall.data["rounds"] == IDLE_ROUNDS + 1
 
 
 def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
@@ -491,7 +499,7 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
         tasks.append(session.register())
         session.does("work")
     real_world.call("task_reset", PERSON, task_id=tasks[1])
-    blocked.ends("Shall I push it?")
+    blocked.asks("Shall I push it?")
     asked = blocked.run(tasks[2])
     real_world.deliver()
 
@@ -502,9 +510,7 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
         assert (run.state, run.owner) == (RunState.QUEUED, None)
         assert run.tries == 1
     assert blocked.run(tasks[2]) == asked
-    assert blocked.lines[-1] == (
-        "Deploy: still waits for your answer. Say /resume to go on."
-    )
+    assert blocked.lines[-1] == "Deploy: Shall I push it?"
     assert {wake.session_key for wake in real_world.deliver()} == {
         running.key,
         queued.key,

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
-from taskmem_hookspecs import FileChange, Owner, Run
+from taskmem_hookspecs import FileChange, Owner, Run, RunState
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
@@ -151,6 +151,14 @@ class Session:
         """End a turn."""
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
         turn_ends.turn_over(self.world.shell, self.heard, Turn(**turn))
+
+    def asks(self, question: str, **turn: Any) -> None:
+        """Ask the user something for the task that is worked on, and end the turn."""
+        shell = self.world.shell
+        open_ = shell.store.session_runs(self.key, shell.only)
+        run = next(run for run in open_ if run.state is RunState.RUNNING)
+        self.call("task_update", task_id=run.task_id, ask=question)
+        self.ends(question, **turn)
 
     def run(self, task_id: str) -> Run:
         """The newest run of a task."""

@@ -9,7 +9,7 @@ import { Kept } from "./kept.js";
 import { Notices } from "./notices.js";
 import { Reader } from "./reader.js";
 import { Sessions } from "./sessions.js";
-import { ending, texts, Work } from "./work.js";
+import { ending, origin, texts, Work } from "./work.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -132,15 +132,16 @@ class Instance {
     if (started() === this) delete globalThis[STARTED];
   }
 
-  /** Fetch the open task's packet, where it is news, when a message has been written:
-   * a second before its prompt is built. */
+  /** Fetch what goes before a prompt when its message has been written, a second before it is
+   * built: the open task's packet, where it is news, and what its agent has asked the user. */
   prepare({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
     const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
     const asked = CARRY_ON.test(texts(message.content));
-    if (since === undefined && !asked) return;
-    const age = asked ? null : performance.now() - since;
-    const found = this.daemon.call("packet", { session_key: sessionKey, age }, COMMAND_MS);
+    const wanted = [];
+    if (origin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
+    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, age: asked ? null : performance.now() - since }]);
+    const found = Promise.all(wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)));
     found.catch(() => undefined);
     this.fetched.set(sessionKey, { found, since });
   }
@@ -153,7 +154,8 @@ class Instance {
     const given = this.given.delete(sessionKey) || this.sessions.hasPacket(sessionKey);
     if (!found || given) return undefined;
     try {
-      const { text } = await within(found, PROMPT_MS, "The packet is late.");
+      const parts = await within(found, PROMPT_MS, "The packet is late.");
+      const text = parts.map((part) => part.text).filter(Boolean).join("\n\n");
       return text ? { prependContext: text } : undefined;
     } catch {
       if (since !== undefined) this.news.set(sessionKey, since);

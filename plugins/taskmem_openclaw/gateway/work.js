@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { Awaited } from "./awaited.js";
 import { deeds } from "./deeds.js";
 import { Kept } from "./kept.js";
 
@@ -33,7 +34,7 @@ const within = (text) => (text.length <= LONGEST_WORDS ? text : `${text.slice(0,
 export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
 /** What began the turn that a user's row belongs to. */
-function origin({ provenance, idempotencyKey }) {
+export function origin({ provenance, idempotencyKey }) {
   const by = provenance?.sourceTool;
   if (by === "main_session_restart_recovery") return "recovery";
   if (by === "heartbeat") return "heartbeat";
@@ -59,6 +60,8 @@ export class Work {
 
   constructor({ api, version, own, tell, ask }) {
     Object.assign(this, { api, version, own, tell, ask });
+    const ended = (session, name, how) => tell({ kind: "awaited_ended", ...this.#who(session), name, how });
+    this.awaited = new Awaited({ ended });
   }
 
   /** The session that the work of a sub-agent counts for. */
@@ -99,6 +102,7 @@ export class Work {
 
   stops() {
     this.#stopping = true;
+    this.awaited.stop();
   }
 
   /** A row of the conversation is written. */
@@ -127,7 +131,7 @@ export class Work {
     const { origin = "other", said = "", words = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session), cut: this.#stopping };
+    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session), awaited: this.awaited.of(session), cut: this.#stopping };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -168,6 +172,7 @@ export class Work {
     if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
     if (this.#isOurs(toolName)) this.#budgets.delete(session);
+    else this.awaited.called(session, about(params), result?.details);
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);

@@ -225,6 +225,20 @@ def test_what_is_due_in_an_older_database_is_due_in_its_home(path):
     store.close()
 
 
+def test_runs_of_an_older_database_ask_nothing_and_count_anew(path):
+    release(path, 8)  # a run at work
+    store = opened(path)
+    run = store.read_task("task_a").run
+    assert (run.question, run.rounds_before, run.worked_seconds) == (None, 0, 0.0)
+    asking = run.model_copy(update={"question": "Which?", "worked_seconds": 1.5})
+    store.commit(Change(runs=(asking,)))
+    store.close()
+    store = opened(path)
+    run = store.read_task("task_a").run
+    assert (run.question, run.worked_seconds) == ("Which?", 1.5)
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task

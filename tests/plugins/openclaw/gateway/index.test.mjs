@@ -14,6 +14,7 @@ async function at_home(test, { started = true, packet = "the packet", says = {} 
   const answers = {
     report: {},
     packet: { text: packet, task_id: "task_1" },
+    question: { text: null },
     call: { done: true },
     budget: { budget: null },
     finalize: { task_id: null, refused: null },
@@ -107,6 +108,15 @@ test("a packet that is late is put before the next prompt, and keeps nobody wait
   assert.equal(await waiting, undefined);
   house.there.answer = answer;
   assert.equal((await prompted(house, "and now?")).given, "the packet");
+});
+
+test("an open question is put before each of the user's words, after no other", async (t) => {
+  const house = await at_home(t, { packet: null, says: { question: { text: "you had asked" } } });
+  assert.equal((await prompted(house, "hello")).given, "you had asked");
+  assert.equal((await prompted(house, "and?")).given, "you had asked");
+  house.hooks.before_message_write({ message: { role: "user", content: "go on", idempotencyKey: "taskmem:run:1" } }, { sessionKey: MAIN });
+  assert.equal(await house.hooks.before_prompt_build(...turn("r3")), undefined);
+  assert.equal(house.asked("question").length, 2);
 });
 
 test("where there is no news, nothing is put before the prompt", async (t) => {

@@ -1,0 +1,22 @@
+"""What runs ask their users, and what counts for their limits."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from taskmem_sqlmodel.columns import InstantText, Text
+
+revision = "0009_questions"
+down_revision = "0008_ledger"
+
+
+def upgrade() -> None:
+    """Add them; of older runs no question is known, and their limits count anew."""
+    for column in (
+        sa.Column("question", Text),
+        sa.Column("rounds_before", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("turn_began_at", InstantText),
+        sa.Column("worked_seconds", sa.Float, nullable=False, server_default="0"),
+    ):
+        op.add_column("runs", column)
