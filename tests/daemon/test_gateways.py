@@ -369,6 +369,7 @@ async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
     assert world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
     await report(gateways, begins(MAIN, MAIN), ends(MAIN, **turn))
+    world.clock.tick(world.shell.runs.idle_pauses[0])
     assert [wake.task_id for wake in world.deliver()] == [task]
 
 

@@ -207,6 +207,7 @@ async def test_a_word_to_go_on_is_not_said_again_while_the_turn_it_began_runs(
         await reported.hello()
         session.begins()
         session.register()
+        session.does("some work")
         session.ends()
         await world.clock.advance(1)
         assert len(gateway.received) == 1
@@ -216,7 +217,7 @@ async def test_a_word_to_go_on_is_not_said_again_while_the_turn_it_began_runs(
         assert len(gateway.received) == 1
 
         await reported.say(kind="turn_ended", session_key=MAIN, running=[])
-        await world.clock.advance(1)
+        await world.clock.advance(world.shell.runs.idle_pauses[0])
 
     assert len(gateway.received) == 2
     assert gateway.received[0].wake_id != gateway.received[1].wake_id
