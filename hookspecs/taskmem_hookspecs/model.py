@@ -172,6 +172,10 @@ class Task(Value):
     """When to look whether the task is stuck; None: it cannot become stuck."""
     doubts: tuple[str, ...] = ()
     """What its completion was refused for so far."""
+    original_request: str | None = None
+    """What its user had asked for, in their words; None: not known. Source: seed 004."""
+    implicit: bool = False
+    """Whether the daemon opened it for a turn whose agent registered none."""
     version: int = 0
 
     @property

@@ -146,6 +146,8 @@ class Run(Value):
     """Digests of its last calls and their results, the newest last."""
     said: str | None = None
     """A digest of what its last turn said; None: nothing."""
+    last_response: str | None = None
+    """The end of what its agent said last to the user; None: nothing yet."""
     provider_failures: int = 0
     """Turns in a row that failed for the provider's sake."""
     tries: int = 0

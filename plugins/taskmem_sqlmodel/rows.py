@@ -129,6 +129,8 @@ class Tasks(Base, table=True):
     doubts: list[str] = Field(
         sa_column=sa.Column(JsonText, nullable=False, server_default="[]")
     )
+    original_request: str | None = Field(sa_type=Text)
+    implicit: bool = Field(sa_column_kwargs={"server_default": sa.false()})
 
 
 def task_params(task: Task) -> Params:

@@ -77,6 +77,7 @@ class Runs(Base, table=True):
     news: str = Field(sa_type=Text)
     recent: list[str] = Field(sa_type=JsonText)
     said: str | None = Field(sa_type=Text)
+    last_response: str | None = Field(sa_type=Text)
     provider_failures: int
     tries: int
     created_at: datetime = Field(sa_type=InstantText)

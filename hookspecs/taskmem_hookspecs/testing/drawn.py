@@ -96,6 +96,8 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         alerts_in_a_row=numbers,
         held_until=st.none() | instants,
         doubts=plans,
+        original_request=st.none() | texts,
+        implicit=st.booleans(),
         stuck_due_at=st.none() | instants,
     )
 
@@ -220,6 +222,7 @@ def runs(run_id: str, task_id: str) -> st.SearchStrategy[Run]:
         news=st.sampled_from(News),
         recent=plans,
         said=st.none() | texts,
+        last_response=st.none() | texts,
         provider_failures=numbers,
         tries=numbers,
         created_at=instants,

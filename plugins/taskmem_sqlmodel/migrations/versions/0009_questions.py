@@ -1,4 +1,4 @@
-"""What runs ask their users, and what counts for their limits."""
+"""What users asked for and are asked, and what counts for the limits of runs."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ def upgrade() -> None:
         sa.Column("worked_seconds", sa.Float, nullable=False, server_default="0"),
     ):
         op.add_column("runs", column)
+    op.add_column("runs", sa.Column("last_response", Text))
+    op.add_column("tasks", sa.Column("original_request", Text))
+    implicit = sa.Column(
+        "implicit", sa.Boolean, nullable=False, server_default=sa.false()
+    )
+    op.add_column("tasks", implicit)

@@ -120,7 +120,7 @@ CREATE TABLE runs (
 	seen_at TEXT NOT NULL, 
 	started_at TEXT, 
 	ended_at TEXT, 
-	version INTEGER NOT NULL, question TEXT, rounds_before INTEGER DEFAULT '0' NOT NULL, turn_began_at TEXT, worked_seconds FLOAT DEFAULT '0' NOT NULL, 
+	version INTEGER NOT NULL, question TEXT, rounds_before INTEGER DEFAULT '0' NOT NULL, turn_began_at TEXT, worked_seconds FLOAT DEFAULT '0' NOT NULL, last_response TEXT, 
 	PRIMARY KEY (run_id), 
 	CONSTRAINT state_is_known CHECK (state IN ('queued', 'running', 'blocked', 'review', 'completed', 'failed', 'cancelled')), 
 	CONSTRAINT news_is_known CHECK (news IN ('none', 'result', 'call')), 
@@ -184,7 +184,7 @@ CREATE TABLE tasks (
 	message_count INTEGER NOT NULL, 
 	created_at TEXT NOT NULL, 
 	updated_at TEXT NOT NULL, 
-	version INTEGER NOT NULL, last_stuck_alert_at TEXT, alerts INTEGER DEFAULT 0 NOT NULL, alerts_in_a_row INTEGER DEFAULT 0 NOT NULL, stuck_due_at TEXT, held_until TEXT, home TEXT, doubts TEXT DEFAULT '[]' NOT NULL, 
+	version INTEGER NOT NULL, last_stuck_alert_at TEXT, alerts INTEGER DEFAULT 0 NOT NULL, alerts_in_a_row INTEGER DEFAULT 0 NOT NULL, stuck_due_at TEXT, held_until TEXT, home TEXT, doubts TEXT DEFAULT '[]' NOT NULL, original_request TEXT, implicit BOOLEAN DEFAULT 0 NOT NULL, 
 	PRIMARY KEY (task_id), 
 	CONSTRAINT status_is_known CHECK (status IN ('active', 'paused', 'completed', 'failed', 'cancelled'))
 );
