@@ -70,11 +70,11 @@ class Settings:
     idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
     """How long a task rests after turns in a row that brought nothing, before its agent
     is reminded; after as many reminders without effect it has stalled."""
-    question_seconds: float = 300.0
+    question_seconds: float = 120.0
     """How long it rests first where the agent's last words end in a question mark."""
-    max_rounds: int = 500
+    max_rounds: int = 200
     """How often an agent is told to go on with one task before a user says more."""
-    max_hours: float = 24.0
+    max_hours: float = 48.0
     """Hours of work in turns after which it ends likewise."""
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""

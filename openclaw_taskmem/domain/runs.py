@@ -110,11 +110,11 @@ class RunPolicy(Value):
     idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
     """The rests after turns in a row that brought nothing; after as many reminders
     without effect a run has stalled."""
-    question_seconds: float = 300.0
+    question_seconds: float = 120.0
     """The first of them where the agent's last words end in a question mark."""
-    max_rounds: int = 500
+    max_rounds: int = 200
     """How often a run is told to go on before its user says more."""
-    max_hours: float = 24.0
+    max_hours: float = 48.0
     """Hours of work in turns after which it ends likewise."""
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""

@@ -523,11 +523,11 @@ def test_after_progress_the_next_turn_begins_at_once() -> None:
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        ({"rounds": 500}, Why.ROUNDS),
-        ({"rounds": 900, "rounds_before": 401}, None),
-        ({"worked_seconds": 86_400.0}, Why.HOURS),
+        ({"rounds": POLICY.max_rounds}, Why.ROUNDS),
+        ({"rounds": 900, "rounds_before": 701}, None),
+        ({"worked_seconds": 172_800.0}, Why.HOURS),
         (
-            {"worked_seconds": 86_000.0, "turn_began_at": NOW - timedelta(seconds=401)},
+            {"worked_seconds": 172_400.0, "turn_began_at": NOW - timedelta(seconds=401)},
             Why.HOURS,
         ),
     ],
@@ -540,12 +540,12 @@ def test_a_task_has_an_end(limits: dict[str, Any], why: Why | None) -> None:
 
 
 def test_the_users_words_begin_the_limits_anew() -> None:
-    run = held(rounds=500, worked_seconds=86_400.0, news=News.CALL)
+    run = held(rounds=200, worked_seconds=172_800.0, news=News.CALL)
 
     course = judged(facts(run), Turn(origin=Origin.USER))
 
     assert isinstance(course, GoOn)
-    assert (course.run.rounds_before, course.run.worked_seconds) == (500, 0.0)
+    assert (course.run.rounds_before, course.run.worked_seconds) == (200, 0.0)
 
 
 def test_a_run_that_stalled_has_failed_its_task_and_the_user_is_told() -> None:
