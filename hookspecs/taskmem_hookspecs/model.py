@@ -173,7 +173,7 @@ class Task(Value):
     doubts: tuple[str, ...] = ()
     """What its completion was refused for so far."""
     original_request: str | None = None
-    """What its user had asked for, in their words; None: not known. Source: seed 004."""
+    """What its user had asked for, in their words; None: not known."""
     implicit: bool = False
     """Whether the daemon opened it for a turn whose agent registered none."""
     version: int = 0

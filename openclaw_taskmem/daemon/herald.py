@@ -61,6 +61,9 @@ class Herald:
         """What each session is yet to be told."""
         self._since: dict[str | None, float] = {}
         """Since when nothing can be told to a session, by the monotonic clock."""
+        self._tried: dict[str | None, int] = {}
+        """How many entries the message has that a session could not be told yet: what
+        may be on its way is asked for again as it was, with nothing added."""
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
 
@@ -72,6 +75,7 @@ class Herald:
         while ready:
             counts = [self._count(session) for session in ready]
             messages = [self._owed[s][:n] for s, n in zip(ready, counts, strict=True)]
+            self._tried.update(zip(ready, counts, strict=True))
             told = await asyncio.gather(*map(self._told, messages))
             failed = failed or not all(told)
             ready = [
@@ -96,11 +100,13 @@ class Herald:
         """Return how many of a session's entries make its next message."""
         if self._errand is Errand.STOPS:
             return 1
+        if session in self._tried:
+            return self._tried[session]
         return notices.next_message([each.event for each in self._owed[session]])[0]
 
     def _waits(self, session: str | None) -> float:
         """Return for how many seconds a session's next message waits for more."""
-        if self._errand is Errand.STOPS:
+        if self._errand is Errand.STOPS or session in self._tried:
             return 0
         first, *_ = owed = self._owed[session]
         complete = notices.next_message([each.event for each in owed])[1]
@@ -132,6 +138,7 @@ class Herald:
         left = self._owed[session]
         if told:
             self._since.pop(session, None)
+            self._tried.pop(session, None)
             left = left[told:]
         else:
             since = self._since.setdefault(session, now)
@@ -145,6 +152,8 @@ class Herald:
                     session,
                     PATIENCE[self._errand],
                 )
+            if late:
+                self._tried.pop(session, None)
             left = [e for e in left if e not in late]
         if left:
             self._owed[session] = left

@@ -73,12 +73,16 @@ def session_of(event: Event) -> str | None:
 
 
 def notice_of(entries: Sequence[Event]) -> Notice:
-    """Return entries of one session as the message that its user is told."""
+    """Return entries of one session as the message that its user is told.
+
+    Its key is of this log alone, so that no host takes it for another home's.
+    """
     first, last = entries[0], entries[-1]
+    began = round(first.at.timestamp() * 1000)
     return Notice(
         session_key=session_of(first),
         text=notices.text_of(entries),
-        key=f"{first.event_id}-{last.event_id}",
+        key=f"{began}-{first.event_id}-{last.event_id}",
         in_chat=first.data.get("in_chat") is True,
     )
 

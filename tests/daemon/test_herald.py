@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Errand
-from taskmem_hookspecs import Notice, Owner, StoreBusy, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import (
+    Change,
+    Notice,
+    Owner,
+    StoreBusy,
+    WakeRefused,
+    WakeUndelivered,
+)
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -217,6 +225,56 @@ async def test_a_line_that_is_older_than_the_daemon_is_tried_as_long_as_any(
     await passes(world, told, 60)
 
     assert host.said == [(MAIN, ACCEPTED)]
+
+
+async def test_a_message_is_asked_for_again_as_it_was_though_more_came_in_its_time(
+    world: World, main: Session, host: Host
+) -> None:
+    task = at_work(main)
+    begun = world.clock.now()
+    host.away = {MAIN}
+    told = herald(world, host)
+    await passes(world, told)
+    # It was decided before the message was complete, and committed after that.
+    [accepted] = [e for e in world.store.last_events(task, 9) if "line" in e.data]
+    late = accepted.model_copy(update={"at": begun + timedelta(seconds=4)})
+    late = late.model_copy(update={"data": {**late.data, "line": "Deploy: late."}})
+    world.shell.commit(Change(events=(late,)))
+    host.away = set()
+
+    await passes(world, told, 60)
+
+    assert host.said == [(MAIN, ACCEPTED), (MAIN, "late.")]
+
+
+async def test_after_a_restart_a_message_has_the_key_that_it_had(
+    world: World, main: Session, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work(main)
+    main.does("echo one")
+    with monkeypatch.context() as patch:
+        patch.setattr(say, "told", lambda *_: None)
+        await passes(world, herald(world, host))
+
+    world.clock.tick(30)
+    await passes(world, herald(world, host))
+
+    assert host.said == [(MAIN, BEGUN)] * 2
+    assert len(host.keys) == 2
+    assert len({*host.keys}) == 1
+
+
+async def test_no_other_log_has_the_keys_of_this_one(
+    world: World, main: Session, host: Host
+) -> None:
+    another = World()
+    another.clock.tick(0.1)
+    for there in (world, another):
+        say.begin(there.shell)
+        at_work(Session(there))
+        await passes(there, herald(there, host))
+
+    assert len({*host.keys}) == len(host.keys) == 2
 
 
 async def test_what_is_refused_is_not_told_again(

@@ -527,7 +527,10 @@ def test_after_progress_the_next_turn_begins_at_once() -> None:
         ({"rounds": 900, "rounds_before": 701}, None),
         ({"worked_seconds": 172_800.0}, Why.HOURS),
         (
-            {"worked_seconds": 172_400.0, "turn_began_at": NOW - timedelta(seconds=401)},
+            {
+                "worked_seconds": 172_400.0,
+                "turn_began_at": NOW - timedelta(seconds=401),
+            },
             Why.HOURS,
         ),
     ],

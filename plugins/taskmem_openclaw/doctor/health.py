@@ -17,12 +17,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from taskmem_hookspecs import Checkup, HealthRow
+from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.doctor import links
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
-from taskmem_openclaw.setup.edits import at, entries
+from taskmem_openclaw.setup.edits import at, entries, items
 from taskmem_openclaw.setup.openclaw import OLDEST
 
 if TYPE_CHECKING:
@@ -205,7 +205,10 @@ class Probe:
         there = await self._ask("GET", f"{self._url}/healthz") is not None
         if self._facts.gateways:
             yield plugged_in(self._facts)
-            yield await self._door()
+            opened = await self._door()
+            yield opened
+            if opened.state is HealthState.OK:
+                yield await self._notices()
         else:
             yield self._unplugged(there=there)
         yield await self._webhooks(there=there)
@@ -233,6 +236,32 @@ class Probe:
             sentence = f"Wakes do not get into the gateway: {error}."
             return fail("door", sentence, RELOAD)
         return ok("door", f"Wakes get into the gateway by {path}.")
+
+    async def _notices(self) -> HealthRow:
+        """Look whether OpenClaw offers what users are told by."""
+        try:
+            path = door.path(self._environ)
+            answer = await door.ask(path, "lacks", GATEWAY_SECONDS)
+        except (door.NobodyHome, door.Failed) as error:
+            sentence = (
+                f"Whether users can be told of their tasks is not known: {error}."
+            )
+            return warn("notices", sentence, RELOAD)
+        lacks = items(answer.get("lacks"))
+        cure = "Run: openclaw update"
+        if "callGatewayTool" in lacks:
+            sentence = (
+                "This OpenClaw lets the plug-in tell nothing to users of the chat."
+            )
+            return warn("notices", sentence, cure)
+        if lacks:
+            return warn(
+                "notices",
+                "This OpenClaw does not remember what it sends for plug-ins: a line to "
+                "a user may come twice, or not, where it or a channel fails.",
+                cure,
+            )
+        return ok("notices", "Users are told of their tasks where they are.")
 
     async def _webhooks(self, *, there: bool) -> HealthRow:
         """Try the token with a request that is refused for having no text."""

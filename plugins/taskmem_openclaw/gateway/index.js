@@ -118,6 +118,7 @@ class Instance {
     version: () => ({ version }),
     read: (question, signal) => this.reader.read(question, signal),
     reader: () => this.reader.facts(),
+    lacks: async () => ({ lacks: await this.notices.lacks() }),
     say: ({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     seen: ({ session_key }) => this.sessions.seen(session_key),

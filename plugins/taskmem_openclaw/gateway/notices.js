@@ -2,6 +2,16 @@
 import { Kept } from "./kept.js";
 
 const MOST_TOLD = 1_000;
+const OURS = "taskmem:"; // in the gateway's names of what we have it send
+/** How long the gateway knows what it has sent for us: longer than the daemon asks for it again. */
+const RECEIPTS = { idPrefix: OURS, maxAgeMs: 48 * 3_600_000, maxEntries: 5_000 };
+const MOST_TRIES = 1_000; // by the gateway's own recovery; the daemon says when it is enough
+const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
+const OUT_OF_REACH = ["connect", "getaddrinfo"];
+
+// What an older OpenClaw may not have.
+const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() => ({}));
+const requests = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch(() => ({}));
 
 export class Notices {
   #told = new Kept(MOST_TOLD); // keys of notices that were told
@@ -14,7 +24,7 @@ export class Notices {
   /** Tell the user of a session something, once for each key. */
   async tell(session, { text, key, in_chat: inChat }) {
     if (this.#told.has(key)) return {};
-    const going = this.#sending.get(key) ?? this.#tell(session, text, inChat);
+    const going = this.#sending.get(key) ?? this.#tell(session, text, key, inChat);
     this.#sending.set(key, going);
     try {
       const done = await going;
@@ -25,30 +35,85 @@ export class Notices {
     }
   }
 
-  async #tell(session, text, inChat) {
+  /** What the gateway does not offer that notices are told by. */
+  async lacks() {
+    const { sendDurableMessageBatch } = await outbound();
+    const { callGatewayTool } = await requests();
+    return Object.entries({ sendDurableMessageBatch, callGatewayTool }).filter(([, there]) => !there).map(([name]) => name);
+  }
+
+  async #tell(session, text, key, inChat) {
     const entry = this.#entry(session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
     const { kind, context } = entry.delivery ?? {};
-    if (kind === "external" && context?.channel && context.to && (await this.#send(context, text))) return {};
+    if (kind === "external" && context?.channel && context.to && (await this.#send(context, text, `${OURS}${key}`))) return {};
     if (inChat) return {};
-    const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
-    await callGatewayTool("chat.inject", {}, { sessionKey: session, message: text, label: "taskmem" });
+    await this.#ask("chat.inject", { sessionKey: session, message: text, label: "taskmem" });
     return {};
   }
 
-  /** Send a text the way that the user's last message came; false: there is no such channel any more.
-   * What the gateway holds it settles by itself, and is not sent again; what it let go of was not
-   * sent, and is an error. */
-  async #send({ channel, to, accountId, threadId }, text) {
-    const { sendDurableMessageBatch } = await import("openclaw/plugin-sdk/channel-outbound");
+  /** Send a text the way that the user's last message came; false: that way is closed for good. */
+  async #send(context, text, name) {
+    const { sendDurableMessageBatch: send } = await outbound();
+    if (!send) return this.#plainly(context, text, name);
+    const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
-    const { status, stage, error } = await sendDurableMessageBatch({ cfg, ...route, payloads: [{ text }], deliveryRetryOwner: "caller" });
-    if (status !== "failed") return true;
-    if (stage === undefined) return false;
-    if (error?.queueCustody !== "held") throw error;
-    this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${error?.message ?? "no reason given"}`);
+    // Each part has a name of its own: where one fails, those before it are not sent again.
+    for (const [number, part] of (await this.#parts(cfg, context, text)).entries()) {
+      const named = { deliveryIntentId: `${name}/${number}`, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
+      const { status, error } = await send({ cfg, ...route, payloads: [{ text: part }], ...named });
+      if (status === "failed" && !this.#isSettled(channel, error)) return false;
+    }
     return true;
+  }
+
+  /** Whether nothing more can be done for what has failed; false: its channel takes nothing.
+   * The gateway keeps what it was given under its name until it is sent, so whatever was not
+   * sent is an error, and asked for again. */
+  #isSettled(channel, error) {
+    const held = error?.queueCustody === "held";
+    if (isUnsent(error)) {
+      if (held) throw error;
+      return false;
+    }
+    if (!held && error?.queueCustody === undefined && !isTaken(error)) throw error;
+    this.#warn(channel, error);
+    return true;
+  }
+
+  /** Send a text by the gateway's own request, which remembers less. */
+  async #plainly({ channel, to, accountId, threadId }, message, name) {
+    const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId: String(threadId) }) };
+    try {
+      await this.#ask("send", { ...route, message, idempotencyKey: name });
+    } catch (error) {
+      if (error?.gatewayCode === "INVALID_REQUEST") return false;
+      if (error?.gatewayCode === undefined) throw error; // it was not even asked
+      this.#warn(channel, error);
+    }
+    return true;
+  }
+
+  async #ask(method, params) {
+    const { callGatewayTool } = await requests();
+    if (!callGatewayTool) throw new Error("this OpenClaw lets no plug-in make requests");
+    return callGatewayTool(method, {}, params);
+  }
+
+  /** A text in the parts that a channel takes, as the gateway would cut it. */
+  async #parts(cfg, { channel, accountId }, text) {
+    const { outbound: adapters, text: cutting } = this.api.runtime.channel ?? {};
+    const adapter = await adapters?.loadAdapter(channel);
+    if (!adapter?.chunker || !cutting) return [text];
+    const fallbackLimit = cutting.resolveTextChunkLimit(cfg, channel, accountId, { fallbackLimit: adapter.textChunkLimit });
+    const limit = adapter.resolveEffectiveTextChunkLimit?.({ cfg, accountId, fallbackLimit }) ?? fallbackLimit;
+    const parts = adapter.chunker(text, limit);
+    return parts.length ? parts : [text];
+  }
+
+  #warn(channel, error) {
+    this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${error?.message ?? "no reason given"}`);
   }
 
   #entry(session) {
@@ -56,3 +121,12 @@ export class Notices {
     return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session });
   }
 }
+
+/** Whether a failure proves that nothing was sent. */
+function isUnsent(error) {
+  if (!error || error.sentBeforeError) return false;
+  return error.code === NOT_SENT || OUT_OF_REACH.includes(error.syscall) || isUnsent(error.cause);
+}
+
+/** Whether the gateway has had that name before, and sends nothing for it any more. */
+const isTaken = (error) => String(error?.message).startsWith("Stable delivery intent is");

@@ -414,7 +414,8 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
     rows = gateway_rows(facts, network, door.environ)
     assert {row.state for row in rows.values()} == {OK}
     assert CONNECTED["started_at"] in rows["gateway"].detail
-    assert [*rows] == ["gateway", "door", "webhooks", "cli", "heartbeats"]
+    expected = ["gateway", "door", "notices", "webhooks", "cli", "heartbeats"]
+    assert [*rows] == expected
 
 
 def test_a_second_gateway_is_told_of(facts):
@@ -432,6 +433,25 @@ def test_a_door_that_is_shut_is_named(facts, network, door):
     facts = replace(facts, gateways=[CONNECTED])
     row = gateway_rows(facts, network, door.environ)["door"]
     assert_row(row, FAIL, str(door.path), "openclaw plugins reload taskmem")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        (["sendDurableMessageBatch"], "may come twice, or not"),
+        (
+            ["sendDurableMessageBatch", "callGatewayTool"],
+            "nothing to users of the chat",
+        ),
+    ],
+    ids=["outbound", "requests"],
+)
+def test_an_openclaw_that_tells_users_less_is_named(facts, network, door, lacks, said):
+    door.open()
+    door.said = {"lacks": lacks}
+    facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED])
+    row = gateway_rows(facts, network, door.environ)["notices"]
+    assert_row(row, WARN, said, "openclaw update")
 
 
 def test_a_door_behind_which_nothing_works_is_named(facts, network, door):
@@ -586,7 +606,7 @@ def test_where_all_is_well_every_row_is_fine(environ, network, door, monkeypatch
     environ["TASKMEM_HOME"] = str(door.home)
     rows = looked(Looking(gateways=[CONNECTED]), environ, network)
     assert {row.state for row in rows.values()} == {OK}
-    assert len(rows) == 15
+    assert len(rows) == 16
 
 
 @pytest.mark.parametrize("transport", ["stdout", "ntfy", None])

@@ -1,21 +1,24 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
+import { channel, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Notices } = await load("notices.js");
+const older = await load("notices.js?older");
 const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId: 7 };
-let house, notices, done;
+let house, notices, phone, done;
 
 const tell = (more = {}, session = MAIN) => notices.tell(session, { text: "It is done.", key: "1", in_chat: false, ...more });
-const failed = (error) => async () => ({ status: "failed", stage: "platform_send", error });
+const texts = () => phone.sent.map(([, , text]) => text);
+const gone = (code, message) => Object.assign(new Error(message), { gatewayCode: code });
 
 beforeEach(() => {
   house = gateway();
   notices = new Notices({ api: house.api });
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
-  done = [];
+  phone = channel();
+  done = phone.sent;
   sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push(["chat", sessionKey, message]);
-  sdk.sendDurableMessageBatch = async ({ cfg, payloads: [{ text }], deliveryRetryOwner, ...route }) => (done.push(["channel", route, text]), { status: "sent" });
+  sdk.sendDurableMessageBatch = (batch) => phone.send(batch);
 });
 
 test("a user is told the way that their last message came", async () => {
@@ -23,9 +26,24 @@ test("a user is told the way that their last message came", async () => {
   assert.deepEqual(done, [["channel", PHONE, "It is done."]]);
 });
 
+test("an account and a thread that are not known are not named", async () => {
+  const { channel, to } = PHONE;
+  house.sessions.get(MAIN).delivery.context = { channel, to };
+  await tell();
+  assert.deepEqual(done, [["channel", { channel, to }, "It is done."]]);
+});
+
 test("a user of the web chat is told there, in our name", async () => {
   await tell({}, OTHER);
   assert.deepEqual(done, [["chat", OTHER, "It is done."]]);
+});
+
+test("a route that names nobody is none", async () => {
+  house.sessions.get(MAIN).delivery.context = { channel: "phone" };
+  await tell();
+  house.sessions.get(MAIN).delivery = { kind: "internal", context: PHONE };
+  await tell({ key: "2" });
+  assert.deepEqual(done.map(([where]) => where), ["chat", "chat"]);
 });
 
 test("words that the chat shows already are sent to a channel only", async () => {
@@ -41,31 +59,134 @@ test("what is asked for again is told once, also while it is on its way", async 
   assert.equal(done.length, 2);
 });
 
+test("what hangs is on its way however often it is asked for", async () => {
+  let release;
+  Object.assign(phone, { fault: "hang", hanging: new Promise((free) => (release = free)) });
+  const asked = [tell(), tell(), tell()];
+  release();
+  await Promise.all(asked);
+  assert.deepEqual(texts(), ["It is done."]);
+});
+
 test("what was not sent is an error, and sent when it is asked for again", async () => {
-  const { sendDurableMessageBatch } = sdk;
-  sdk.sendDurableMessageBatch = failed(Object.assign(new Error("switched off"), { queueCustody: "released" }));
+  phone.fault = "off";
   await assert.rejects(tell(), /switched off/);
-  sdk.sendDurableMessageBatch = sendDurableMessageBatch;
+  await assert.rejects(tell(), /switched off/);
+  phone.fault = undefined;
   await tell();
-  assert.equal(done.length, 1);
+  assert.deepEqual(texts(), ["It is done."]);
 });
 
-test("what the gateway holds is its own to send, and is not sent again", async () => {
-  sdk.sendDurableMessageBatch = failed(Object.assign(new Error("the line broke"), { queueCustody: "held" }));
-  await tell();
-  sdk.sendDurableMessageBatch = () => assert.fail("sent again");
-  assert.deepEqual(await tell(), {});
-  assert.match(house.warned[0], /may not have been sent: the line broke/);
+test("a channel that cannot be reached has sent nothing", async () => {
+  const unreached = Object.assign(new Error("fetch failed", { cause: Object.assign(new Error("no"), { syscall: "connect" }) }), { queueCustody: "held" });
+  sdk.sendDurableMessageBatch = async () => ({ status: "failed", error: unreached });
+  await assert.rejects(tell(), /fetch failed/);
 });
 
-test("where the channel is gone the web chat shows it", async () => {
-  sdk.sendDurableMessageBatch = async () => ({ status: "failed", error: new Error("Outbound not configured for channel: phone") });
+for (const fault of ["after", "rude"])
+  test(`what may have been sent is not sent again: ${fault}`, async () => {
+    phone.fault = fault;
+    await tell();
+    phone.fault = undefined;
+    assert.deepEqual(await tell(), {});
+    assert.equal(phone.tries, 1);
+    assert.match(house.warned[0], /on phone may not have been sent/);
+  });
+
+test("a gateway that starts anew sends nothing again", async () => {
   await tell();
-  assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
+  phone.fault = "killed";
+  void tell({ key: "2" });
+  await new Promise(setImmediate);
+  phone.restart();
+  phone.fault = undefined;
+  notices = new Notices({ api: house.api });
+  for (const key of ["1", "2", "3"]) await tell({ key, text: key });
+  assert.deepEqual(texts(), ["It is done.", "3"]);
+  assert.match(house.warned[0], /may not have been sent/);
+});
+
+test("what a gateway could not send before it starts anew is sent then", async () => {
+  phone.fault = "off";
+  await assert.rejects(tell());
+  phone.restart();
+  phone.fault = undefined;
+  notices = new Notices({ api: house.api });
+  await tell();
+  assert.deepEqual(texts(), ["It is done."]);
+});
+
+test("what could not even be kept is an error", async () => {
+  phone.broken = new Error("database is locked");
+  await assert.rejects(tell(), /locked/);
+});
+
+test("where the channel is gone, or refuses for good, the web chat shows it", async () => {
+  phone.configured = false;
+  await tell();
+  Object.assign(phone, { configured: true, fault: "rejects" });
+  await tell({ key: "2" });
+  assert.deepEqual(done, [["chat", MAIN, "It is done."], ["chat", MAIN, "It is done."]]);
+});
+
+/** The channel takes a few characters at once. */
+function cut(limit) {
+  const chunker = (text, most) => text.match(new RegExp(`.{1,${most}}`, "gs"));
+  house.api.runtime.channel = {
+    outbound: { loadAdapter: async (name) => (name === "phone" ? { chunker, textChunkLimit: limit } : undefined) },
+    text: { resolveTextChunkLimit: (_, __, ___, { fallbackLimit }) => fallbackLimit },
+  };
+}
+
+test("a long text comes whole, in the parts that the channel takes", async () => {
+  cut(4);
+  await tell({ text: "one two three" });
+  assert.deepEqual(texts(), ["one ", "two ", "thre", "e"]);
+});
+
+test("parts that were sent are not sent again with those that were not", async () => {
+  cut(4);
+  const send = phone.send;
+  phone.send = (batch) => ((phone.fault = texts().length === 2 ? "off" : undefined), send(batch));
+  await assert.rejects(tell({ text: "one two three" }), /switched off/);
+  phone.send = send;
+  phone.fault = undefined;
+  await tell({ text: "one two three" });
+  assert.deepEqual(texts(), ["one ", "two ", "thre", "e"]);
 });
 
 test("a session that is not there is refused, and any other trouble is one", async () => {
   assert.match((await tell({}, "agent:main:gone")).refused, /no session agent:main:gone/);
   sdk.callGatewayTool = async () => Promise.reject(new Error("missing scope"));
   await assert.rejects(tell({ key: "2" }, OTHER), /missing scope/);
+});
+
+test("an older gateway is asked by its own request to send", async () => {
+  notices = new older.Notices({ api: house.api });
+  const asked = [];
+  sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
+  await tell();
+  assert.deepEqual(asked, [["send", { channel: "phone", to: "phone:1", accountId: "default", threadId: "7", message: "It is done.", idempotencyKey: "taskmem:1" }]]);
+});
+
+test("an older gateway that may have sent it is not asked again", async () => {
+  notices = new older.Notices({ api: house.api });
+  sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
+  assert.deepEqual(await tell(), {});
+  assert.match(house.warned[0], /may not have been sent: the line broke/);
+  sdk.callGatewayTool = async () => Promise.reject(new Error("the gateway is closing"));
+  await assert.rejects(tell({ key: "2" }), /closing/);
+});
+
+test("where an older gateway has no such channel the web chat shows it", async () => {
+  notices = new older.Notices({ api: house.api });
+  const chat = sdk.callGatewayTool;
+  sdk.callGatewayTool = async (method, ...rest) => (method === "send" ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel")) : chat(method, ...rest));
+  await tell();
+  assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
+});
+
+test("it says what a gateway does not offer", async () => {
+  assert.deepEqual(await notices.lacks(), []);
+  assert.deepEqual(await new older.Notices({ api: house.api }).lacks(), ["sendDurableMessageBatch"]);
 });

@@ -19,10 +19,13 @@ const GIVEN = {
   "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };
+/** What is not there yet for a module that is loaded as `….js?older`. */
+const NEWER = ["openclaw/plugin-sdk/channel-outbound"];
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
 registerHooks({
   resolve(name, context, next) {
     if (!GIVEN[name]) return next(name, context);
+    if (NEWER.includes(name) && context.parentURL.endsWith("?older")) throw Object.assign(new Error(`no ${name}`), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
     imported.push(name);
     return { url: `given:${name}`, shortCircuit: true };
   },
@@ -73,6 +76,51 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
     return waiting(sessionKey).splice(0).map(({ text }) => text);
   };
   made.end = (runId, data = {}) => made.lifecycle({ runId, data: { executionSettled: true, ...data } });
+  return made;
+}
+
+/** A channel, and the gateway's queue for it, which knows by its name what was sent, and
+ * sends nothing again that may have been (as OpenClaw 2026.9.6 does). */
+export function channel() {
+  const rows = new Map(); // name → "pending", "begun", "completed" or "failed"
+  const made = { rows, sent: [], tries: 0, configured: true, fault: undefined, broken: undefined };
+  const unsent = (message, retryable = true) => Object.assign(new Error(message), { code: "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED", retryable });
+  const failed = (cause, queueCustody) => {
+    const error = queueCustody ? Object.assign(new Error(cause.message, { cause }), { queueCustody, sentBeforeError: false, stage: "platform_send" }) : cause;
+    return { status: "failed", error, stage: error.stage };
+  };
+  const taken = (name) => new Error(`Stable delivery intent is already queued: ${name}`);
+  const deliver = async (route, text) => {
+    made.tries++;
+    if (made.fault === "off") throw unsent("the phone is switched off");
+    if (made.fault === "rejects") throw unsent("no such number", false);
+    if (made.fault === "rude") throw new Error("it says nothing of what became of it");
+    if (made.fault === "hang") await made.hanging;
+    if (made.fault === "killed") await new Promise(() => {});
+    made.sent.push(["channel", route, text]);
+    if (made.fault === "after") throw new Error("the line broke after it was sent");
+  };
+  made.send = async ({ cfg, payloads: [{ text }], deliveryIntentId: name, reusePendingDeliveryIntent: again, completionRetention: kept, maxRetries, ...route }) => {
+    if (made.broken) return failed(made.broken);
+    if (!again || !name.startsWith(kept.idPrefix) || !(maxRetries > 5)) throw new Error("it would be sent without a name");
+    const before = rows.get(name);
+    if (before === "completed") return { status: "suppressed", results: [], reason: "no_visible_result" };
+    if (before === "failed") return failed(taken(name));
+    if (!made.configured) return failed(unsent(`Outbound not configured for channel: ${route.channel}`));
+    if (before === "begun") return failed(taken(name), "held");
+    rows.set(name, "begun");
+    try {
+      await deliver(route, text);
+    } catch (error) {
+      const proved = error.code !== undefined;
+      if (proved) rows.set(name, error.retryable ? "pending" : "failed");
+      return failed(error, proved && !error.retryable ? "released" : "held");
+    }
+    rows.set(name, "completed");
+    return { status: "sent" };
+  };
+  /** The gateway starts anew: what it may have sent it gives up. */
+  made.restart = () => rows.forEach((state, name) => state === "begun" && rows.set(name, "failed"));
   return made;
 }
 
