@@ -266,6 +266,9 @@ class Wake(Value):
     """The home whose daemon delivers it, to its own gateway; None: any."""
     text: str
     """What the agent reads, on one line."""
+    line: str | None = None
+    """What people see of it in the chat, in their words, on one line. Written when it
+    is handed to a transport, and not stored; None: it is on its way to none."""
     urgent: bool = False
     """Several waits of the task failed in a row."""
     attempts: int = 0

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.texts import quoted
+from openclaw_taskmem.domain.texts import clip, plain, quoted
 from taskmem_hookspecs import InvalidArguments, Target
 
 LONGEST: Final = 4096
 """Bytes of a target's name; no path is longer."""
 
+LABEL_BYTES: Final = 80
+"""Of a target's name in a line for people."""
 _NAMED: Final = ("pty", "window")
+_NAMELESS: Final = ("task", "session", "wait")
+"""Schemes of targets that an id names."""
 _FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/absolute/path, window:TITLE, window:0xID, or screen"
@@ -37,3 +41,19 @@ def parse(text: str) -> Target:
     raise InvalidArguments(
         f"{quoted(text, 80)} is no target. {_FORMS}. Nothing was written."
     )
+
+
+def describe_target(text: str) -> str:
+    """Return what people call a target: a terminal's or file's name, a window's title.
+
+    What is named by an id alone is called by its kind.
+    """
+    scheme, _, name = text.partition(":")
+    if scheme == "screen":
+        return "the screen"
+    if not name or scheme in _NAMELESS:
+        return scheme
+    kind, colon, rest = name.partition(":")
+    if scheme == "pty" and colon and kind in ("file", "tmux"):
+        name = rest
+    return clip(plain(name.rstrip("/").rpartition("/")[2] or name), LABEL_BYTES)

@@ -56,6 +56,15 @@ def duration(seconds: float) -> str:
     return _count(whole, "second")
 
 
+def brief(seconds: float) -> str:
+    """Say how long something took in few letters: `45 s`, `9 min`, `2 h`, `3 d`."""
+    whole = max(0, int(seconds))
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
 def plural(number: int, noun: str) -> str:
     """Return `1 step`, `2 steps`."""
     return _count(number, noun)

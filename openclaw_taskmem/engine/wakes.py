@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain import outbox, wake_lines
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.wake_lines import WakeFacts
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, Run, Task, Wake, WakeCause, WakeState
 from taskmem_hookspecs.errors import Conflict
@@ -98,12 +99,29 @@ def _claim(
         now=now,
         policy=shell.outbox,
     )
+    delivery = decided.delivery and _with_line(shell, decided.delivery)
     try:
         shell.commit(decided.change)
     except Conflict:
         # Another daemon claimed them, or the agent acted: look again.
         return None
-    return decided.delivery
+    return delivery
+
+
+def _with_line(shell: Shell, delivery: Delivery) -> Delivery:
+    """Return a delivery whose message has the line that people see of it."""
+    found = [_facts(shell, wake) for wake in delivery.wakes]
+    line = wake_lines.describe_wakes(found)
+    message = delivery.message.model_copy(update={"line": line})
+    return delivery.model_copy(update={"message": message})
+
+
+def _facts(shell: Shell, wake: Wake) -> WakeFacts:
+    wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
+    if wake.task_id is None:
+        return WakeFacts(wake=wake, wait=wait)
+    known = shell.store.read_task(wake.task_id)
+    return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
 
 
 def delivered(

@@ -343,7 +343,9 @@ class Wakes(Base, table=True):
 
 def wake_params(wake: Wake) -> Params:
     """Return the row of a wake."""
-    return {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
+    row = {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
+    del row["line"]  # made anew for each delivery
+    return row
 
 
 class Events(Base, table=True):

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House, woken_by
 from tests.e2e.room import until
-from tests.e2e.scripted_model import ModelRequest
+from tests.e2e.scripted_model import ModelRequest, text_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -22,6 +22,18 @@ def seconds(later: str, earlier: str) -> float:
     """The time between two instants of a list."""
     times = [datetime.fromisoformat(each) for each in (later, earlier)]
     return (times[0] - times[1]).total_seconds()
+
+
+def history(house: House) -> list[dict[str, Any]]:
+    """What the main session's chat shows."""
+    with house.gateway.rpc() as rpc:
+        found = rpc.call("chat.history", sessionKey=MAIN_SESSION, limit=200)
+    return list(found["messages"])
+
+
+def line_of(phrase: str) -> str:
+    """The line of a wake for a phrase that was seen at once."""
+    return f'[taskmem]\n\nwatched.log: "{phrase}" appeared: "{phrase}" after 0 s.'
 
 
 def held(wake: dict[str, Any]) -> dict[str, Any] | None:
@@ -49,6 +61,13 @@ def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered
     assert "heartbeat" not in text.lower()
     assert text.index("[system] smart_wait resolved") < text.index("[taskmem]")
     assert text.index("[taskmem]") < text.index("INTERNAL_CONTEXT")
+    # The chat shows what was seen, in our name and not as the user's words.
+    told = [row for row in history(house) if "[taskmem]" in text_of(row)]
+    assert [(row["role"], text_of(row)) for row in told] == [
+        ("assistant", line_of("early")),
+        ("assistant", line_of("ready")),
+    ]
+    assert wait not in str(history(house))
 
     # Heartbeats that are switched off do not matter.
     with house.gateway.rpc() as rpc:

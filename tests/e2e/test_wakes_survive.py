@@ -79,7 +79,7 @@ def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
         if RESUMED in each.turn.text and each.opens_turn
     ]
     assert len(resumed) == 1
-    assert "[taskmem] Your wait" in resumed[0].turn.text
+    assert "[taskmem] watched.log" in resumed[0].turn.text
     assert house.arrivals(wait) == 2
 
 

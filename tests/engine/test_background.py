@@ -366,3 +366,13 @@ def test_what_rests_in_the_background_for_long_keeps_its_slot(
 
     with pytest.raises(LimitReached, match="This session has"):
         session.call("task_background", task_id=second)
+
+
+def test_people_read_that_a_run_was_begun_in_the_background(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+
+    (delivery,) = wakes.claim(session.world.shell)
+
+    line = "Deploy: begun in the background; on to step 1 of 4."
+    assert delivery.message.line == line

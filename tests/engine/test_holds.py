@@ -105,3 +105,14 @@ def test_before_anything_is_due_the_first_due_is_the_answer(world: World) -> Non
     assert next_due(world, holding()) == leased.due_at
     assert leased.due_at is not None
     assert leased.due_at > world.clock.now() + HORIZON
+
+
+def test_a_message_has_one_line_for_people_which_is_not_stored(world: World) -> None:
+    task = world.register("Deploy", session_key="a")
+    world.end_wait(world.open_wait(task))
+
+    (delivery,) = wakes.claim(world.shell)
+
+    line = "build: Build finished after 0 s; on to step 1 of 4."
+    assert delivery.message.line == line
+    assert [wake.line for wake in world.wakes()] == [None]

@@ -181,7 +181,7 @@ async function finalized({ daemon, revised }, { runId, lastAssistantMessage: sai
 function attempt(what) {
   try {
     const answer = what();
-    return answer?.catch?.(() => undefined) ?? undefined;
+    return typeof answer?.catch === "function" ? answer.catch(() => undefined) : answer;
   } catch {
     return undefined;
   }
@@ -200,6 +200,7 @@ const hooks = {
   before_message_write: (here, event, ctx) => {
     here.work.written(event, ctx);
     here.prepare(event, ctx);
+    return here.sessions.written(event.message);
   },
   before_prompt_build: (here, event, ctx) => here.context(event, ctx),
   before_tool_call: async ({ daemon, work }, event, ctx) => {

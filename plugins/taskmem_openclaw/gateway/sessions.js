@@ -8,8 +8,9 @@ const START_MS = 60_000; // after which a turn that did not begin is asked for a
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
 const OURS = ":taskmem:"; // in the keys of sessions that a task has to itself
-const PACKET = "[task_stuck_resume]";
-const ANOTHER = "[taskmem] What you waited for stands above. Carry on with your work.";
+const PACKET = /^\[task_(stuck_)?resume\] /m;
+const ANOTHER = "Going on with what was awaited.";
+const MARK = "[taskmem] "; // before what a turn of ours says first
 
 // No wall clock: it may be set while a turn runs.
 const now = () => performance.now();
@@ -19,10 +20,12 @@ const says = (one, other) => one !== undefined && lines(other).every((line) => l
 
 export class Sessions {
   #runs = new Map(); // run id → { session, began, answered }
-  #owed = new Map(); // session → Map(key → { delivery, since, text, expires })
+  #owed = new Map(); // session → Map(key → { delivery, since, text, line, expires })
   #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
   #waking = new Map(); // session → the wake that is being put there
   #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
+  #shown = new Kept(MOST_DONE); // keys of wakes whose line the chat shows
+  #hidden = new Kept(MOST_DONE); // first rows of turns of ours, whose line the chat shows instead
   #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
   constructor({ api, id, tell, work }) {
@@ -72,7 +75,7 @@ export class Sessions {
   /** Whether the next prompt of a session has a packet by a wake. */
   hasPacket(session) {
     const texts = [...(this.#owed.get(session)?.values() ?? []), ...this.#waiting(session)].map(({ text }) => text);
-    return texts.some((text) => text.startsWith(PACKET));
+    return texts.some((text) => PACKET.test(text));
   }
 
   /** An event of a run's life, as the gateway tells it. */
@@ -135,7 +138,7 @@ export class Sessions {
     return done.finally(() => this.#waking.get(session) === done && this.#waking.delete(session));
   }
 
-  async #wake(session, { key, delivery_id: delivery, text, message }) {
+  async #wake(session, { key, delivery_id: delivery, text, message: line }) {
     const known = this.#entry(session) !== undefined;
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
@@ -146,7 +149,7 @@ export class Sessions {
     // What comes again may say more than it did: that follows what waits or runs.
     const [first] = this.#waiting(session);
     if (first && !(first.key === key && says(first.text, text))) {
-      await this.#turn(session, ANOTHER);
+      await this.#turn(session, first.key, this.#owed.get(session)?.get(first.key)?.line ?? ANOTHER);
       return { waits_for: first.key };
     }
     const before = this.#owed.get(session)?.get(key);
@@ -159,9 +162,9 @@ export class Sessions {
     // A main session that has had no turn yet is made by one.
     const there = first !== undefined || (known && (await this.#put(session, key, text)));
     if (!this.#owed.has(session)) this.#owed.set(session, new Map());
-    this.#owed.get(session).set(key, { delivery, since, text, expires: Date.now() + KEPT_MS });
-    if (there) return { turn: await this.#turn(session, message) };
-    return { turn: await this.#bring(session, key, `${text}\n\n${message}`) };
+    this.#owed.get(session).set(key, { delivery, since, text, line, expires: Date.now() + KEPT_MS });
+    if (there) return { turn: await this.#turn(session, key, line) };
+    return { turn: await this.#bring(session, key, line, text) };
   }
 
   /** Put a text before the session's next turn; false: the operator forbids it. */
@@ -172,10 +175,10 @@ export class Sessions {
   }
 
   /** Start an ordinary turn whose message brings a wake along: no other turn will. */
-  async #bring(session, key, message) {
+  async #bring(session, key, line, text) {
     try {
       if (this.#awaited(session)) throw new Error("a turn that was asked for earlier has not begun");
-      return await this.#ordinary(session, message);
+      return await this.#ordinary(session, key, line, text);
     } catch (error) {
       this.#owed.get(session)?.delete(key);
       throw error;
@@ -183,10 +186,10 @@ export class Sessions {
   }
 
   /** Start an ordinary turn; where that cannot be, one that a heartbeat starts. */
-  async #turn(session, message) {
+  async #turn(session, key, line) {
     if (this.#awaited(session)) return "started before";
     try {
-      return await this.#ordinary(session, message);
+      return await this.#ordinary(session, key, line);
     } catch (error) {
       const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
       const skipped = await Promise.race([heart, new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref())]);
@@ -201,10 +204,13 @@ export class Sessions {
     return asked !== undefined && (now() - asked < START_MS || this.running.includes(session));
   }
 
-  async #ordinary(session, message) {
+  /** Start a turn that is seen in the chat as one line, in our name where that can be. */
+  async #ordinary(session, key, line, text) {
     this.#starting.set(session, now());
+    const shown = await this.#show(session, key, line);
     try {
-      await this.run(session, message);
+      await this.run(session, [text, `${MARK}${line}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      if (text) await this.#show(session, key, line); // the turn may have made the session
       return "ordinary";
     } catch (error) {
       this.#starting.delete(session);
@@ -212,9 +218,31 @@ export class Sessions {
     }
   }
 
-  /** An ordinary turn. Nothing of it is delivered: the daemon tells its last words, where they are. */
-  async run(session, message) {
-    return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey: `taskmem:${randomUUID()}` });
+  /** Show a wake's line in the chat, once; false: that cannot be done. */
+  async #show(session, key, line) {
+    if (this.#shown.has(key)) return true;
+    try {
+      const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
+      await callGatewayTool("chat.inject", {}, { sessionKey: session, message: line, label: "taskmem" });
+      this.#shown.set(key, true);
+      return true;
+    } catch {
+      return false; // there is no such session yet, say
+    }
+  }
+
+  /** An ordinary turn. Nothing of it is delivered: the daemon tells its last words, where they are.
+   * `hidden`: its first row, which is the user's, is not shown. */
+  async run(session, message, hidden = false) {
+    const idempotencyKey = `taskmem:${randomUUID()}`;
+    if (hidden) this.#hidden.set(`${idempotencyKey}:user`, true);
+    return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });
+  }
+
+  /** A row as it is to be written: one that is not to be shown is for the model alone; undefined: as it is. */
+  written(message) {
+    if (!this.#hidden.has(message?.idempotencyKey)) return undefined;
+    return { message: { ...message, display: false } };
   }
 
   /** Our injections that no turn has taken yet. */

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from taskmem_hookspecs import (
     Wake,
-    WakeCause,
     WakeReceipt,
     WakeRefused,
     WakeUndelivered,
@@ -23,6 +22,8 @@ from taskmem_hookspecs import (
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.transports.ladder import NotThere
 
+NEWS: Final = "Going on with what was awaited."
+"""What people see of a wake that says nothing else for them."""
 GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""
 
@@ -68,7 +69,7 @@ class OpenClawPlugin:
                 key=wake.key,
                 delivery_id=wake.delivery_id,
                 text=wake.text,
-                message=message(wake),
+                message=wake.line or NEWS,
             )
         except door.NobodyHome as error:
             raise await self._missed(path, str(error)) from error
@@ -125,29 +126,3 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
-
-
-MARK: Final = "[taskmem]"
-"""How the turns that wakes start begin, in the session's history."""
-
-
-def message(wake: Wake) -> str:
-    """Return what starts the turn: it stays in the history, where the wake does not.
-
-    Should the gateway be cut off in that turn and resume it, this is what is left.
-    """
-    if wake.cause is WakeCause.STUCK:
-        return (
-            f"{MARK} Your task {wake.task_id} has gone silent. Carry on with it as the "
-            "packet above says; where there is none, ask with task_update and a query."
-        )
-    if wake.cause is WakeCause.RUN:
-        return (
-            f"{MARK} Go on with your task {wake.task_id}, as it says above; where "
-            "nothing does, ask with task_update and a query."
-        )
-    about = f" of task {wake.task_id}" if wake.task_id else ""
-    return (
-        f"{MARK} Your wait {wake.wait_id}{about} has ended, as the line above says. "
-        "Carry on with your work."
-    )

@@ -8,11 +8,11 @@ import pytest
 
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.home import find_home
-from taskmem_hookspecs import WakeCause, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door
 from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.plugin import OpenClawPlugin, message
+from taskmem_openclaw.transports.plugin import OpenClawPlugin
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
@@ -58,7 +58,7 @@ class TestOpenClawPlugin(TransportSuite):
 
 
 def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
-    deliver(gateway.open(), text="the packet", task_id="task_1")
+    deliver(gateway.open(), text="the packet", line="Count: on to step 2 of 3.")
     (asked,) = gateway.asked
     assert asked == {
         "ask": "wake",
@@ -66,7 +66,7 @@ def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
         "key": "test:wake_1",
         "delivery_id": "delivery_1",
         "text": "the packet",
-        "message": message(a_wake(task_id="task_1")),
+        "message": "Count: on to step 2 of 3.",
     }
 
 
@@ -74,25 +74,6 @@ def test_a_wake_of_no_session_is_the_main_sessions(gateway):
     deliver(gateway.open(), session_key=None)
     assert gateway.asked[0]["session_key"] is None
     assert [session for session, _ in gateway.turns] == [MAIN]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"cause": WakeCause.STUCK, "task_id": "task_1"},
-        {"cause": WakeCause.WAIT, "task_id": "task_1", "wait_id": "wait_1"},
-        {"cause": WakeCause.WAIT, "wait_id": "wait_1"},
-    ],
-)
-def test_what_stays_in_the_history_names_what_it_is_about_and_is_no_wake(fields):
-    """It is all that is left, should the turn be cut off and resumed."""
-    said = message(a_wake(text="[task_stuck_resume] {}", **fields))
-    assert said.startswith("[taskmem] Your ")
-    assert len(said.splitlines()) == 1
-    for name in ("task_id", "wait_id"):
-        assert str(fields.get(name, "task_2")) in said or name not in fields
-    assert "task_stuck_resume" not in said
-    assert "None" not in said
 
 
 # --- how the turn was started -------------------------------------------------

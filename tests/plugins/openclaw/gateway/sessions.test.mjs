@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
-import { gateway, load, MAIN, OTHER } from "./stand_ins.mjs";
+import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Sessions } = await load("sessions.js");
-let house, told, sessions;
+let house, told, sessions, shown;
 
 function move_in(options) {
   house = gateway(options);
   told = [];
+  shown = [];
+  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => {
+    if (!house.sessions.has(sessionKey)) throw new Error("session not found");
+    shown.push(message);
+  };
   const work = { began: (session_key) => ({ session_key }), ended: (session_key) => ({ session_key, calls: 2 }) };
   sessions = new Sessions({ api: house.api, id: "taskmem", work, tell: (event) => told.push(event) });
   house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.lifecycle(event) });
@@ -21,7 +26,7 @@ const told_of = (kind) => told.filter((event) => event.kind === kind);
 
 test("a wake waits before the next turn, and an ordinary turn is asked for", async () => {
   assert.deepEqual(await wake(), { turn: "ordinary" });
-  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "Carry on."]]);
+  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "[taskmem] Carry on."]]);
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
 
@@ -173,7 +178,7 @@ test("a session that is not there is not made", async () => {
 test("a main session that has had no turn yet is made by one that brings the wake", async () => {
   house.sessions.delete(MAIN);
   assert.deepEqual(await wake({ session_key: null }), { turn: "ordinary" });
-  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "the packet\n\nCarry on."]]);
+  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "the packet\n\n[taskmem] Carry on."]]);
 });
 
 for (const [name, expected] of [["main", MAIN], ["MAIN", MAIN], ["global", MAIN], ["other", OTHER], [OTHER.toUpperCase(), OTHER]])
@@ -229,7 +234,7 @@ test("a heartbeat that takes long is under way", async () => {
 test("where nothing may be put before prompts, the turn's message brings the text", async () => {
   move_in({ allowed: false });
   await wake();
-  assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\nCarry on."]);
+  assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\n[taskmem] Carry on."]);
   house.begin("r1");
   sessions.answered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
@@ -285,17 +290,53 @@ test("the end of a turn is told, also where the session cannot be read", async (
   assert.deepEqual(told_of("turn_ended").map(({ running, deliveries }) => [running, deliveries]), [[[], []]]);
 });
 
-test("a prompt has a packet by a stuck wake that waits or was taken, and by no other", async () => {
+for (const [text, expected] of [["[task_stuck_resume] {}", true], ["[task_resume] {}\nThe user answers: \"yes\"", true], ["[system] smart_wait resolved\n[task_resume] {}", true], ["the packet", false]])
+  test(`a prompt ${expected ? "has" : "has not"} a packet by ${JSON.stringify(text)}, waiting or taken`, async () => {
+    await wake({ text });
+    assert.equal(sessions.hasPacket(MAIN), expected);
+    house.begin("r1");
+    assert.equal(sessions.hasPacket(MAIN), expected);
+    house.end("r1");
+    assert.equal(sessions.hasPacket(MAIN), false);
+  });
+
+const row = ({ idempotencyKey }) => ({ role: "user", content: "[taskmem] Carry on.", idempotencyKey: `${idempotencyKey}:user` });
+
+test("the chat shows a wake's line in our name, and its turn's first row to the model alone", async () => {
   await wake();
-  assert.equal(sessions.hasPacket(MAIN), false);
+  assert.deepEqual(shown, ["Carry on."]);
+  const written = row(house.turns[0]);
+  assert.deepEqual(sessions.written(written), { message: { ...written, display: false } });
+  for (const other of [undefined, { role: "user" }, row({ idempotencyKey: "taskmem:another" })]) assert.equal(sessions.written(other), undefined);
+});
+
+test("a wake that is sent again shows its line once", async () => {
+  await wake();
   house.begin("r1");
-  house.end("r1");
-  await wake({ key: "wake-2", text: "[task_stuck_resume] {}" });
-  assert.equal(sessions.hasPacket(MAIN), true);
-  house.begin("r2");
-  assert.equal(sessions.hasPacket(MAIN), true);
-  house.end("r2");
-  assert.equal(sessions.hasPacket(MAIN), false);
+  house.end("r1", { error: "no model" });
+  await wake();
+  assert.deepEqual([shown, house.turns.length], [["Carry on."], 2]);
+  assert.ok(sessions.written(row(house.turns[1])));
+});
+
+test("where the line cannot be shown, the first row is", async () => {
+  sdk.callGatewayTool = async () => Promise.reject(new Error("not allowed"));
+  await wake();
+  assert.equal(sessions.written(row(house.turns[0])), undefined);
+});
+
+test("what a turn brings for its model is never shown, and its line once it has made the session", async () => {
+  house.sessions.delete(MAIN);
+  house.run = async (run) => void (house.turns.push(run), house.sessions.set(MAIN, {}));
+  await wake({ session_key: null });
+  assert.ok(sessions.written(row(house.turns[0])));
+  assert.deepEqual(shown, ["Carry on."]);
+});
+
+test("a turn for an earlier wake that nobody remembers says that it goes on", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "earlier", createdAt: Date.now(), ttlMs: 1e6 });
+  assert.deepEqual(await wake(), { waits_for: "wake-0" });
+  assert.deepEqual(shown, ["Going on with what was awaited."]);
 });
 
 test("nothing of a round of ours is delivered, whatever its session's channel", async () => {

@@ -1,0 +1,98 @@
+"""What people see of a wake, in the chat of the session whose turn it starts.
+
+One plain line in words of people: what was seen, and what is next. The agent reads the
+wake itself, which says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import notices
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.texts import brief, clip, plain
+from taskmem_hookspecs import Run, Task, Value, Wait, WaitStatus, Wake, WakeCause
+
+SEEN_BYTES: Final = 160
+"""Shown of what was last seen of a wait."""
+LINE_BYTES: Final = 400
+
+
+class WakeFacts(Value):
+    """All that the line of one wake rests on."""
+
+    wake: Wake
+    task: Task | None = None
+    """None: it is of none."""
+    run: Run | None = None
+    """The task's open run; None: it has none."""
+    wait: Wait | None = None
+    """The wait that has ended; None: it is of none."""
+
+
+def describe_wakes(found: Sequence[WakeFacts]) -> str:
+    """Return the line of wakes that share a message; what has no room is counted."""
+    lines = list(dict.fromkeys(map(describe_wake, found)))
+    for kept in range(len(lines), 1, -1):
+        rest = len(lines) - kept
+        line = " ".join((*lines[:kept], *([f"And {rest} more."] if rest else ())))
+        if clip(line, LINE_BYTES) == line:
+            return line
+    more = f" And {len(lines) - 1} more." if len(lines) > 1 else ""
+    return f"{clip(lines[0], LINE_BYTES - 20)}{more}"
+
+
+def describe_wake(facts: WakeFacts) -> str:
+    """Return what was seen, and what is next, in a sentence."""
+    task, wait = facts.task, facts.wait
+    if facts.wake.cause is WakeCause.WAIT and wait is not None:
+        about, said = describe_target(wait.target), _describe_end(wait)
+    elif task is None:
+        about, said = "News", ""
+    elif facts.wake.cause is WakeCause.STUCK:
+        silent = (facts.wake.created_at - task.updated_at).total_seconds()
+        about, said = notices.name(task), f"nothing was heard for {brief(silent)}"
+    else:
+        about, said = notices.name(task), _describe_turn(facts.run)
+    parts = [part for part in (said, _describe_next(task)) if part]
+    return f"{about}: {'; '.join(parts) or 'going on'}."
+
+
+def _describe_end(wait: Wait) -> str:
+    ended = wait.ended_at or wait.changed_at
+    took = brief((ended - wait.armed_at).total_seconds())
+    seen = clip(plain(wait.last_observation or ""), SEEN_BYTES).rstrip(".")
+    if wait.status is WaitStatus.RESOLVED:
+        return f"{seen or 'what was awaited is there'} after {took}"
+    more = f" ({seen})" if seen else ""
+    if wait.status is WaitStatus.ERROR:
+        return f"it can no longer be watched{more}"
+    return f"what was awaited did not come in {took}{more}"
+
+
+def _describe_turn(run: Run | None) -> str:
+    """Return why a run goes on; empty: its turn has ended before its task."""
+    if run is None:
+        return ""
+    if run.why == Why.BACKGROUND:
+        return "begun in the background"
+    if run.why == Why.RESET:
+        return "begun anew"
+    if run.provider_failures:
+        return "the last turn failed at the model's provider"
+    if run.idle_rounds:
+        return "the last turn brought nothing new"
+    return ""
+
+
+def _describe_next(task: Task | None) -> str:
+    """Return what is next for a task; empty: nothing is known."""
+    if task is None or task.status.terminal:
+        return ""
+    current = progress(task).current
+    if current is None:
+        return "on to the check of the result"
+    return f"on to step {current + 1} of {len(task.plan)}"

@@ -1,0 +1,101 @@
+"""What people see of a wake: in their words, on one line, and without ids."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.wake_lines import (
+    LINE_BYTES,
+    WakeFacts,
+    describe_wake,
+    describe_wakes,
+)
+from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause
+from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+
+TASK = a_task(done=frozenset({0}))
+LATER = DAWN + timedelta(seconds=562)
+
+
+def of_wait(
+    status: str, seen: str | None, task: Task | None = TASK, **fields: object
+) -> WakeFacts:
+    ended = DAWN + timedelta(seconds=22)
+    state = {"status": status, "last_observation": seen, "ended_at": ended}
+    wait = a_wait(**{**state, **fields})
+    return WakeFacts(wake=a_wake(cause=WakeCause.WAIT), task=task, wait=wait)
+
+
+def of_run(task: Task = TASK, **run: object) -> WakeFacts:
+    wake = a_wake(cause=WakeCause.RUN)
+    return WakeFacts(wake=wake, task=task, run=a_run(**run))
+
+
+NEXT = "on to step 2 of 3."
+WAITS = {
+    'build: "Build finished" after 22 s; {NEXT}': of_wait(
+        "resolved", '"Build finished".'
+    ),
+    "build: It has ended after 22 s.": of_wait("resolved", "It has ended.", None),
+    "app.log: what was awaited is there after 22 s; {NEXT}": of_wait(
+        "resolved", None, target="pty:file:/var/log/app.log"
+    ),
+    'the screen: what was awaited did not come in 22 s (Last line: "40 %"); {NEXT}': (
+        of_wait("timeout", 'Last line: "40 %"', target="screen")
+    ),
+    "Player: it can no longer be watched (The window is gone); {NEXT}": of_wait(
+        "error", "The window is gone.", target="window:Player"
+    ),
+    "task: It has ended after 22 s; {NEXT}": of_wait(
+        "resolved", "It has ended.", target="task:task_2"
+    ),
+}
+RUNS = {
+    "{NEXT}": of_run(),
+    "begun in the background; {NEXT}": of_run(why=Why.BACKGROUND),
+    "begun anew; {NEXT}": of_run(why=Why.RESET),
+    "the last turn failed at the model's provider; {NEXT}": of_run(provider_failures=1),
+    "the last turn brought nothing new; {NEXT}": of_run(idle_rounds=1),
+    "on to the check of the result.": of_run(a_task(done=frozenset({0, 1, 2}))),
+    "going on.": of_run(a_task(status=TaskStatus.COMPLETED)),
+    "nothing was heard for 9 min; {NEXT}": WakeFacts(
+        wake=a_wake(created_at=LATER), task=TASK, run=a_run()
+    ),
+}
+WAKES = WAITS | {f"Deploy the site: {line}": facts for line, facts in RUNS.items()}
+
+
+@pytest.mark.parametrize("line", WAKES)
+def test_a_wake_says_what_was_seen_and_what_is_next(line: str) -> None:
+    assert describe_wake(WAKES[line]) == line.replace("{NEXT}", NEXT)
+
+
+def test_a_wake_of_nothing_that_is_known_is_news() -> None:
+    assert describe_wake(WakeFacts(wake=a_wake())) == "News: going on."
+
+
+@pytest.mark.parametrize("status", [*WaitStatus])
+def test_no_ending_of_a_wait_shows_an_id(status: WaitStatus) -> None:
+    assert "_1" not in describe_wake(of_wait(status, "x"))
+
+
+def test_wakes_that_share_a_message_share_a_line() -> None:
+    resumed = of_run()
+    assert describe_wakes([of_wait("resolved", "done", None), resumed, resumed]) == (
+        "build: done after 22 s. Deploy the site: on to step 2 of 3."
+    )
+
+
+@pytest.mark.parametrize("size", [1, 90, 4000])
+def test_what_has_no_room_in_a_line_is_counted(size: int) -> None:
+    seen = "\u2028x" * size
+    many = [of_wait("resolved", f"{number} {seen}", None) for number in range(20)]
+    line = describe_wakes(many)
+    assert json_size(line) <= LINE_BYTES
+    assert line.splitlines() == [line]
+    assert line.endswith(" more.")
