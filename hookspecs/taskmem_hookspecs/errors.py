@@ -117,6 +117,12 @@ class EvidenceMissing(TaskmemError):
 class TargetNotFound(TaskmemError):
     """The thing to watch is not there; says what is."""
 
+    def __init__(self, sentence: str, *, sure: bool = True) -> None:
+        super().__init__(sentence)
+        self.sure = sure
+        """False: who may know of it cannot be asked now. A new wait is refused all the
+        same, and one that is waited for already goes on."""
+
 
 class TargetGone(TaskmemError):
     """The thing that was watched went away."""

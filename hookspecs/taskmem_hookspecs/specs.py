@@ -99,11 +99,11 @@ def agent_host() -> AgentHost | None:
     """Called once, at start. Stops at the first result that is not None."""
 
 
-@hookspec(firstresult=True)
+@hookspec
 def wait_sensor(target: Target) -> Sensor | None:
-    """Called when a target is first watched.
+    """Called when a target is first watched; all sensors are kept.
 
-    Stops at the first result that is not None.
+    They are asked in order until one finds the target.
     """
 
 

@@ -149,11 +149,12 @@ class Watch(Protocol):
 class Sensor(Protocol):
     """Watches one kind of target."""
 
-    async def watch(self, target: Target) -> Watch:
-        """Begin to watch a target.
+    async def watch(self, target: Target) -> Watch | Target:
+        """Begin to watch a target; or return its other name, by which it is watched.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is.
+            TargetNotFound: It is not there; the sentence names what is. The next sensor
+                is asked.
             TargetGone: It was there, and went away just now.
             InvalidArguments: No target of this kind can have such a name.
             NoProvider: It cannot be watched here; the sentence says what is missing.

@@ -138,6 +138,8 @@ class Vigil:
             try:
                 await self._join()
             except (TargetNotFound, TargetGone, InvalidArguments) as gone:
+                if isinstance(gone, TargetNotFound) and not gone.sure:
+                    raise
                 lost = said(f"{self.wait.target} is gone. {gone}")
                 return None, Ending(WaitStatus.ERROR, lost)
         panel = self._panel = self._panel or await self._make_panel(self._start)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.lanes import Lane, Lanes
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
-from taskmem_hookspecs import Clock, Output, Target, TaskmemError
+from taskmem_hookspecs import Clock, Output, Target, TargetNotFound, TaskmemError, Watch
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.watching import Feed
 
@@ -66,8 +68,9 @@ class Watchers:
         Raises:
             NoProvider: Nothing here takes the output of such a target.
         """
-        sensor: object = await self._apart(self._seams.sensor, target)
-        if not isinstance(sensor, Feed):
+        sensors: Sequence[object] = await self._apart(self._seams.sensors, target)
+        sensor = next((each for each in sensors if isinstance(each, Feed)), None)
+        if sensor is None:
             raise NoProvider(f"Nothing here takes the output of {target}.")
         try:
             await self._lanes.of(sensor).call(lambda: sensor.feed(target, output))
@@ -92,23 +95,47 @@ class Watchers:
             self.let_go_later(watcher)
 
     async def _open(self, target: Target) -> Watcher:
-        sensor = await self._apart(self._seams.sensor, target)
-        if sensor is None:
+        found, lane = await self._find(target)
+        if isinstance(found, Target):
+            found, lane = await self._find(found)
+        watch = parts.watch(found)
+        return Watcher(target, watch, lane, self._clock, self._seams.blame)
+
+    async def _find(self, target: Target) -> tuple[Watch | Target, Lane]:
+        """Ask the sensors in order until one finds a target, or its other name.
+
+        Raises:
+            TargetNotFound: None does; it says what each of them knows.
+            NoProvider: There is none, or one that may know of it failed.
+        """
+        sensors = await self._apart(self._seams.sensors, target)
+        if not sensors:
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does, "
                 "or wait on a terminal: pty:NAME."
             )
-        lane = self._lanes.of(sensor)
-        try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                watch = parts.watch(await lane.call(lambda: sensor.watch(target)))
-        except TaskmemError:
-            raise
-        except Exception as error:
-            self._seams.blame(sensor, "wait_sensor", error)
-            said = str(error) or "no answer"
-            raise NoProvider(f"{target} cannot be watched now ({said}).") from error
-        return Watcher(target, watch, lane, self._clock, self._seams.blame)
+        missing: list[TargetNotFound] = []
+        failed: NoProvider | None = None
+        for sensor in sensors:
+            lane = self._lanes.of(sensor)
+            try:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    found = await lane.call(partial(sensor.watch, target))
+                return found if isinstance(found, Target) else parts.watch(found), lane
+            except TargetNotFound as error:
+                missing.append(error)
+            except TaskmemError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+                self._seams.blame(sensor, "wait_sensor", error)
+                said = str(error) or "no answer"
+                failed = NoProvider(f"{target} cannot be watched now ({said}).")
+                failed.__cause__ = error
+        if failed is not None:
+            raise failed
+        # Who is asked last knows most of such targets.
+        words = " ".join(filter(None, map(str, reversed(missing))))
+        raise TargetNotFound(words, sure=all(each.sure for each in missing))
 
     def _let_go(self, watcher: Watcher) -> None:
         if not watcher.idle:

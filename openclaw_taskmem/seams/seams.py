@@ -216,9 +216,9 @@ class Seams:
         """Return where agents run; None: nobody can do anything there but wake them."""
         return next(self._all("agent_host", parts.is_host), None)
 
-    def sensor(self, target: Target) -> Sensor | None:
-        """Return what can look at a target; None: nothing can."""
-        return next(self._all("wait_sensor", parts.is_sensor, target=target), None)
+    def sensors(self, target: Target) -> Sequence[Sensor]:
+        """Return all that may look at a target, in the order they are asked."""
+        return tuple(self._all("wait_sensor", parts.is_sensor, target=target))
 
     def judges(
         self, target: Target, condition: Condition, reader: Reader | None = None

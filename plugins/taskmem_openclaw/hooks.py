@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskmem_hookspecs import AgentHost, HealthCheck, Reader, WakeTransport, hookimpl
+from taskmem_hookspecs import (
+    AgentHost,
+    HealthCheck,
+    Reader,
+    Sensor,
+    Target,
+    WakeTransport,
+    hookimpl,
+)
 
 
 @hookimpl(trylast=True)
@@ -24,6 +32,16 @@ def agent_host() -> AgentHost:
     from taskmem_openclaw.host import OpenClawHost
 
     return OpenClawHost()
+
+
+@hookimpl(trylast=True)
+def wait_sensor(target: Target) -> Sensor | None:
+    """Watch what OpenClaw's `exec` runs in the background, as `pty:NAME`."""
+    if target.scheme != "pty" or ":" in target.name:
+        return None
+    from taskmem_openclaw.execs import Execs
+
+    return Execs()
 
 
 @hookimpl(trylast=True)

@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Met,
     Ruling,
     StoreFull,
+    Target,
     TargetGone,
     TargetNotFound,
     TaskNotFound,
@@ -977,3 +978,81 @@ async def test_a_wait_alone_is_answered_by_a_call_on_it(
 
         (wake,) = room.world.wakes()
         assert wake.state == "acknowledged"
+
+
+# --- several sensors --------------------------------------------------------------
+
+
+async def test_the_sensor_that_finds_the_target_watches_it(stage: Stage) -> None:
+    other = Stage()
+    other.scene("deploy")
+    sensors = a_plugin(wait_sensor=lambda: other)
+    async with watched(("other", sensors), ("stage", stage.plugin())) as room:
+        build, deploy = await room.wait(), await room.wait("pty:deploy")
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(build)).status is WaitStatus.RESOLVED
+        assert room.row(deploy).status is WaitStatus.WATCHING
+        with pytest.raises(TargetNotFound) as refused:
+            await room.call("smart_wait", target="pty:x", wake_when="READY")
+    assert str(refused.value) == (
+        "There is no pty:x; there is deploy. There is no pty:x; there is build."
+    )
+
+
+async def test_a_target_is_watched_by_the_other_name_that_it_has(stage: Stage) -> None:
+    async def watch(target: Target) -> Target:
+        if target.name != "vivid-shoal":
+            raise TargetNotFound("")
+        return Target(scheme="pty", name="build")
+
+    named = a_plugin(wait_sensor=lambda: SimpleNamespace(watch=watch))
+    async with watched(("stage", stage.plugin()), ("named", named)) as room:
+        wait = await room.wait("pty:vivid-shoal")
+        stage.scene("build").show("READY\n")
+        ended = await room.ended(wait)
+        assert (ended.status, ended.target) == (WaitStatus.RESOLVED, "pty:vivid-shoal")
+        again = await room.call("wait_update", wait_id=wait, timeout=60)
+        assert again["status"] == "watching"
+
+
+async def test_a_sensor_that_fails_keeps_no_other_from_its_targets(
+    stage: Stage,
+) -> None:
+    async def watch(target: Target) -> None:
+        raise OSError("broken")
+
+    bad = a_plugin(wait_sensor=lambda: SimpleNamespace(watch=watch))
+    async with watched(("stage", stage.plugin()), ("bad", bad)) as room:
+        wait = await room.wait()
+        stage.scene("build").show("READY\n")
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        with pytest.raises(NoProvider, match="broken"):
+            await room.call("smart_wait", target="pty:x", wake_when="READY")
+
+
+async def test_a_target_that_may_come_back_is_waited_for_on(stage: Stage) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait()
+        first = room.world
+    away = True
+
+    async def watch(target: Target) -> Any:
+        if away:
+            raise TargetNotFound("The gateway is away.", sure=False)
+        return await stage.watch(target)
+
+    sensor = a_plugin(
+        wait_sensor=lambda: SimpleNamespace(watch=watch),
+        wait_judge=lambda wake_when: Scripted(stage, wake_when),
+    )
+    async with watched(
+        ("stage", sensor), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: room.room.observation(wait) == "The gateway is away.")
+        with pytest.raises(TargetNotFound, match="The gateway is away"):
+            await room.call("smart_wait", target="pty:build", wake_when="READY")
+        away = False
+        stage.scene("build").text += "READY\n"
+        await room.pass_time(5)
+        assert (await room.ended(wait)).status is WaitStatus.RESOLVED

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Story
 
@@ -67,3 +69,39 @@ def test_an_agent_that_does_nothing_is_reminded_and_stopped(story: Story):
     assert all("carry on with your own plan" in text for text in reminders)
     story.told("Idle: failed.")
     assert sum("Idle: failed." in line for line in story.lines) == 1
+
+
+def named(result: str) -> str:
+    """The session that OpenClaw runs a background command in."""
+    found = re.search(r"Command still running \(session ([\w-]+),", result)
+    assert found, result
+    return found[1]
+
+
+def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: Path):
+    go = tmp_path / "go"
+    command = f"echo Compiling; until [ -e {go} ]; do sleep 0.1; done; echo Built"
+    woken: list[str] = []
+
+    def builds(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "smart_wait resolved" in turn.text:
+            woken.append(turn.text)
+            return "It is built."
+        if "Please build" not in turn.text:
+            return "NO_REPLY"
+        match turn.results:
+            case []:
+                return [Call("exec", {"command": command, "background": True})]
+            case [started]:
+                wait = {"target": f"pty:{named(started)}", "wake_when": "succeeds"}
+                return [Call("smart_wait", {**wait, "timeout": 300})]
+            case _:
+                return "It runs, and I am woken at its end."
+
+    story.follow(builds)
+    story.say("Please build.")
+    assert not woken
+    go.touch()
+    until(lambda: woken, "the agent is woken at the end of its command")
+    assert "The command ended with status 0" in woken[0]

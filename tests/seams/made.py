@@ -116,10 +116,10 @@ TELL = {
 ONE = {
     "task_store": lambda seams: seams.store("memory:"),
     "wake_transport": lambda seams: seams.transport("made"),
-    "wait_sensor": lambda seams: seams.sensor(TARGET),
 }
 """How the hooks are asked of which one answer is needed."""
 MANY = {
+    "wait_sensor": lambda seams: seams.sensors(TARGET),
     "wait_judge": judges,
     "evidence_verifier": lambda seams: seams.verifiers("file"),
     "recall_source": lambda seams: seams.recall_sources(),

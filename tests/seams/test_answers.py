@@ -260,7 +260,7 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
         )
     )
     with pytest.raises(TargetNotFound, match="there is build"):
-        asyncio.run(seams.sensor(TARGET).watch(TARGET))
+        asyncio.run(seams.sensors(TARGET)[0].watch(TARGET))
     with pytest.raises(TargetGone, match="it is gone"):
         asyncio.run(seams.judges(TARGET, CONDITION).found[0].rule(None))
     with pytest.raises(WakeRefused, match="never"):
@@ -268,7 +268,7 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
 
 
 def test_where_nothing_can_look_there_is_no_sensor():
-    assert seams_of().sensor(TARGET) is None
+    assert seams_of().sensors(TARGET) == ()
 
 
 # --- asking a part --------------------------------------------------------------

@@ -78,11 +78,11 @@ def test_who_hung_is_asked_again_once_it_has_returned():
     over = threading.Event()
     answers = iter([over.wait, lambda: None])
     seams = seams_of(LIMIT, slow=plugin(wait_sensor=lambda: next(answers)()))  # noqa: PLW0108
-    assert seams.sensor(TARGET) is None
+    assert seams.sensors(TARGET) == ()
     (thread,) = [t for t in threading.enumerate() if t.name == "slow.wait_sensor"]
     over.set()
     thread.join(30)
-    assert seams.sensor(TARGET) is None
+    assert seams.sensors(TARGET) == ()
     assert next(answers, None) is None
 
 
@@ -243,7 +243,7 @@ def test_who_is_muted_in_one_hook_is_asked_in_all_others():
         ask(seams, "on_stuck")
     ask(seams, "on_task_registered")
     assert heard == ["Deploy the site"]
-    assert seams.sensor(TARGET) is part
+    assert seams.sensors(TARGET) == (part,)
 
 
 def test_who_hangs_in_a_listener_is_left_behind_at_most_three_times(hanging):

@@ -80,6 +80,10 @@ class FakeGateway:
             "cost_usd": 0.002,
         }
         """What its model answers."""
+        self.boot = "boot-1"
+        """Of its present life."""
+        self.commands: dict[str, dict[str, Any]] = {}
+        """What it shows of the commands that it runs in the background."""
         self.asked: list[dict[str, Any]] = []
         """Every request, as it came."""
         self.turns: list[tuple[str, str]] = []
@@ -129,6 +133,7 @@ class FakeGateway:
                 "wake": self._wake,
                 "say": self._say,
                 "stop": self._stop,
+                "exec": self._exec,
                 "reader": lambda: self.facts,
                 "read": lambda **_: self.reading,
             }
@@ -149,6 +154,11 @@ class FakeGateway:
             self.said.append((session, text))
         self._told.add(key)
         return {}
+
+    def _exec(self, name: str, size: int) -> dict[str, Any]:
+        del size
+        unknown = {"running": [*self.commands]}
+        return {"boot": self.boot, **self.commands.get(name, unknown)}
 
     def _stop(self, session_key: str, age: float) -> dict[str, bool]:
         del session_key, age

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
+import { Execs } from "./execs.js";
 import { Kept } from "./kept.js";
 import { Notices } from "./notices.js";
 import { Reader } from "./reader.js";
@@ -77,6 +78,7 @@ class Instance {
     this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
     this.notices = new Notices({ api });
     this.reader = new Reader({ api, id });
+    this.execs = new Execs({ api, boot: this.boot });
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
@@ -121,6 +123,7 @@ class Instance {
     lacks: async () => ({ lacks: await this.notices.lacks() }),
     say: ({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
+    exec: (command) => this.execs.facts(command),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
@@ -210,7 +213,10 @@ const hooks = {
     work.calls(event, ctx);
     return undefined;
   },
-  after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
+  after_tool_call: ({ work, execs }, event, ctx) => {
+    execs.called(ctx.sessionKey, event.result?.details);
+    work.called(event, ctx);
+  },
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   subagent_ended: ({ work }, event) => work.gone(event),
   gateway_stop: ({ work }) => work.stops(),

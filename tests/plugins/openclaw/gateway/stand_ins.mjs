@@ -14,7 +14,7 @@ export const load = (name) => import(new URL(name, SOURCE));
 export const sdk = {};
 export const imported = []; // of it, so far
 const GIVEN = {
-  "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "resolveActiveEmbeddedRunSessionId"],
+  "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "createOpenClawCodingTools", "resolveActiveEmbeddedRunSessionId"],
   "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
   "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
