@@ -65,10 +65,10 @@ class Watched(ScriptedModel):
         super().__post_init__()
         self.asked: list[tuple[float, int]] = []
 
-    def decided(self, body: dict[str, Any]) -> tuple[int, Reply]:
+    def decided(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
         """Note the request, and answer it."""
         self.asked.append((time.time(), len(json.dumps(body).encode())))
-        return super().decided(body)
+        return super().decided(body, key)
 
 
 @contextmanager

@@ -106,9 +106,9 @@ class Settings:
     artifact_roots: tuple[str, ...] = ()
     """Folders that what tasks make may lie in; empty: the user's own and the temporary
     one. The agent's own is always one of them."""
-    hold_back: bool = False
-    """Whether an answer that names what is found nowhere is asked for once more, inside
-    OpenClaw. Its gateway then streams no answers."""
+    hold_back: bool = True
+    """Whether a plug-in that asks before it shows an answer is told what is found
+    nowhere. OpenClaw's asks only where that was chosen in set-up."""
     disabled_plugins: tuple[str, ...] = ()
     """Plug-ins to leave out, by the name of their entry point."""
     warnings: tuple[str, ...] = ()

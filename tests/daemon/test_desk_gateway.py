@@ -63,7 +63,7 @@ def world(builder: Builder) -> World:
 async def desk(world: World, tmp_path: Path) -> AsyncIterator[Desk]:
     room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
     home = find_home({"TASKMEM_HOME": str(tmp_path)})
-    settings = Settings(home=home, hold_back=True)
+    settings = Settings(home=home)
     made = Desk(world.shell, settings, room)
     yield made
     await made.close()
@@ -196,7 +196,7 @@ async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_no
     assert where == ["_finalize"]
 
 
-async def test_no_answer_is_held_back_unless_the_operator_chose_it(
+async def test_no_answer_is_held_back_where_the_setting_says_off(
     desk: Desk, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await ask(desk, "report", events=[HELLO])

@@ -37,7 +37,14 @@ class Fault:
     said: str = "scripted failure"
 
 
-Reply = str | Sequence[Call] | Fault
+@dataclass(frozen=True)
+class Streamed:
+    """A final text that comes in pieces, each as soon as the script gives it."""
+
+    pieces: Iterator[str]
+
+
+Reply = str | Sequence[Call] | Fault | Streamed
 """A final text, the tools to call next, or a failure of the provider."""
 
 
@@ -165,7 +172,9 @@ class ScriptedModel:
         return number, reply
 
     @staticmethod
-    def chunks(number: int, reply: str | Sequence[Call]) -> Iterator[dict[str, Any]]:
+    def chunks(
+        number: int, reply: str | Sequence[Call] | Streamed
+    ) -> Iterator[dict[str, Any]]:
         """The pieces in which an answer is streamed."""
         head = {
             "id": f"chatcmpl-{number}",
@@ -181,9 +190,14 @@ class ScriptedModel:
 
 
 def _deltas(
-    reply: str | Sequence[Call], number: int
+    reply: str | Sequence[Call] | Streamed, number: int
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The pieces of one streamed answer, each with its reason to end."""
+    if isinstance(reply, Streamed):
+        for piece in reply.pieces:
+            yield {"role": "assistant", "content": piece}, None
+        yield {}, "stop"
+        return
     if isinstance(reply, str):
         yield {"role": "assistant", "content": reply}, None
         yield {}, "stop"

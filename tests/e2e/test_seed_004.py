@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from tests.e2e.house import House
-from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply, text_of
+from tests.e2e.room import until
+from tests.e2e.scripted_model import (
+    Call,
+    Fault,
+    ModelRequest,
+    Reply,
+    Streamed,
+    text_of,
+)
 from tests.e2e.shared_house import Overheard, Scripts, Story
 from tests.support.databases import ON_BOTH
 
@@ -250,6 +260,34 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     story.ends("failed")
     assert "The model's provider failed" in story.told("failed")
     assert story.run(state="failed")["why"] == "provider_error"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["alone", "task_elsewhere"])
+def test_the_first_words_are_shown_before_the_last_are_sent(
+    story: Story, *, elsewhere: bool
+):
+    shown = Event()
+
+    def pieces() -> Iterator[str]:
+        yield "The first words, "
+        assert shown.wait(60)
+        yield "and the last."
+
+    def said(words: str) -> bool:
+        return any(words in each for each in chats.shown(story.session))
+
+    if elsewhere:
+        other = {"session_key": f"{story.session}-other"}
+        story.house.call("task_register", name="Cook", plan=["Cook it"], **other)
+    story.follow(lambda _: Streamed(pieces()))
+    with Overheard(story.house.gateway) as chats:
+        story.chat(f"Is a task open elsewhere? {elsewhere}")
+        try:
+            until(lambda: said("The first words"), "the first words are shown", 45)
+            assert not said("the last.")
+        finally:
+            shown.set()
+        until(lambda: said("and the last."), "the last words are shown")
 
 
 def events(story: Story, kind: str) -> list[dict]:

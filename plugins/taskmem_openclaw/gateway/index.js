@@ -9,7 +9,7 @@ import { Execs } from "./execs.js";
 import { Kept } from "./kept.js";
 import { Notices } from "./notices.js";
 import { Reader } from "./reader.js";
-import { Sessions } from "./sessions.js";
+import { Sessions, STOPPING } from "./sessions.js";
 import { ending, origin, texts, Work } from "./work.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
@@ -35,12 +35,13 @@ export default {
   description,
   register(api) {
     for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
-    // With this hook the gateway streams no answers, so that the operator has to choose it.
-    const chosen = /^(1|on|true|yes)$/i.test(process.env.TASKMEM_HOLD_BACK ?? "") ? { ...hooks, before_agent_finalize: finalized } : hooks;
+    // With this hook the gateway streams no answer of any session, so the operator has to choose it.
+    const chosen = holdsBack(api.pluginConfig) ? { ...hooks, before_agent_finalize: finalized } : hooks;
     for (const [hook, heard] of Object.entries(chosen)) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
     if (api.registrationMode !== "full") return;
     const instance = new Instance(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
+    api.on("gateway_start", (_, ctx) => attempt(() => instance.until(ctx?.abortSignal)));
     api.agent.events.registerAgentEventSubscription({
       id,
       streams: ["lifecycle"],
@@ -115,20 +116,36 @@ class Instance {
   }
 
   handlers = {
-    wake: (wake) => this.sessions.wake(wake),
-    open: async ({ session_key, message }) => this.sessions.run(session_key, message),
+    wake: this.#beginning((wake) => this.sessions.wake(wake)),
+    open: this.#beginning(({ session_key, message }) => this.sessions.run(session_key, message)),
     version: () => ({ version }),
-    read: (question, signal) => this.reader.read(question, signal),
+    read: this.#beginning((question, signal) => this.reader.read(question, signal)),
     reader: () => this.reader.facts(),
     lacks: async () => ({ lacks: await this.notices.lacks() }),
-    say: ({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice),
+    say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     exec: (command) => this.execs.facts(command),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
+  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more. */
+  #beginning(begin) {
+    return async (...given) => {
+      if (this.sessions.stopping) throw new Error(STOPPING);
+      return begin(...given);
+    };
+  }
+
+  /** Begin nothing once a signal says that the gateway is to stop. */
+  until(signal) {
+    if (signal?.aborted) this.sessions.stops();
+    else signal?.addEventListener("abort", () => this.sessions.stops(), { once: true });
+  }
+
   async stop() {
+    this.sessions.stops();
+    this.work.stops();
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
     this.door?.close();
     await new Promise((done) => setTimeout(done, 50));
@@ -166,6 +183,12 @@ class Instance {
       return undefined;
     }
   }
+}
+
+/** Whether answers wait until they are looked at: as was chosen in set-up, unless the environment says. */
+function holdsBack({ holdBack = false } = {}) {
+  const said = process.env.TASKMEM_HOLD_BACK?.trim();
+  return said ? /^(1|on|true|yes)$/i.test(said) : holdBack;
 }
 
 /** Ask once for another answer, where one names what is found nowhere. Where the turn

@@ -35,6 +35,8 @@ class Change:
     edits: tuple[Put | Words, ...]
     needed: bool = False
     """Without it nothing works; all else is for the operator to allow."""
+    taste: bool = False
+    """It gives and takes, so only a person's own yes means it, and `--yes` does not."""
 
 
 def applied(config: Mapping[str, Any], changes: Iterable[Change]) -> Document:

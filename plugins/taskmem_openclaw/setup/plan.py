@@ -28,6 +28,7 @@ SERVER: Final = "taskmem"
 """The ids in the configuration: of the plug-in, of the bundle, of its MCP server."""
 
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
+HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW: Final = ("plugins", "allow")
 
@@ -74,7 +75,7 @@ def for_plugin(config: Mapping[str, Any], wishes: Wishes) -> Plan:
     tools = sight.Tools(PLUGIN, wishes.tools, wishes.profiles)
     seen, notes = sight.changes(config, tools)
     wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), _access(config)]
-    wanted += _models(config)
+    wanted += [*_models(config), _holding_back()]
     return Plan(_real(config, [*wanted, *seen, *_servers(config)]), notes)
 
 
@@ -238,6 +239,19 @@ def _models(config: Mapping[str, Any]) -> Iterator[Change]:
             Put((*_ENTRY, "llm", "allowModelOverride"), value=True),
             Words((*_ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
         ),
+    )
+
+
+def _holding_back() -> Change:
+    """Hold answers back until they are looked at, which ends all streaming."""
+    return Change(
+        "answers held back until they are looked at",
+        "an answer that names a file that is found nowhere is asked for once more "
+        "before you see it; for that, no answer of any session streams: each arrives "
+        "at once, at its end; without it, what is found nowhere is said in the next "
+        "line",
+        (Put(HOLD_BACK, value=True),),
+        taste=True,
     )
 
 

@@ -130,14 +130,18 @@ def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:
 def _chosen(changes: list[Change], choice: Choice) -> list[Change]:
     """Return what is needed and what the person allows, and say what is left out."""
     chosen: list[Change] = []
-    can_ask = sys.stdin.isatty() and sys.stdout.isatty() and not choice.dry_run
+    can_ask = sys.stdin.isatty() and sys.stdout.isatty()
+    can_ask = can_ask and not (choice.dry_run or choice.everything)
     for change in changes:
         words = f"{change.what}: {change.reason}"
-        if change.needed or choice.everything:
+        if change.needed or (choice.everything and not change.taste):
             click.echo(f"  {'needed' if change.needed else 'allowed'}  {words}")
             chosen.append(change)
         elif can_ask and click.confirm(f"  allow {words}?", default=False):
             chosen.append(change)
+        elif change.taste:
+            setting = ".".join(change.edits[0].path)
+            click.echo(f"  left out  {words} (openclaw config set {setting} true)")
         else:
             click.echo(f"  left out  {words} (--yes allows it)")
     return chosen

@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
 import { mock, test } from "node:test";
 import { daemon, folder, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
@@ -8,7 +12,7 @@ const said_by_user = (content) => [{ message: { role: "user", content } }, { ses
 const turn = (runId = "r1", sessionKey = MAIN) => [{}, { sessionKey, runId }];
 
 /** A gateway with the plug-in registered, and started against a stand-in for a daemon. */
-async function at_home(test, { started = true, packet = "the packet", says = {} } = {}) {
+async function at_home(test, { started = true, packet = "the packet", says = {}, config } = {}) {
   const state = folder(test);
   const there = await daemon(test, state);
   const answers = {
@@ -22,6 +26,7 @@ async function at_home(test, { started = true, packet = "the packet", says = {} 
   };
   there.answer = ({ method }) => ({ result: answers[method] });
   const house = gateway({ home: state });
+  Object.assign(house.api.pluginConfig, config);
   plugin.register(house.api);
   if (started) {
     house.service.start({ stateDir: state });
@@ -289,6 +294,69 @@ test("when the gateway stops, the daemon is told, and the instance is gone", asy
   assert.equal(globalThis[STARTED], undefined);
 });
 
+for (const when of ["before", "after"])
+  test(`a gateway that is to stop begins nothing of ours, told ${when} it started`, async (t) => {
+    const stop = new AbortController();
+    if (when === "before") stop.abort();
+    const house = await at_home(t);
+    house.hooks.gateway_start({}, { abortSignal: stop.signal });
+    stop.abort();
+    const { handlers } = globalThis[STARTED];
+    for (const ask of ["wake", "open", "say", "read"]) await assert.rejects(handlers[ask]({}), /the gateway is stopping/);
+    assert.deepEqual([house.turns, house.beats], [[], []]);
+    assert.deepEqual(handlers.version(), { version: globalThis[STARTED].hello().version });
+    // What goes on ends as ever, and is told.
+    house.begin("r1");
+    house.end("r1");
+    await told(house, "turn_ended");
+    assert.equal(house.there.events().at(-1).cut, false);
+  });
+
+/** The plug-in in a process of its own, which nothing of ours may keep alive once it has stopped. */
+async function apart(test, home, ...command) {
+  const child = fork(new URL("stopping.mjs", import.meta.url), [home, ...command]);
+  test.after(() => child.kill("SIGKILL"));
+  await once(child, "message");
+  return { ended: once(child, "exit"), stop: () => child.send("stop") };
+}
+
+/** Go in by a door, as soon as it is open. */
+async function inside(path) {
+  for (;;) {
+    const guest = connect(path);
+    if (await once(guest, "connect").catch(() => undefined)) return guest.on("error", () => {});
+    await new Promise(setImmediate);
+  }
+}
+
+test("nothing of a plug-in that has stopped at work keeps its process alive", async (t) => {
+  const home = folder(t);
+  const there = await daemon(t, home);
+  there.answer = ({ method }) => method !== "call" && { result: {} };
+  const child = await apart(t, home, "/bin/false");
+  await there.until(({ received }) => received.some(({ method }) => method === "call"));
+  const guest = await inside(join(home, "openclaw.sock"));
+  t.after(() => guest.destroy());
+  guest.write('{"ask":"say","key":"k","text":"Cook: completed."}\n{"ask":"version"}\n');
+  await once(guest, "data");
+  child.stop();
+  assert.deepEqual(await child.ended, [0, null]);
+});
+
+test("nothing of a plug-in that has stopped while it starts a daemon keeps its process alive", async (t) => {
+  const home = folder(t);
+  const begun = createServer().listen(join(home, "begun.sock"));
+  t.after(() => begun.close());
+  const script = `require("net").connect(${JSON.stringify(join(home, "begun.sock"))})`;
+  const starting = once(begun, "connection");
+  const child = await apart(t, home, process.execPath, "-e", script, "--");
+  const [socket] = await starting;
+  const gone = once(socket.resume(), "close");
+  child.stop();
+  assert.deepEqual(await child.ended, [0, null]);
+  await gone;
+});
+
 test("a plug-in that is loaded anew before the old one has stopped stays", async (t) => {
   const house = await at_home(t);
   const newer = gateway({ home: house.state });
@@ -339,9 +407,7 @@ test("where no daemon runs, a call is made", async (t) => {
 
 /** A gateway whose operator has chosen that answers are held back, and whose daemon does. */
 async function refusing(test, refused = "The file is not there.") {
-  process.env.TASKMEM_HOLD_BACK = "1";
-  test.after(() => delete process.env.TASKMEM_HOLD_BACK);
-  const house = await at_home(test, { says: { finalize: { task_id: "task_1", refused } } });
+  const house = await at_home(test, { says: { finalize: { task_id: "task_1", refused } }, config: { holdBack: true } });
   house.begin("r1");
   const answers = (said = "I saved a.md.", runId = "r1") => house.hooks.before_agent_finalize({ runId, lastAssistantMessage: said }, { sessionKey: MAIN });
   return { ...house, answers };
@@ -350,6 +416,14 @@ async function refusing(test, refused = "The file is not there.") {
 test("no answer is held back unless the operator has chosen it", async (t) => {
   assert.equal((await at_home(t)).hooks.before_agent_finalize, undefined);
 });
+
+for (const [said, chosen, held] of [["on", false, true], ["off", true, false], [" ", true, true]])
+  test(`answers are ${held ? "" : "not "}held back with ${chosen} chosen and ${JSON.stringify(said)} in the environment`, async (t) => {
+    process.env.TASKMEM_HOLD_BACK = said;
+    t.after(() => delete process.env.TASKMEM_HOLD_BACK);
+    const { hooks } = await at_home(t, { config: { holdBack: chosen } });
+    assert.equal(hooks.before_agent_finalize !== undefined, held);
+  });
 
 test("an answer that the daemon refuses is asked for once more, with why and what was said", async (t) => {
   const house = await refusing(t);

@@ -49,6 +49,7 @@ def test_two_calls_of_openclaw_move_in(openclaw, into, home):
         },
     }
     assert "takes it up when it starts" in said.text
+    assert "left out  answers held back" in said.text
 
 
 def test_without_a_terminal_only_what_is_needed_is_done_and_the_rest_is_named(
@@ -69,7 +70,11 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
     ) as process:
         os.close(secondary)
         seen = b""
-        for asked, answer in ((b"access to", b"y\n"), (b"tools.allow", b"\n")):
+        for asked, answer in (
+            (b"access to", b"y\n"),
+            (b"held back", b"y\n"),
+            (b"tools.allow", b"\n"),
+        ):
             while asked not in seen or not seen.rstrip().endswith(b"[y/N]:"):
                 seen += os.read(primary, 4096)
             os.write(primary, answer)
@@ -82,6 +87,7 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
         assert process.wait(PATIENCE) == 0, seen
     os.close(primary)
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+    assert entry(openclaw.config)["config"]["holdBack"] is True
     assert openclaw.config["tools"] == {"allow": ["exec"]}
 
 

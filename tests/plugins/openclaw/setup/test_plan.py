@@ -34,13 +34,18 @@ SERVER = {"command": "/bin/taskmem", "args": ["mcp"], "env": {"KEY": "secret"}}
 
 def taken(config, wishes=WISHES, *, everything=True):
     """The configuration after a set-up."""
-    changes = plan.for_plugin(config, wishes).changes
+    changes = permissions(config, wishes)
     return applied(config, [each for each in changes if each.needed or everything])
+
+
+def permissions(config, wishes=WISHES):
+    """What `--yes` means."""
+    return [each for each in plan.for_plugin(config, wishes).changes if not each.taste]
 
 
 def offers(config, wishes=WISHES):
     """What is offered beside the access to conversations."""
-    changes = plan.for_plugin(config, wishes).changes
+    changes = permissions(config, wishes)
     return [each.what for each in changes if not each.needed][1:]
 
 
@@ -57,6 +62,15 @@ def test_what_is_not_needed_is_left_to_the_operator():
     entry = taken({}, everything=False)["plugins"]["entries"]["taskmem"]
     assert "hooks" not in entry
     assert entry["enabled"] is True
+
+
+def test_holding_answers_back_is_offered_until_it_is_chosen():
+    [offered] = [each for each in plan.for_plugin({}, WISHES).changes if each.taste]
+    assert not offered.needed
+    assert "no answer of any session streams" in offered.reason
+    chosen = applied({}, [offered])
+    assert chosen["plugins"]["entries"]["taskmem"] == {"config": {"holdBack": True}}
+    assert not any(each.taste for each in plan.for_plugin(chosen, WISHES).changes)
 
 
 # --- models that read ---------------------------------------------------------
@@ -89,9 +103,9 @@ def test_other_models_may_read_once_the_operator_allows_it(defaults, models):
 
 def test_models_that_are_allowed_already_are_not_asked_for_again():
     config = taken({"agents": {"defaults": {"utilityModel": "local/small"}}})
-    assert plan.for_plugin(config, WISHES).changes == []
+    assert permissions(config) == []
     config["plugins"]["entries"]["taskmem"]["llm"]["allowedModels"] = ["theirs/big"]
-    (change,) = plan.for_plugin(config, WISHES).changes
+    (change,) = permissions(config)
     assert "lets local/small read texts" in change.reason
     found = applied(config, [change])["plugins"]["entries"]["taskmem"]["llm"]
     assert found["allowedModels"] == ["theirs/big", "local/small"]
@@ -132,7 +146,7 @@ def test_a_refused_access_is_offered_as_one():
             "entries": {"taskmem": {"hooks": {"allowConversationAccess": False}}}
         }
     }
-    [change] = [c for c in plan.for_plugin(config, WISHES).changes if not c.needed]
+    [change] = [each for each in permissions(config) if not each.needed]
     assert "which you have refused" in change.what
 
 
@@ -377,7 +391,7 @@ def test_setting_up_twice_is_as_if_once(config, everything):
     once = taken(config, everything=everything)
     assert same(taken(once, everything=everything), once)
     if everything:
-        assert plan.for_plugin(once, WISHES).changes == []
+        assert permissions(once) == []
 
 
 @given(CONFIGS)
