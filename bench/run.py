@@ -28,6 +28,7 @@ from rules import rules_compared
 from sdk_client import update_by_sdk_client
 from seeing import see_idle, see_looks, see_scenes
 from starts import start_commands, start_daemon, start_mcp, start_uncached
+from stops import stop_gateway
 from stuck import find_stuck
 from updates import update_crowd, update_over_mcp
 from waits import wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
@@ -63,10 +64,11 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         rules_compared,
         wake_acceptance,
         turn_weight,
+        stop_gateway,
         call_checkpoints,
     )
 }
-ONLY_WHEN_ASKED = (start_uncached.__name__,)
+ONLY_WHEN_ASKED = (start_uncached.__name__, stop_gateway.__name__)
 
 
 def main(names: list[str]) -> int:

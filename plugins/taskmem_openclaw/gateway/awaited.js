@@ -10,6 +10,7 @@ const MOST_LISTED = 200;
 export class Awaited {
   #running = new Kept(MOST_SESSIONS); // session → Map(name of a background command → { about, since })
   #looking; // the timer of the next look
+  #stopped = false;
   #outside = AsyncLocalStorage.snapshot(); // of the calls in which a look is begun: their authority ends with them
 
   /** `ended` is told of each command that ends. */
@@ -33,6 +34,7 @@ export class Awaited {
   }
 
   stop() {
+    this.#stopped = true;
     clearTimeout(this.#looking);
   }
 
@@ -40,7 +42,7 @@ export class Awaited {
     const known = this.#running.get(session) ?? new Map();
     this.#running.set(session, known);
     if (!known.has(name)) known.set(name, { about: about.slice(0, 200), since: performance.now() });
-    this.#looking ??= this.#outside(setTimeout, () => this.#look(), GLANCE_MS).unref();
+    if (!this.#stopped) this.#looking ??= this.#outside(setTimeout, () => this.#look(), GLANCE_MS).unref();
   }
 
   #over(session, name) {
@@ -65,7 +67,7 @@ export class Awaited {
     } catch {
       // The next look may succeed.
     } finally {
-      this.#looking = this.#running.size ? setTimeout(() => this.#look(), GLANCE_MS).unref() : undefined;
+      this.#looking = this.#running.size && !this.#stopped ? setTimeout(() => this.#look(), GLANCE_MS).unref() : undefined;
     }
   }
 }

@@ -25,6 +25,7 @@ export class DaemonError extends Error {
 let told = 0; // events so far: they are numbered, and so none is heard twice
 
 const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
+const stopped = () => new DaemonError("closed", "The plug-in has stopped.");
 
 export class Daemon {
   #socket;
@@ -37,7 +38,7 @@ export class Daemon {
   #rest;
   #failures = 0;
   #unstartable; // why it could not be started, and until when that is not tried again
-  #closed = false;
+  #closing = new AbortController();
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
    * is called when it does, `heard()` with what it answers to events that were reported. */
@@ -84,6 +85,7 @@ export class Daemon {
         this.#flush();
       },
       (error) => {
+        if (this.#closed) return;
         const ms = RESTS_MS[Math.min(this.#failures++, RESTS_MS.length - 1)];
         if (this.#failures === 1) this.logger.warn(`taskmem: ${error.message}`);
         this.#later(ms);
@@ -91,10 +93,16 @@ export class Daemon {
     );
   }
 
+  /** End all that goes on: calls that are not answered, and a daemon's start. */
   close() {
-    this.#closed = true;
+    this.#closing.abort();
     clearTimeout(this.#rest);
     this.#socket?.end();
+    for (const call of this.#calls.values()) call.reject(stopped());
+  }
+
+  get #closed() {
+    return this.#closing.signal.aborted;
   }
 
   #later(ms) {
@@ -133,7 +141,7 @@ export class Daemon {
   }
 
   #reach() {
-    if (this.#closed) return Promise.reject(new DaemonError("closed", "The plug-in has stopped."));
+    if (this.#closed) return Promise.reject(stopped());
     this.#opening ??= this.#open().catch((error) => {
       this.#opening = undefined;
       throw error;
@@ -149,7 +157,7 @@ export class Daemon {
     });
     try {
       await this.#ask(socket, "report", { events: [this.hello()] }, HELLO_MS);
-      if (this.#closed) throw new DaemonError("closed", "The plug-in has stopped.");
+      if (this.#closed) throw stopped();
       this.known();
     } catch (error) {
       socket.destroy();
@@ -225,8 +233,9 @@ export class Daemon {
     const [program, ...args] = [...this.command, "daemon", "--detach"];
     const env = { ...process.env, TASKMEM_HOME: this.home };
     return new Promise((resolve, reject) => {
-      execFile(program, args, { env, timeout: START_MS }, (failure, _, stderr) => {
+      execFile(program, args, { env, timeout: START_MS, signal: this.#closing.signal }, (failure, _, stderr) => {
         const why = stderr?.trim() || failure?.message;
+        if (this.#closed) return reject(stopped());
         if (!failure) return resolve();
         const error = unavailable(`The daemon cannot be started (${why}); run: taskmem doctor`);
         this.#unstartable = { error, until: performance.now() + RESTS_MS[Math.min(this.#failures, RESTS_MS.length - 1)] };

@@ -10,6 +10,7 @@ const LOOK_MS = 5_000;
 /** A door that stays open until it is closed, whatever becomes of its file. */
 export class Door {
   #server;
+  #guests = new Set(); // sockets of those who are inside
   #file; // what tells our file from another's
   #looking; // the look that goes on: one at a time
   #watch;
@@ -36,6 +37,7 @@ export class Door {
     this.#closed = true;
     clearInterval(this.#watch);
     this.#server?.close();
+    for (const socket of this.#guests) socket.unref(); // who is answered still is, and keeps nobody
     if (this.#isOurs()) rmSync(this.path, { force: true });
   }
 
@@ -76,7 +78,12 @@ export class Door {
     let length = 0;
     socket.setEncoding("utf8");
     socket.on("error", () => socket.destroy());
-    socket.on("close", () => hungUp.abort());
+    this.#guests.add(socket);
+    if (this.#closed) socket.unref();
+    socket.on("close", () => {
+      this.#guests.delete(socket);
+      hungUp.abort();
+    });
     socket.on("data", (text) => {
       const lines = text.includes("\n") ? [...pieces, text].join("").split("\n") : [];
       const rest = lines.pop();
@@ -109,6 +116,6 @@ const mark = (path) => {
 function answers(path) {
   return new Promise((done) => {
     const socket = connect(path, () => (socket.destroy(), done(true)));
-    socket.on("error", () => done(false));
+    socket.on("error", () => done(false)).unref();
   });
 }

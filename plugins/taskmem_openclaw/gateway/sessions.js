@@ -11,6 +11,7 @@ const OURS = ":taskmem:"; // in the keys of sessions that a task has to itself
 const PACKET = /^\[task_(stuck_)?resume\] /m;
 const ANOTHER = "Going on with what was awaited.";
 const MARK = "[taskmem] "; // before what a turn of ours says first
+export const STOPPING = "the gateway is stopping";
 
 // No wall clock: it may be set while a turn runs.
 const now = () => performance.now();
@@ -19,6 +20,7 @@ const lines = (text) => text.split("\n");
 const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
 
 export class Sessions {
+  stopping = false;
   #runs = new Map(); // run id → { session, began, answered }
   #owed = new Map(); // session → Map(key → { delivery, since, text, line, expires })
   #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
@@ -30,6 +32,11 @@ export class Sessions {
 
   constructor({ api, id, tell, work }) {
     Object.assign(this, { api, id, tell, work });
+  }
+
+  /** The gateway is to stop, and waits for all that goes on in it: no turn is begun any more. */
+  stops() {
+    this.stopping = true;
   }
 
   get running() {
@@ -191,6 +198,7 @@ export class Sessions {
     try {
       return await this.#ordinary(session, key, line);
     } catch (error) {
+      if (this.stopping) throw error;
       const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
       const skipped = await Promise.race([heart, new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref())]);
       if (skipped && skipped.status !== "ran") throw new Error(`no turn could be started (${error.message}), nor by a heartbeat (${skipped.reason ?? skipped.status})`);
@@ -234,6 +242,7 @@ export class Sessions {
   /** An ordinary turn. Nothing of it is delivered: the daemon tells its last words, where they are.
    * `hidden`: its first row, which is the user's, is not shown. */
   async run(session, message, hidden = false) {
+    if (this.stopping) throw new Error(STOPPING);
     const idempotencyKey = `taskmem:${randomUUID()}`;
     if (hidden) this.#hidden.set(`${idempotencyKey}:user`, true);
     return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { mock, test } from "node:test";
 import { daemon, folder, kinds, load } from "./stand_ins.mjs";
@@ -270,6 +272,31 @@ test("one that is closed while it opens leaves no connection behind", async (t) 
   await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
   await assert.rejects(here.call("status", {}, LONG), /has stopped/);
   assert.equal(here.told_known.length, 0);
+});
+
+test("one that is closed while it starts a daemon ends the start, and calls it no failure", async (t) => {
+  const home = folder(t);
+  const begun = createServer().listen(join(home, "begun.sock"));
+  t.after(() => begun.close());
+  const script = `require("net").connect(${JSON.stringify(join(home, "begun.sock"))})`;
+  const here = line(t, home, { command: [process.execPath, "-e", script, "--"] });
+  here.keep();
+  const call = here.call("status", {}, LONG);
+  const [starting] = await once(begun, "connection");
+  const ended = once(starting.resume(), "close");
+  here.close();
+  await Promise.all([assert.rejects(call, /has stopped/), ended]);
+  assert.deepEqual(here.warned, []);
+});
+
+test("a call that is not answered when the plug-in stops ends", async (t) => {
+  const { here, there } = await both(t);
+  await here.call("status", {}, LONG);
+  there.answer = () => undefined;
+  const call = here.call("call", {}, LONG);
+  await there.until((d) => d.received.at(-1).method === "call");
+  here.close();
+  await assert.rejects(call, /has stopped/);
 });
 
 test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {

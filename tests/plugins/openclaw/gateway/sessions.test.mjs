@@ -218,6 +218,13 @@ test("where a heartbeat is skipped, too, the wake says both reasons", async () =
   await assert.rejects(wake(), /not allowed.*disabled/);
 });
 
+test("a turn that cannot be started because the gateway stops is started by no heartbeat", async () => {
+  house.run = async () => (sessions.stops(), assert.fail("draining"));
+  await assert.rejects(wake(), /draining/);
+  await assert.rejects(sessions.run(OTHER, "Go on."), /the gateway is stopping/);
+  assert.deepEqual(house.beats, []);
+});
+
 test("a heartbeat that takes long is under way", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   house.run = async () => Promise.reject(new Error("not allowed"));
