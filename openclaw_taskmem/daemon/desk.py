@@ -218,6 +218,7 @@ class Desk:
             owner=owner,
             in_turn=params.get("begins") is True
             or self.gateways.in_turn(connection, session_key),
+            turn_since=self.gateways.turn_since(connection, session_key),
             folder=_text(params, "folder"),
             home=home,
         )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -198,6 +198,13 @@ class Gateways:
         if known is None or session_key is None:
             return True
         return session_key.lower() in known.running
+
+    def turn_since(
+        self, connection: object, session_key: str | None
+    ) -> datetime | None:
+        """Return since when a turn of a session runs; None: none is known."""
+        known = self._known.get(connection)
+        return known.running.get((session_key or "").lower()) if known else None
 
     @property
     def present(self) -> Sequence[Presence]:

@@ -69,6 +69,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
         calls=event.calls,
         children=event.children,
         awaited=event.awaited,
+        scheduled=event.scheduled,
     )
     turn_ends.turn_over(shell, heard, turn)
 

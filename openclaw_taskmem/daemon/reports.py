@@ -200,7 +200,9 @@ class TurnEnded(Worked):
     children: Annotated[int, Field(ge=0)] = 0
     """Sub-agents of the session that still run."""
     awaited: Annotated[tuple[Said, ...], Field(max_length=100)] = ()
-    """What the gateway is at work on for the session, or will begin within the hour."""
+    """The commands that the gateway runs in the background for the session."""
+    scheduled: Annotated[tuple[Said, ...], Field(max_length=1000)] = ()
+    """What its agent has had the gateway begin by itself, now or within the hour."""
 
 
 class AwaitedEnded(Worked):

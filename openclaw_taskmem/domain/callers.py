@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskmem_hookspecs import Owner, Value
+from taskmem_hookspecs.value import Instant
 
 AGENT: Final = "agent"
 """The role of who claims as nothing in particular."""
@@ -31,6 +32,8 @@ class Caller(Value):
     """As whom it would hold a run; None: it cannot hold any."""
     in_turn: bool = True
     """Whether a turn of its session runs or begins; where not, a sub-agent calls."""
+    turn_since: Instant | None = None
+    """When that turn began; None: not known."""
     process: str | None = None
     """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, cast
+
+from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
     checkpoints,
@@ -68,6 +70,8 @@ class Rest(Value):
     run: Run
     keep: bool = False
     """Whether a wake that is owed to the run still goes out."""
+    held: timedelta | None = None
+    """How long no alert comes; None: as before."""
 
 
 class Block(Value):
@@ -110,7 +114,8 @@ def after_turn(
     match course:
         case Rest():
             rested = Moved(run=runs.rest(course.run), events=())
-            return _change(facts, rested, now, keep=course.keep)
+            held = None if course.held is None else now + course.held
+            return _change(facts, rested, now, keep=course.keep, held=held)
         case Block():
             return _blocked(facts, course, now)
         case Fail():
@@ -159,9 +164,43 @@ def awaited_ended(
     if not _telling(facts) or on_its_way(facts, now):
         return Change()
     ended = clip(plain(f"{name}: {how}"), SAID_BYTES)
-    before = f"What ran in the background has ended ({ended})."
+    text = reminders.tell_end(facts.task, f"What ran has ended ({ended}).")
+    return _told_instead(facts, run, wake_id, text, now)
+
+
+def awaited_lost(
+    facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
+) -> Change:
+    """Return what tells a run to go on, as its gateway ended with what it waited for.
+
+    `newest` are the newest events of its task. Empty: it waits for nothing of the kind.
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
+        return Change()
+    since = {wake.created_at for wake in _telling(facts) if wake.sent_at is None}
+    gone = [
+        str(name)
+        for event in newest
+        if event.kind == events.RUN_AWAITS and event.at in since
+        for name in cast("list[JsonValue]", event.data["running"])
+    ]
+    if not gone:
+        return Change()
+    what = clip(plain("; ".join(gone)), SAID_BYTES)
+    before = f"The gateway was started anew, and with it has ended what ran ({what})."
+    text = reminders.tell_end(facts.task, before)
+    return _told_instead(facts, run, wake_id, text, now)
+
+
+def _told_instead(
+    facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
+) -> Change:
+    """Return what tells a run to go on now, for it need not rest any longer."""
     told = runs.next_round(run, now)
-    wake = owed(told, wake_id, reminders.go_on(facts.task, before), now)
+    # The round before it was never told.
+    told = told.model_copy(update={"rounds_before": run.rounds_before + 1})
+    wake = owed(told, wake_id, text, now)
     return _change(facts, Moved(run=told, events=()), now, wake=wake)
 
 
@@ -192,11 +231,10 @@ def _after_round(
     *,
     progressed: bool,
 ) -> Course:
-    if facts.task.linkage.active_wait_ids or turn.children:
+    if facts.task.linkage.active_wait_ids:
         return Rest(run=run)
-    if turn.awaited and policy.carry_on and run.session_key is not None:
-        text = reminders.name_what_runs(facts.task, turn.awaited)
-        return GoOn(run=run, text=text, seconds=AWAITED.total_seconds())
+    if turn.running:
+        return _left_to_wait(facts, run, turn, now, policy)
     over = _limit(run, policy)
     if over is not None:
         return Fail(run=run, why=over[0], said=over[1])
@@ -209,6 +247,26 @@ def _after_round(
     if asks and run.idle_rounds <= 1:
         pause = policy.question_seconds
     return GoOn(run=run, text=reminders.ask_what_was_meant(facts.task), seconds=pause)
+
+
+def _left_to_wait(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    """Return how a run rests while its gateway is at work on something for it."""
+    if not policy.carry_on or run.session_key is None:
+        return Rest(run=run, held=AWAITED)
+    # What ends with the gateway, and what outlives it.
+    ends = turn.model_copy(update={"scheduled": ()}).running
+    awaits = Event(
+        at=now,
+        kind=events.RUN_AWAITS,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={"running": [*ends], "scheduled": [*turn.scheduled]},
+    )
+    text = reminders.name_what_runs(facts.task, turn.running)
+    seconds = AWAITED.total_seconds()
+    return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
 
 
 def _limit(run: Run, policy: RunPolicy) -> tuple[Why, str] | None:
@@ -257,7 +315,7 @@ def _after_failure(
         run_id=run.run_id,
         data={"error": said, "failures": failures, "again_in": duration(seconds)},
     )
-    text = reminders.go_on(task, f"Your last turn failed ({said}).")
+    text = reminders.tell_end(task, f"Your last turn failed ({said}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
@@ -348,10 +406,9 @@ def _counted(run: Run, turn: Turn, *, progressed: bool) -> Run:
     idle = run.idle_rounds
     if turn.origin is Origin.USER:
         run, idle = runs.asked_by_user(run), 0
-    waits = bool(turn.children or turn.awaited)
     if progressed:
         idle = 0
-    elif turn.origin in _COUNTED and not waits:
+    elif turn.origin in _COUNTED and not turn.running:
         idle += 1
     return run.model_copy(update={"idle_rounds": idle, "said": _digest(turn.said)})
 
@@ -370,9 +427,11 @@ def _change(
     message: Message | None = None,
     wake: Wake | None = None,
     keep: bool = False,
+    held: datetime | None = None,
 ) -> Change:
     """Return what is written; `keep` leaves the wakes that are owed."""
-    held = wake.due_at + HELD if wake is not None and wake.due_at else None
+    if wake is not None and wake.due_at:
+        held = wake.due_at + HELD
     gone = () if keep else dropped(facts)
     after = task or facts.task
     if not keep and after.held_until != held:

@@ -7,6 +7,7 @@ so, nothing is known. Source: requirement E2, seed 003 §P2.2.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Sequence
@@ -30,8 +31,9 @@ MESSAGES: Final = 8
 """Messages of the conversation that are read back. Source: requirement E2."""
 READ: Final = 60
 """Checkpoints that are read back."""
-RECENT: Final = 32
-"""Calls that a new one is compared with."""
+RECENT: Final = 200
+"""Calls that a new one is compared with. They are kept in the run's row, which every
+call writes, so that each has no more than 8 characters."""
 
 _TRUSTED: Final = 2
 
@@ -184,6 +186,20 @@ def read_successes(checkpoints: Sequence[Checkpoint]) -> list[str]:
 def digest(text: str) -> str:
     """Return a short name for a text; texts that differ have different ones."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def call_digest(given: str, result: str) -> str:
+    """Return a short name for a call and its result; `given_digest` is its beginning.
+
+    Of 200 calls one in 80,000 is taken for another: it then is no news, that once.
+    """
+    return given_digest(given) + given_digest(result)
+
+
+def given_digest(given: str) -> str:
+    """Return a short name for what a call was given: 4 characters."""
+    whole = hashlib.sha256(given.encode(errors="surrogatepass")).digest()
+    return base64.b64encode(whole[:3]).decode()
 
 
 def _entry(checkpoint: Checkpoint) -> Began | Ended | None:

@@ -5,17 +5,20 @@ Its context is still there, so that it needs no packet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.texts import clip, plain, step_name
-from taskmem_hookspecs import Task
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
+from taskmem_hookspecs import Run, Task
 
 NAME_BYTES: Final = 160
 """Shown of a task's or a step's name."""
 RUNNING_BYTES: Final = 400
 """Shown of what runs in the background."""
+QUESTION_BYTES: Final = 1000
+"""Shown of a question to the user."""
 _ELSE: Final = (
     "If only the user can help, call task_update with ask, your question to them. If "
     'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
@@ -24,16 +27,22 @@ _ELSE: Final = (
 """What an agent that does not carry on does instead."""
 
 
-def go_on(task: Task, before: str = "") -> str:
-    """Tell an agent to go on at once; `before` says what has happened."""
-    place = progress(task)
-    if place.current is None:
-        left = "all its steps are marked done. Check the result, then complete it."
-    else:
-        step = step_name(plain(task.plan[place.current]), NAME_BYTES)
-        left = f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
-    said = f"{before} " if before else ""
-    return _line(task, f"{said}Your task {_name(task)} is not done: {left} Go on now.")
+def go_on(task: Task) -> str:
+    """Tell an agent to go on at once."""
+    said = f"Your task {_name(task)} is not done: {_next(task)} Go on now."
+    return _line(task, said)
+
+
+def tell_end(task: Task, before: str) -> str:
+    """Tell an agent of an end, after which it takes up what it was at.
+
+    Its last words may have been a question to the user that is not answered yet.
+    """
+    return _line(
+        task,
+        f"{before} Your task {_name(task)} is not done: {_next(task)} Go on from where "
+        "you were; what you have asked the user is not answered by this.",
+    )
 
 
 def ask_what_was_meant(task: Task) -> str:
@@ -51,10 +60,43 @@ def name_what_runs(task: Task, awaited: Sequence[str]) -> str:
     running = clip(plain("; ".join(awaited)), RUNNING_BYTES)
     return _line(
         task,
-        f"Your task {_name(task)} is open, and for an hour you have waited for what "
-        f"runs in the background: {running}. See how far it is, and go on with what "
-        "does not need it.",
+        f"Your task {_name(task)} is open, and for an hour nothing has come of what "
+        f"runs or is scheduled: {running}. See how far it is, and go on with what does "
+        "not need it.",
     )
+
+
+def tell_what_waits(task: Task, run: Run) -> str:
+    """Tell an agent, before the user's next words, what its task waits for."""
+    why = _WHY.get(run.why or "", "for it waits for the user")
+    asks = "ask you to go on with it"
+    if run.question is not None:
+        asked = quoted(plain(run.question), QUESTION_BYTES)
+        why, asks = f"for you had asked the user: {asked}", "answer it"
+    return (
+        f"[system] task_question ({task.task_id}): your task {_name(task)} waits, "
+        f"{why}{'' if run.question else '.'} What follows may or may not {asks}. If it "
+        'does, call task_update with status "active" before you act on it, or with '
+        "what else it means for the task; if it does not, leave the task as it is."
+    )
+
+
+_WHY: Final[Mapping[str, str]] = {
+    Why.STOPPED: "for somebody stopped your turn",
+    Why.STALE: "for it was interrupted long ago",
+    Why.PROMPT_CHANGED: "for it was interrupted, and your instructions have changed",
+    Why.CREDENTIALS: "for the model's provider wants another key, or to be paid",
+}
+"""Why a task waits for its user, whose agent has asked nothing."""
+
+
+def _next(task: Task) -> str:
+    """Say what is left to do of a task."""
+    place = progress(task)
+    if place.current is None:
+        return "all its steps are marked done. Check the result, then complete it."
+    step = step_name(plain(task.plan[place.current]), NAME_BYTES)
+    return f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
 
 
 def _name(task: Task) -> str:

@@ -212,6 +212,8 @@ def move(run: Run, state: RunState, now: datetime, why: str | None = None) -> Mo
         raise RunNotReady(f"{run.run_id} is held by nobody; claim it with task_claim.")
     update: dict[str, object] = {"state": state, "why": why, "changed_at": now}
     if state is not RunState.RUNNING:
+        # What it waits is no work, also where its turn goes on.
+        run = turn_ended(run, now)
         update["lease_until"] = None
     if state is not RunState.BLOCKED:
         update["question"] = None
@@ -248,8 +250,15 @@ def seen(run: Run, now: datetime, policy: RunPolicy) -> Run:
 
 
 def held_by(run: Run, caller: Caller) -> Run:
-    """Return a run as a caller holds it: what a sub-agent claims rests."""
-    return run if caller.in_turn else rest(run)
+    """Return a run as a caller holds it: what a sub-agent claims rests.
+
+    In a turn of a gateway's session work on it begins, unless it has begun before.
+    """
+    if not caller.in_turn:
+        return rest(run)
+    if caller.in_gateway is None or run.turn_began_at is not None:
+        return run
+    return run.model_copy(update={"turn_began_at": run.seen_at})
 
 
 def called(

@@ -11,7 +11,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, outbox, runs
+from openclaw_taskmem.domain import events, notices, outbox, runs, working
+from openclaw_taskmem.domain.gateway import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.texts import duration, plural
@@ -120,13 +121,21 @@ def held(
     """Return the task, with no alert for a while; None: nothing holds one back.
 
     Its run is told to go on, and nobody need have acted on that yet; or it waits for
-    the user, whom an agent that is woken must not go past; or its turn has ended, and
-    its sub-agent was seen at work within the threshold of silence. Seconds.
-    Source: rulings "carry-on and stuck", "a question to the user".
+    the user, whom an agent that is woken must not go past; or a turn works on it, for
+    up to an hour; or its turn has ended, and its sub-agent was seen at work within the
+    threshold of silence. Seconds.
+    Source: rulings "carry-on and stuck", "a question to the user", "awaited without an
+    end".
     """
     if facts.run is not None and facts.run.state.waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
+    if run is not None and working.at_work(run) and run.turn_began_at is not None:
+        # While its gateway is there, the lease is renewed when it has run out.
+        renewed = (run.lease_until or now) + HELD
+        until = min(renewed, run.turn_began_at + LONGEST_TURN)
+        if now < until:
+            return facts.task.model_copy(update={"held_until": until})
     rests = run is not None and run.state is RunState.RUNNING and not run.lease_until
     if run is not None and rests and run.seen_at <= now:
         silent = run.seen_at + timedelta(seconds=threshold)

@@ -87,6 +87,7 @@ def followed(
     *,
     token: int | None = None,
     marked: frozenset[int],
+    status: bool = True,
     acts: bool = True,
     ask: str | None = None,
     said: str | None,
@@ -96,15 +97,15 @@ def followed(
     """Return what a call that changes a task means for its open run.
 
     `task` is the task as it is after the call; `marked` are the steps that are done
-    and were not, `said` what the call says, `ask` what it asks the user. `acts`:
-    whether it does more than to say something, as one who has the user's answer does.
+    and were not, `said` what the call says, `ask` what it asks the user. `status`:
+    whether it says how the task stands, `acts`: whether it marks steps.
     """
     run = facts.run
     if run is None:
         return Change()
     change = (facts.task.status, task.status)
     moved = Moved(run=run, events=())
-    if acts or not working.asks(run):
+    if status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
         moved = _moved(run, change, caller, now, policy)
     if ask is not None:
         moved = _asked(task, moved, ask, now)
@@ -126,6 +127,14 @@ def followed(
         wakes=gone,
         events=(*moved.events, *told, *outbox.settled_events(gone, now)),
     )
+
+
+def _heard(run: Run, caller: Caller) -> bool:
+    """Whether the turn of a call began after a run came to wait for its user's word.
+
+    In the turn that has asked nobody has answered yet.
+    """
+    return caller.turn_since is None or caller.turn_since >= run.changed_at
 
 
 def _asked(task: Task, moved: Moved, ask: str, now: datetime) -> Moved:

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from openclaw_taskmem.domain.texts import plural
 from taskmem_hookspecs import Value
 
 
@@ -56,8 +57,16 @@ class Turn(Value):
     children: int = 0
     """Sub-agents of its session that still run: the gateway tells of their ends."""
     awaited: tuple[str, ...] = ()
-    """What its gateway is at work on for the session, or will begin within the hour:
-    commands in the background, and what the agent has scheduled."""
+    """Commands that its gateway runs in the background for the session."""
+    scheduled: tuple[str, ...] = ()
+    """What its gateway will begin for the session within the hour, or has begun: it
+    outlives a restart."""
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """What its gateway is at work on for the session, in words."""
+        below = (plural(self.children, "sub-agent"),) if self.children else ()
+        return (*below, *self.awaited, *self.scheduled)
 
     @property
     def empty(self) -> bool:

@@ -25,7 +25,7 @@ def worked_on(runs: Sequence[Run], owner: Owner) -> Run | None:
     own = [run for run in runs if may_work_on(run, owner)]
     held = [run for run in own if at_work(run)]
     open_ = [run for run in own if run.state in OPEN]
-    return next(iter((*held, *open_, *filter(asks, own))), None)
+    return next(iter((*held, *open_, *filter(waits_for_word, own))), None)
 
 
 def may_work_on(run: Run, owner: Owner) -> bool:
@@ -40,6 +40,9 @@ def at_work(run: Run) -> bool:
     return run.state is RunState.RUNNING and run.lease_until is not None
 
 
-def asks(run: Run) -> bool:
-    """Whether a run waits for the user's answer to a question."""
-    return run.state is RunState.BLOCKED and run.why == Why.QUESTION
+def waits_for_word(run: Run) -> bool:
+    """Whether a run waits for a word of the user, on which its agent then acts.
+
+    What was set aside waits for none: that is as the user or the agent wants it.
+    """
+    return run.state is RunState.BLOCKED and run.why != Why.PAUSED

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain import gateway, outbox, texts
+from openclaw_taskmem.domain import gateway, outbox, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery, wakes
 from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
@@ -15,7 +15,6 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
-    RunState,
     TaskStatus,
     Wake,
     WakeState,
@@ -88,24 +87,16 @@ def turn_ended(
 
 
 def question(shell: Shell, session_key: str) -> str | None:
-    """Return what puts a session's open question before its agent; None: none is open.
+    """Return what puts before a session's agent that its task waits; None: none does.
 
-    It goes with the user's next words, which may or may not answer it.
+    It goes with the user's next words, which may or may not be what it waits for.
     """
-    for run in shell.store.session_runs(session_key, shell.only):
-        if run.state is RunState.BLOCKED and run.question is not None:
-            name = texts.step_name(
-                texts.plain(shell.store.read_task(run.task_id).task.name), 160
-            )
-            asked = texts.quoted(texts.plain(run.question), 1000)
-            return (
-                f"[system] task_question ({run.task_id}): your task {name} waits, for "
-                f"you had asked the user: {asked} What follows may or may not answer "
-                'it. If it does, call task_update with status "active" before you act '
-                "on it, or with what else it means for the task; if it does not, leave "
-                "the task as it is."
-            )
-    return None
+    open_ = shell.store.session_runs(session_key, shell.only)
+    waiting = next(filter(working.waits_for_word, open_), None)
+    if waiting is None:
+        return None
+    task = shell.store.read_task(waiting.task_id).task
+    return reminders.tell_what_waits(task, waiting)
 
 
 def reminder(

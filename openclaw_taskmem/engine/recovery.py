@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events, recovery, runs
+from openclaw_taskmem.domain import carrying, events, recovery, runs
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Why
@@ -162,7 +162,11 @@ def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
     if facts.run is None or facts.run.run_id != run.run_id:
         return
     sight = _sight(shell, facts.run, (presence,))
-    if recovery.goes_on(facts, sight, shell.clock.now(), shell.runs):
+    now = shell.clock.now()
+    if recovery.goes_on(facts, sight, now, shell.runs):
+        newest = shell.store.last_events(run.task_id, BATCH)
+        wake_id = shell.new_id("wake", now)
+        shell.commit(carrying.awaited_lost(facts, newest, wake_id=wake_id, now=now))
         return
     left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
     if left is not None:

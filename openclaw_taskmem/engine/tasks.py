@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -33,12 +34,16 @@ from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
     QueryFacts,
+    RunState,
     Task,
     TaskFacts,
     TaskStatus,
     Value,
 )
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
+
+MOST: Final = 1000
+"""Runs that are looked at for questions."""
 
 
 def register(
@@ -313,6 +318,12 @@ def revise(
         return revised
 
     return shell.decide(task_id, once)
+
+
+def list_questions(shell: Shell) -> Mapping[str, str]:
+    """Return what agents ask their users, by the task that waits for the answer."""
+    blocked = shell.store.list_runs((RunState.BLOCKED,), None, MOST)
+    return {run.task_id: run.question for run in blocked if run.question is not None}
 
 
 def listed(shell: Shell, status: TaskStatus | None, limit: int) -> Sequence[Task]:

@@ -93,6 +93,8 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         if origin is Origin.HEARTBEAT:
             return True
         if origin is Origin.RECOVERY:
+            if working.waits_for_word(run):
+                return not has_lost_run(shell, heard.session, heard.gateway_started_at)
             sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
             verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
             if verdict.course is not Course.RESUME:
@@ -161,10 +163,10 @@ def call_ended(
         if moved is None:
             return True
         run = moved.run
-        whole = f"{call.given}:{call.result}"
-        known = [each.partition(":")[0] for each in run.recent]
+        whole = checkpoints.call_digest(call.given, call.result)
+        given = checkpoints.given_digest(call.given)
         news = run.news
-        if call.given not in known:
+        if not any(each.startswith(given) for each in run.recent):
             news = News.CALL
         elif whole not in run.recent and news is News.NONE:
             news = News.RESULT
@@ -252,10 +254,10 @@ def is_still(run: Run, found: Run) -> bool:
 def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
     """Return the run that a call is written down for; None: it stays as it is.
 
-    One that waits for its user's answer waits on: only its agent can say that it goes
-    on, but what it calls meanwhile must be known.
+    One that waits for its user waits on: only its agent can say that it goes on, but
+    what it calls meanwhile must be known.
     """
-    if working.asks(run):
+    if working.waits_for_word(run):
         return Moved(run=run, events=())
     return _taken(shell, run, heard)
 

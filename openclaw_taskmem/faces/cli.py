@@ -188,6 +188,11 @@ def tools(*, as_json: bool) -> None:
     _rows([[tool["name"], line(tool["description"])] for tool in found])
 
 
+def _asks(task: Any) -> str:  # noqa: ANN401 - JSON
+    """Return what a task's agent asks the user, as a row shows it."""
+    return f" (asks: {task['question']})" if "question" in task else ""
+
+
 @cli.command(name="list")
 @AS_JSON
 @ENDED_TOO
@@ -205,7 +210,7 @@ def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
             task["status"],
             task["last_update"],
             f"{task['plan_steps']} step{'' if task['plan_steps'] == 1 else 's'}",
-            line(task["name"]),
+            line(f"{task['name']}{_asks(task)}", 200),
         ]
         for task in found["tasks"]
     ]

@@ -31,6 +31,8 @@ def of_wait(found: Any) -> str:  # noqa: ANN401 - JSON
 def of_task(found: Any) -> str:  # noqa: ANN401 - JSON
     """Return what the daemon answers of a task."""
     lines = [f"{line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
+    if found["question"] is not None:
+        lines.append(f"  asks the user: {line(found['question'], 500)}")
     for step in found["steps"]:
         mark = "x" if step["done"] else " "
         lines.append(f"  [{mark}] {step['step']}. {line(step['text'], 500)}")

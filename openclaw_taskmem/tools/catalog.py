@@ -274,6 +274,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     word = form.status.strip().lower()
     status = None if word == "all" else lifecycle.parse_status(word, "all")
     found = tasks.listed(shell, status, form.limit)
+    asked = tasks.list_questions(shell)
     kind = "" if status is None else f"{status} "
     return {
         "tasks": [
@@ -284,6 +285,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
                 "last_update": iso(task.updated_at),
+                **({"question": asked[task.task_id]} if task.task_id in asked else {}),
             }
             for task in found
         ],

@@ -90,11 +90,13 @@ def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
 
 
 def _show_task(shell: Shell, task_id: str) -> View:
-    task = shell.store.read_task(task_id).task
+    facts = shell.store.read_task(task_id)
+    task = facts.task
     waits = shell.store.list_waits(None, task_id, MOST)
     wakes = shell.store.list_wakes(None, task_id, MOST)
     return {
         **_task(task),
+        "question": facts.run.question if facts.run else None,
         "plan": list(task.plan),
         "steps": [
             {"step": step.index + 1, "text": step.text, "done": step.done}

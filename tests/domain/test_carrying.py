@@ -95,19 +95,77 @@ def test_while_a_sub_agent_works_its_session_rests_and_no_round_is_idle(
 
     course = judged(facts(run), turn)
 
-    assert isinstance(course, Rest)
+    assert isinstance(course, GoOn)
     assert (course.run.idle_rounds, course.run.tries) == (run.idle_rounds, 0)
+    assert course.seconds == 3600
 
 
-def test_what_the_gateway_works_on_is_no_idleness_for_an_hour() -> None:
-    run = held(idle_rounds=2, news=News.NONE)
-    turn = Turn(origin=Origin.TASKMEM, said="Waiting.", awaited=("calm-reef (make)",))
+RUNS: Final = {
+    "a-command": {"awaited": ("calm-reef (make)",)},
+    "an-automation": {"scheduled": ("automation Mail",)},
+    "sub-agents": {"children": 2},
+}
+
+
+@pytest.mark.parametrize("what", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize("news", News)
+def test_what_the_gateway_works_on_is_no_idleness_for_an_hour(
+    what: dict[str, Any], news: News
+) -> None:
+    run = held(idle_rounds=0 if news is News.CALL else 2, news=news, rounds=200)
+    turn = Turn(origin=Origin.TASKMEM, said="Waiting?", **what)
 
     course = judged(facts(run), turn)
 
     assert isinstance(course, GoOn)
-    assert (course.run.idle_rounds, course.seconds) == (2, 3600)
-    assert "calm-reef (make)" in course.text
+    assert course.seconds == 3600
+    assert news is not News.NONE or course.run.idle_rounds == 2
+    assert "; ".join(turn.running) in course.text
+    assert turn.running
+
+
+@pytest.mark.parametrize("policy", [QUIET, POLICY])
+def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
+    change = after(facts(), Turn(awaited=("calm-reef (make)",)), policy)
+
+    (task,) = change.tasks
+    assert task.held_until is not None
+    assert task.held_until >= NOW + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("what", "texts"),
+    [
+        ({"awaited": ("calm-reef (make)",)}, ["calm-reef (make)"]),
+        ({"children": 1, "scheduled": ("automation Mail",)}, ["1 sub-agent"]),
+        ({"scheduled": ("automation Mail",)}, []),
+    ],
+    ids=["a-command", "a-sub-agent", "an-automation"],
+)
+def test_what_ends_with_the_gateway_is_awaited_no_more(
+    what: dict[str, Any], texts: list[str]
+) -> None:
+    before = after(facts(), Turn(said="Waiting.", **what))
+    run = before.runs[0]
+    later = facts(run, *before.wakes)
+
+    change = carrying.awaited_lost(later, before.events, wake_id="w", now=NOW)
+
+    told = [wake for wake in change.wakes if wake.state is WakeState.DUE]
+    assert [text for wake in told for text in texts if text in wake.text] == texts
+    assert [wake.due_at for wake in told] == [NOW] * len(texts)
+    assert not any("automation" in wake.text for wake in told)
+
+
+def test_what_is_told_in_vain_counts_for_no_limit() -> None:
+    before = after(facts(), Turn(said="Waiting.", awaited=("calm-reef (make)",)))
+    known = facts(before.runs[0], *before.wakes)
+
+    change = carrying.awaited_ended(known, "calm-reef", "0", wake_id="w", now=NOW)
+
+    (run,) = change.runs
+    assert run.rounds == before.runs[0].rounds + 1
+    assert run.rounds - run.rounds_before == before.runs[0].rounds
 
 
 def test_the_end_of_what_was_awaited_is_told_at_once() -> None:

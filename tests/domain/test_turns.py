@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import turns
@@ -82,6 +82,7 @@ def test_a_turn_that_ends_in_anything_else_asks_nothing(name: str) -> None:
 
 @given(st.text(), st.sampled_from([".", "。", "!", "…", ". 🚀", ".**", '."', ".)"]))
 def test_a_statement_never_asks_whatever_came_before(before: str, end: str) -> None:
+    assume(not (end == "!" and before.endswith(turns._ASKS)))  # "?!" asks
     assert not turns.asks(before + end)
 
 

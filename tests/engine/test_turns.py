@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from secrets import token_hex
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, too_long
+from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Change, Owner, RunState
 from taskmem_hookspecs.testing import MemoryStore
@@ -142,3 +144,30 @@ def test_two_calls_of_one_process_never_get_the_same_run_of_a_queue() -> None:
         held = store.read_task(claim["task_id"]).run
         assert held is not None
         assert held.token == claim["token"]
+
+
+@pytest.mark.parametrize(("circle", "turn"), [(1, 1), (33, 1), (200, 20)])
+def test_calls_in_a_circle_are_no_news_however_long_it_is(
+    circle: int, turn: int
+) -> None:
+    session = Session(World())
+    task = session.takes_up()
+    idle: list[int] = []
+    for first in range(0, circle + 4 * turn, turn):
+        for number in range(first, first + turn):
+            session.does(f"look {number % circle}", f"as before {number % circle}")
+        session.ends("Still at it.")
+        idle.append(session.run(task).idle_rounds)
+        session.begins(Origin.TASKMEM)
+
+    assert idle == [0] * (circle // turn) + [1, 2, 3, 4]
+    assert session.run(task).why == "stalled_loop"
+
+
+def test_what_is_kept_of_calls_is_small() -> None:
+    session = Session(World())
+    task = session.takes_up()
+    for number in range(210):
+        session.does(f"look {number}", "x" * 300)
+
+    assert len(json.dumps(session.run(task).recent)) < 2_500

@@ -12,7 +12,9 @@ import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, recovery, turns
+from openclaw_taskmem.engine import evidence, gateway, recovery, turns
+from openclaw_taskmem.faces import detail
+from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -341,7 +343,7 @@ def test_what_a_sub_agent_reports_leaves_a_run_at_rest(session: Session) -> None
     session.world.clock.tick(400)
     recovery.sweep(session.world.shell, ())
     assert session.run(task).state is RunState.RUNNING
-    assert owed(session, task) == []
+    assert session.world.deliver() == []
 
 
 def test_what_a_sub_agent_registers_rests(session: Session) -> None:
@@ -367,7 +369,7 @@ def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
     recovery.sweep(session.world.shell, ())
 
     assert session.run(task).state is RunState.RUNNING
-    assert owed(session, task) == []
+    assert session.world.deliver() == []
 
 
 def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
@@ -385,10 +387,23 @@ def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
     assert run.lease_until == before.lease_until + timedelta(seconds=50)
 
 
-def test_a_task_is_not_stuck_while_a_sub_agent_is_seen_at_work_on_it(
+def test_while_a_sub_agent_works_its_task_is_not_stuck_for_an_hour(
     session: Session,
 ) -> None:
     rests(session)
+
+    assert session.world.pass_time(3540) == []
+
+    [reminder] = session.world.pass_time(120)
+    assert reminder.cause is WakeCause.RUN
+    assert "1 sub-agent" in reminder.text
+
+
+def test_what_a_sub_agent_registers_is_not_stuck_while_it_is_seen_at_work(
+    session: Session,
+) -> None:
+    rests(session)
+    own = session.register(name="Its own")
     for number in range(10):
         session.world.clock.tick(50)
         session.does(f"make {number}")
@@ -396,7 +411,125 @@ def test_a_task_is_not_stuck_while_a_sub_agent_is_seen_at_work_on_it(
 
     assert session.world.pass_time(240) == []
     [alert] = session.world.pass_time(120)
-    assert alert.cause is WakeCause.STUCK
+    assert (alert.cause, alert.task_id) == (WakeCause.STUCK, own)
+
+
+def test_a_task_is_not_stuck_while_a_turn_works_on_it(session: Session) -> None:
+    """However long the one call takes that it makes."""
+    task = registers(session, "Task")
+    boot = session.restarts("boot_1", running=True)
+    session.begins()
+    session.calls("make everything")
+
+    for _ in range(70):
+        assert session.world.pass_time(50) == []
+        recovery.sweep(session.world.shell, (boot,))
+    [alert] = session.world.pass_time(400)
+
+    assert (alert.cause, alert.task_id) == (WakeCause.STUCK, task)
+
+
+@pytest.mark.parametrize(
+    "why", [Why.QUESTION, Why.STOPPED, Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS]
+)
+def test_what_waits_for_the_user_goes_on_by_an_act_of_its_agent_alone(
+    session: Session, why: Why
+) -> None:
+    task = waits_for_a_word(session, why)
+    session.world.clock.tick(60)
+    session.turn_since = session.world.clock.now()
+    session.begins(Origin.USER)
+
+    session.does("curl -X POST https://pay.example")
+    session.call("task_update", task_id=task, message="They ask for the weather.")
+
+    run = session.run(task)
+    assert (run.state, run.why, run.calls) == (RunState.BLOCKED, why, 1)
+    told = gateway.question(session.world.shell, MAIN)
+    assert told is not None
+    assert task in told
+    assert "may or may not" in told
+
+    session.ends("It rains.", origin=Origin.USER)
+    assert session.world.pass_time(3600) == []
+    session.begins(Origin.USER)
+    session.call("task_update", task_id=task, completed_steps=[1])
+
+    assert session.run(task).state is RunState.RUNNING
+    assert gateway.question(session.world.shell, MAIN) is None
+
+
+def waits_for_a_word(session: Session, why: Why) -> str:
+    """Register a task, and let its run wait for the user for a reason."""
+    task = registers(session, "Task", plan=["One", "Two"])
+    match why:
+        case Why.QUESTION:
+            session.asks("Shall I?", origin=Origin.USER)
+        case Why.STOPPED:
+            session.ends("", aborted=True)
+        case Why.CREDENTIALS:
+            session.ends(error="401 unauthorized", reason="auth")
+        case Why.STALE:
+            session.world.clock.tick(2 * 3600)
+            session.settles(session.restarts("boot_2"))
+        case _:
+            session.begins()
+            session.fingerprint = "another"
+            session.settles(session.restarts("boot_2"))
+    assert session.run(task).why == why
+    return task
+
+
+def test_a_question_is_shown_wherever_its_task_is(session: Session) -> None:
+    task = registers(session, "Task")
+    assert "question" not in session.call("task_list")["tasks"][0]
+    session.asks("Shall I?", origin=Origin.USER)
+
+    assert session.call("task_list")["tasks"][0]["question"] == "Shall I?"
+    assert session.call("task_status", task_id=task)["run"]["question"] == "Shall I?"
+    shown = views.show(session.world.shell, task)
+    assert shown["question"] == "Shall I?"
+    assert "asks the user: Shall I?" in detail.of_task(shown)
+
+
+def test_in_the_turn_that_asks_a_mark_is_no_answer(session: Session) -> None:
+    session.turn_since = session.world.clock.now()
+    task = registers(session, "Task", plan=["One", "Two"])
+    session.world.clock.tick(1)
+    session.call("task_update", task_id=task, ask="Shall I?")
+
+    session.call("task_update", task_id=task, completed_steps=[1])
+
+    assert session.run(task).why == Why.QUESTION
+    session.call("task_update", task_id=task, status="active")
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_of_what_was_set_aside_the_agent_is_not_reminded(session: Session) -> None:
+    task = registers(session, "Task")
+    session.call("task_update", task_id=task, status="paused")
+    session.ends("Until tomorrow.", origin=Origin.USER)
+
+    session.begins(Origin.USER)
+    session.does("look at the weather")
+
+    assert gateway.question(session.world.shell, MAIN) is None
+    assert session.run(task).calls == 0
+
+
+def test_the_time_for_which_a_task_waits_counts_for_no_limit(session: Session) -> None:
+    task = registers(session, "Task", plan=["One", "Two"])
+    session.world.clock.tick(60)
+    session.asks("Shall I?", origin=Origin.USER)
+    assert session.run(task).worked_seconds == 60
+
+    session.world.clock.tick(9 * 3600)
+    session.begins(Origin.OTHER)
+    session.call("task_update", task_id=task, status="active")
+    session.world.clock.tick(60)
+    session.ends(origin=Origin.OTHER)
+
+    assert session.run(task).worked_seconds < 3600
 
 
 def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
@@ -552,12 +685,12 @@ def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
     first = registers(session, "First")
     second = registers(session, "Second")
     session.does("work on the second")
-    gateway = session.restarts("boot_2")
+    there = session.restarts("boot_2")
     session.begins()
     session.asks("Shall I?", origin=Origin.USER)
     assert session.run(second).state is RunState.BLOCKED
 
-    session.settles(gateway)
+    session.settles(there)
 
     assert session.run(first).why == Why.INTERRUPTED
     assert len(owed(session, first)) == 1

@@ -36,6 +36,8 @@ class Session:
     gateway_started_at: datetime | None = None
     in_turn: bool = True
     """Whether a turn of it runs; where none does, its calls are its sub-agents'."""
+    turn_since: datetime | None = None
+    """When its turn began, as its gateway knows it."""
     _number: int = 0
 
     @property
@@ -50,6 +52,7 @@ class Session:
             session_key=self.key,
             owner=self.owner,
             in_turn=self.in_turn,
+            turn_since=self.turn_since,
             folder=self.folder,
         )
 

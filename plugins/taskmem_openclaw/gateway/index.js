@@ -83,13 +83,14 @@ class Instance {
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
-  start({ stateDir }) {
+  start({ stateDir, getCron }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     const { logger } = this.api;
     const heard = (said, events) => attempt(() => this.heard(said, events));
     this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
     this.daemon.keep();
     globalThis[STARTED] = this;
+    attempt(() => this.work.awaited.scheduled(getCron?.()));
   }
 
   /** What a daemon must know of this gateway before it sends a wake. */
@@ -242,6 +243,8 @@ const hooks = {
   },
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   subagent_ended: ({ work }, event) => work.gone(event),
+  cron_reconciled: ({ work }, { enabled }, { getCron }) => work.awaited.scheduled(enabled ? getCron?.() : undefined),
+  cron_changed: ({ work }, _, { getCron }) => work.awaited.scheduled(getCron?.()),
   gateway_stop: ({ work }) => work.stops(),
   session_start: ({ daemon, news }, _, { sessionKey }) => {
     news.set(sessionKey, performance.now());

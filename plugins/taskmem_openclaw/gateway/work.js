@@ -62,7 +62,7 @@ export class Work {
   constructor({ api, version, own, tell, ask }) {
     Object.assign(this, { api, version, own, tell, ask });
     const ended = (session, name, how) => tell({ kind: "awaited_ended", ...this.#who(session), name, how });
-    this.awaited = new Awaited({ ended });
+    this.awaited = new Awaited({ ended, root: (session) => this.root(session) });
   }
 
   /** The session that the work of a sub-agent counts for. */
@@ -132,7 +132,7 @@ export class Work {
     const { origin = "other", said = "", words = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session), awaited: this.awaited.of(session), cut: this.#stopping };
+    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session), ...this.awaited.of(session), cut: this.#stopping };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
