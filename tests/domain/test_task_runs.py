@@ -103,6 +103,7 @@ def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
         changed_at=NOW,
         seen_at=NOW,
         started_at=NOW,
+        turn_began_at=NOW,
     )
     assert kinds(moved) == ["run_changed", "run_changed", "milestone"]
     assert [event.data.get("to") for event in moved.events] == [

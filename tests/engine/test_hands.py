@@ -278,7 +278,7 @@ def test_who_holds_a_task_hears_that_it_is_stuck_and_who_gave_it_away_does_not(
     session: Session, other: Session
 ) -> None:
     task = handed_over(session, other)
-    session.world.clock.tick(THRESHOLD)
+    session.world.clock.tick(THRESHOLD + 60)
 
     assert [wake.session_key for wake in session.world.daemon()] == [DEV]
     assert gateway.reminder(session.world.shell, MAIN) is None
