@@ -66,6 +66,7 @@ from taskmem_hookspecs.packet import (
     Progress,
     ResumeFacts,
     ResumePacket,
+    Said,
     StuckVerdict,
 )
 from taskmem_hookspecs.readers import (
@@ -174,6 +175,7 @@ __all__ = [
     "Run",
     "RunNotFound",
     "RunState",
+    "Said",
     "Sensor",
     "Side",
     "Step",

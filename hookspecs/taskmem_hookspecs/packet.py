@@ -36,6 +36,13 @@ class StuckVerdict(Value):
     """One sentence, as the packet gives it."""
 
 
+class Said(Value):
+    """A message of the conversation, as far as it is kept."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
 class ResumeFacts(Value):
     """All that a resume packet is built from."""
 
@@ -50,13 +57,23 @@ class ResumeFacts(Value):
     run: Run | None = None
     """The task's run that has not ended; None: there is none."""
     done_calls: tuple[str, ...] = ()
-    """Calls of tools that were made and have left something, a line each."""
+    """Calls of tools that were made and have left something, a line each, the gravest
+    first: what went out, then files, then what nobody can tell."""
     cut_calls: tuple[str, ...] = ()
     """Calls of tools of which nobody knows what they did, a line each."""
     dropped: tuple[str, ...] = ()
     """What was wanted once and is not any more, a line each."""
     earlier_calls: int = 0
-    """Calls that ended before those of which anything is known here."""
+    """Calls that ended and are too many for anything to be known of them here."""
+    last_response: str | None = None
+    """The end of what the task's agent said last to the user; None: nothing yet."""
+    conversation: tuple[Said, ...] = ()
+    """What was last said in the task's session, oldest first, 8 messages at most."""
+    still_running: tuple[str, ...] = ()
+    """Commands and sub-agents that its session's gateway runs now, a line each."""
+    background: str | None = None
+    """That the task goes on in the background, and who sent it there with what words;
+    None: it does not."""
     now: Instant
 
 
@@ -116,8 +133,19 @@ class ResumePacket(Value):
     wait: PacketWait = PacketWait()
     reason: str
     suggested_next_action: str
+    background: str | None = None
+    """That it goes on in the background, and who sent it there with what words."""
+    original_request: str | None = None
+    """What the user had asked for, in their words; None: not known."""
+    last_response: str | None = None
+    """The end of what the agent said last to the user; None: nothing yet."""
+    conversation: tuple[Said, ...] | None = None
+    """The newest few messages of the conversation, oldest first; None: not known."""
+    still_running: tuple[str, ...] | None = None
+    """Commands and sub-agents that the gateway runs now for the session."""
     do_not_redo: tuple[str, ...] | None = None
-    """Calls of tools that were made already, oldest first; None: none is known."""
+    """Calls of tools that were made already and left something behind, the gravest
+    first, among equals the newest; None: none is known."""
     unknown_outcome: tuple[str, ...] | None = None
     """Calls of tools that were cut: look before doing them again; None: none was."""
     do_not_revive: tuple[str, ...] | None = None

@@ -168,8 +168,19 @@ class TaskStore(Protocol):
         """Return the earliest `lease_until` of a run; None: there is none."""
         ...
 
-    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
-        """Return the newest checkpoints of a run, oldest first."""
+    def read_checkpoints(
+        self,
+        run_id: str,
+        limit: int,
+        *,
+        before: int | None = None,
+        holding: str | None = None,
+    ) -> Sequence[Checkpoint]:
+        """Return the newest checkpoints of a run, oldest first.
+
+        `before`: of those with smaller numbers; `holding`: of those whose bodies hold
+        this text, letter for letter. None: of all.
+        """
         ...
 
     def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:

@@ -225,10 +225,12 @@ class Gateways:
         owner = self.owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
+        known = self._known[connection]
         heard = Heard(
             owner=owner,
-            gateway_started_at=self._known[connection].started_at,
-            in_turn=event.session_key in self._known[connection].running,
+            gateway_started_at=known.started_at,
+            in_turn=event.session_key in known.running,
+            turn_since=known.running.get(event.session_key),
             folder=event.folder,
             fingerprint=event.fingerprint,
             reported=done,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.daemon import reports
-from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
+from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import turn_ends, turns
@@ -13,6 +13,7 @@ from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Call, Heard
 from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import Said
 
 _PREFIX: Final = "taskmem__"
 """What a host puts before our tools' names."""
@@ -31,7 +32,12 @@ def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> None:
     if _ours(event.tool):
         turns.heartbeat(shell, heard)
     else:
-        entry = Began(call_id=event.call_id, tool=event.tool, about=event.about)
+        entry = Began(
+            call_id=event.call_id,
+            tool=event.tool,
+            about=event.about,
+            method=event.method,
+        )
         turns.call_began(shell, heard, entry, _deed(event))
 
 
@@ -44,6 +50,7 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
         call_id=event.call_id,
         tool=event.tool,
         about=event.about,
+        method=event.method,
         outcome=event.outcome,
         ok=not event.failed and event.exit_code in (None, 0),
         exit_code=event.exit_code,

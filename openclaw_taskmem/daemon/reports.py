@@ -132,6 +132,8 @@ class ToolStarted(_Deeds):
     call_id: Label
     tool: Label
     about: Said = ""
+    method: Label | None = None
+    """The HTTP method, or the action, that it was given."""
 
 
 class Line(_Event):
@@ -148,6 +150,7 @@ class ToolCalled(_Deeds):
     call_id: Label = ""
     tool: Label = ""
     about: Said = ""
+    method: Label | None = None
     outcome: Said = ""
     given: Key = ""
     """A digest of what it was given."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
+from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.scrub import scrub_json
 from openclaw_taskmem.domain.texts import clip
-from taskmem_hookspecs import Checkpoint, Value
+from taskmem_hookspecs import Checkpoint, Said, Value
 from taskmem_hookspecs.value import Instant
 
 ABOUT_BYTES: Final = 240
@@ -30,19 +31,12 @@ SAID_BYTES: Final = 400
 MESSAGES: Final = 8
 """Messages of the conversation that are read back. Source: requirement E2."""
 READ: Final = 60
-"""Checkpoints that are read back."""
+"""Checkpoints that are read back as a whole; of older ones, those with effects are."""
 RECENT: Final = 200
 """Calls that a new one is compared with. They are kept in the run's row, which every
 call writes, so that each has no more than 8 characters."""
 
 _TRUSTED: Final = 2
-
-
-class Said(Value):
-    """A message of the conversation, as far as it is kept."""
-
-    role: Literal["user", "assistant"]
-    text: str
 
 
 class Began(Value):
@@ -53,6 +47,10 @@ class Began(Value):
     tool: str
     about: str
     """Such as the command, or the path."""
+    method: str | None = None
+    """The HTTP method, or the action, that it was given; None: none."""
+    effect: Effect | None = None
+    """What it may leave behind; None: that was not judged."""
     step: int | None = None
     """The step that it belongs to, from 0; None: not known."""
 
@@ -64,6 +62,8 @@ class Ended(Value):
     call_id: str
     tool: str
     about: str
+    method: str | None = None
+    effect: Effect | None = None
     outcome: str
     """The beginning of what it answered."""
     ok: bool
@@ -88,6 +88,10 @@ class PastCall(Value):
     outcome: str = ""
     exit_code: int | None = None
     step: int | None = None
+    effect: Effect | None = None
+    """What it may have left behind; None: that was not judged when it was made."""
+    number: int = 0
+    """Of the checkpoint that tells most of it; 0: not known."""
     at: Instant
 
 
@@ -141,19 +145,37 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     entries = [(each, _entry(each)) for each in checkpoints]
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
         return None
-    known = [(each.at, entry) for each, entry in entries if entry is not None]
+    known = [(each, entry) for each, entry in entries if entry is not None]
+    calls, messages = _fold(known)
+    return History(
+        calls=tuple(calls),
+        messages=tuple(messages[-MESSAGES:]),
+        at=known[-1][0].at,
+        corrupt=len(entries) - len(known),
+    )
+
+
+def read_scattered(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:
+    """Return the calls of checkpoints that were picked out of others, oldest first."""
+    entries = ((each, _entry(each)) for each in checkpoints)
+    return _fold([(each, entry) for each, entry in entries if entry is not None])[0]
+
+
+def _fold(
+    known: Sequence[tuple[Checkpoint, Began | Ended]],
+) -> tuple[list[PastCall], list[Said]]:
     calls: list[PastCall] = []
     # Ids come again where a provider counts anew: an end is that of the last beginning.
     open_: dict[str, int] = {}
     ended: dict[str, Ended] = {}
     messages: list[Said] = []
-    for at, entry in known:
+    for checkpoint, entry in known:
+        call = _call(entry, checkpoint)
         if isinstance(entry, Began):
             if entry.call_id not in open_:
                 open_[entry.call_id] = len(calls)
-                calls.append(_began(entry, at))
+                calls.append(call)
             continue
-        call = _ended(entry, at)
         place = open_.pop(entry.call_id, None)
         if place is not None:
             calls[place] = call
@@ -163,12 +185,65 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
             calls.append(call)
         ended[entry.call_id] = entry
         messages += entry.said
-    return History(
-        calls=tuple(calls),
-        messages=tuple(messages[-MESSAGES:]),
-        at=known[-1][0],
-        corrupt=len(entries) - len(known),
-    )
+    return calls, messages
+
+
+class Page(Value):
+    """A part of a run's history."""
+
+    calls: tuple[PastCall, ...]
+    """Newest first."""
+    before: int | None
+    """The number before which the next part is read; None: there is no more."""
+
+
+def cut_page(
+    checkpoints: Sequence[Checkpoint],
+    most: int,
+    has_ended: Callable[[str, int], bool],
+) -> Page:
+    """Return the newest calls of checkpoints, `most` at most, given the oldest first.
+
+    `has_ended` says whether a call that began here, by its id and number, has ended in
+    a later checkpoint than these: it was told of there.
+    """
+    calls: list[PastCall] = []
+    over: dict[str, Ended] = {}
+    for checkpoint in reversed(checkpoints):
+        entry = _entry(checkpoint)
+        own = entry is not None and entry.call_id in over
+        if len(calls) == most and not own:
+            return Page(calls=tuple(calls), before=checkpoint.number + 1)
+        if isinstance(entry, Ended) and over.get(entry.call_id) != entry:
+            over[entry.call_id] = entry
+            calls.append(_call(entry, checkpoint))
+        elif isinstance(entry, Began) and (
+            over.pop(entry.call_id, None) is None
+            and not has_ended(entry.call_id, checkpoint.number)
+        ):
+            calls.append(_call(entry, checkpoint))
+    last = checkpoints[0].number if checkpoints else None
+    return Page(calls=tuple(calls), before=last)
+
+
+def has_end(checkpoints: Sequence[Checkpoint], call_id: str, after: int) -> bool:
+    """Whether one of some checkpoints after a number tells of a call's end."""
+    entries = (_entry(each) for each in checkpoints if each.number > after)
+    return any(isinstance(e, Ended) and e.call_id == call_id for e in entries)
+
+
+def holding_effect(effect: Effect, *, ended: bool) -> str:
+    """Return what the bodies hold of calls with an effect.
+
+    `ended`: only of those that tell of an end.
+    """
+    mark = f'"effect":"{effect}"'
+    return f'{{"kind":"ended",{mark}' if ended else mark
+
+
+def holding_call(call_id: str) -> str:
+    """Return what the bodies hold that tell of a call."""
+    return f'"call_id":{json.dumps(call_id, ensure_ascii=False)}'
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
@@ -212,20 +287,24 @@ def _entry(checkpoint: Checkpoint) -> Began | Ended | None:
         return None
 
 
-def _began(entry: Began, at: datetime) -> PastCall:
-    return PastCall(tool=entry.tool, about=entry.about, ok=None, step=entry.step, at=at)
-
-
-def _ended(entry: Ended, at: datetime) -> PastCall:
-    return PastCall(
+def _call(entry: Began | Ended, checkpoint: Checkpoint) -> PastCall:
+    began = PastCall(
         tool=entry.tool,
         about=entry.about,
-        ok=entry.ok,
-        outcome=entry.outcome,
-        exit_code=entry.exit_code,
+        ok=None,
         step=entry.step,
-        at=at,
+        effect=entry.effect,
+        number=checkpoint.number,
+        at=checkpoint.at,
     )
+    if isinstance(entry, Began):
+        return began
+    ended = {
+        "ok": entry.ok,
+        "outcome": entry.outcome,
+        "exit_code": entry.exit_code,
+    }
+    return began.model_copy(update=ended)
 
 
 def _shortened(entry: Began | Ended) -> Began | Ended:
@@ -244,4 +323,6 @@ def _shortened(entry: Began | Ended) -> Began | Ended:
 
 def _without_defaults(entry: Began | Ended) -> dict[str, JsonValue]:
     fields: dict[str, JsonValue] = entry.model_dump(mode="json", exclude_defaults=True)
-    return {"kind": entry.kind, **fields}
+    effect = {} if entry.effect is None else {"effect": entry.effect.value}
+    # These two come first: by them, the effects are found among all the others.
+    return {"kind": entry.kind, **effect, **fields}

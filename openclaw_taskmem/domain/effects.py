@@ -1,40 +1,58 @@
 """What a packet says of the past: what is done, what was cut, what was dropped.
 
-Source: requirements E1, E3; notes of what agents get wrong after a resume.
+What is done is told by what it left behind, the gravest first (`side_effects.py`): what
+went out, then files, then what nobody can tell. What only read, and what can be
+repeated, is not told. Source: requirements E1, E3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import plan
-from openclaw_taskmem.domain.checkpoints import History, PastCall
+from openclaw_taskmem.domain.checkpoints import PastCall
+from openclaw_taskmem.domain.programs import GRAVEST_FIRST, Effect
+from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.texts import clip, one_line
-from taskmem_hookspecs import PlanRevision, Run, Task, Wait, WaitStatus
+from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
 
 BYTES: Final = 160
-_READS: Final = frozenset(
-    {
-        *("read", "ls", "find", "grep", "glob", "image", "pdf", "view"),
-        *("web_search", "web_fetch", "memory_search", "memory_get"),
-        *("sessions_list", "sessions_history", "session_status", "agents_list"),
-        *("tool_search", "tool_describe"),
-    }
-)
-"""Tools that leave nothing behind: doing them again does no harm."""
 
 
-def done(history: History | None) -> tuple[str, ...]:
-    """Return the calls that were made and have left something behind, oldest first."""
-    calls = () if history is None else history.calls
-    made = [call for call in calls if call.ok and call.tool not in _READS]
-    return tuple(map(_name, made))
+def done(calls: Sequence[PastCall]) -> tuple[str, ...]:
+    """Return the calls that were made and have left something behind, a line each.
+
+    They are given the oldest first. Of the lines the gravest comes first, and among
+    equals the newest; calls that are told in the same words are one, with their number.
+    """
+    made = [call for call in reversed(calls) if call.ok]
+    made = [call for call in made if effect(call) is not Effect.NOTHING]
+    made.sort(key=lambda call: GRAVEST_FIRST.index(effect(call)))
+    lines = Counter(_name(call) for call in made)
+    return tuple(
+        line if times == 1 else f"{line}, {times} times"
+        for line, times in lines.items()
+    )
 
 
-def cut(history: History | None) -> tuple[str, ...]:
-    """Return the calls of which nobody knows what they did, oldest first."""
-    return () if history is None else tuple(map(_name, history.unknown))
+def cut(calls: Iterable[PastCall]) -> tuple[str, ...]:
+    """Return the calls of which nobody knows what they did, oldest first.
+
+    One that was made again since, to its end, is not among them.
+    """
+    lost: dict[tuple[str, str], PastCall] = {}
+    for call in calls:
+        lost.pop((call.tool, call.about), None)
+        if call.ok is None:
+            lost[call.tool, call.about] = call
+    return tuple(_name(call) for call in lost.values())
+
+
+def effect(call: PastCall) -> Effect:
+    """Return what a call may have left behind."""
+    return call.effect or judge_call(call.tool, call.about)
 
 
 def dropped(
@@ -55,13 +73,6 @@ def dropped(
         if wait.status is WaitStatus.CANCELLED
     ]
     return (*steps, *called_off)
-
-
-def earlier(run: Run | None, history: History | None) -> int:
-    """Return how many calls a run has ended besides those that its history has."""
-    known = () if history is None else history.calls
-    ended = sum(call.ok is not None for call in known)
-    return 0 if run is None else max(run.calls - ended, 0)
 
 
 def _name(call: PastCall) -> str:

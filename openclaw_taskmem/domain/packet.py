@@ -15,13 +15,21 @@ from typing import Final
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread
-from openclaw_taskmem.domain.texts import CONTROLS, clip, epoch, one_line, step_name
+from openclaw_taskmem.domain.texts import (
+    CONTROLS,
+    clip,
+    clip_start,
+    epoch,
+    one_line,
+    step_name,
+)
 from taskmem_hookspecs import (
     AlsoStuck,
     PacketMessage,
     PacketWait,
     ResumeFacts,
     ResumePacket,
+    Said,
     StuckVerdict,
     Task,
     WaitStatus,
@@ -35,16 +43,26 @@ ANSWERED: Final = "The user answers:"
 """Before an answer, on the line after the packet, as a string of JSON."""
 LIMIT: Final = 4096
 """Bytes of JSON."""
+SPOKEN: Final = 3
+"""How many messages of the conversation a packet shows at most."""
+RUNNING: Final = 8
+"""How many running commands and sub-agents a packet names at most."""
 NAMED: Final = 10
 """How many other stuck tasks a packet names."""
 
 _OPTIONAL: Final = (
-    *("plan_from", "do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
+    *("plan_from", "background", "original_request", "last_response"),
+    *("conversation", "still_running"),
+    *("do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
     *("urgency", "extra", "also_stuck", "also_stuck_more"),
 )
 _FORGED: Final = re.compile(
     r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
 )
+
+
+Lines = tuple[str, ...] | None
+Spoken = tuple[Said, ...] | None
 
 
 def build(facts: ResumeFacts) -> ResumePacket:
@@ -73,12 +91,36 @@ def build(facts: ResumeFacts) -> ResumePacket:
         ),
         reason=facts.verdict.reason,
         suggested_next_action=suggest(facts),
+        background=facts.background and clip(facts.background, 1200),
+        original_request=task.original_request
+        and clip(one_line(task.original_request), 800),
+        last_response=facts.last_response
+        and clip_start(one_line(facts.last_response), 400),
+        conversation=_spoken(facts.conversation, SPOKEN, 200),
+        still_running=_running(facts.still_running, RUNNING, 200),
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
         past_more=facts.earlier_calls or None,
         urgency="high" if facts.verdict.urgent else None,
     )
+
+
+def _spoken(lines: Sequence[Said] | None, most: int, size: int) -> Spoken:
+    """Return the newest messages of a conversation, shortened; None: there are none."""
+    return (
+        tuple(
+            line.model_copy(update={"text": clip(one_line(line.text), size)})
+            for line in (lines or ())[-most:]
+        )
+        if most
+        else None
+    ) or None
+
+
+def _running(lines: Sequence[str] | None, most: int, size: int) -> Lines:
+    """Return the first lines of what runs, shortened; None: nothing is known to."""
+    return tuple(clip(one_line(line), size) for line in (lines or ())[:most]) or None
 
 
 def suggest(facts: ResumeFacts) -> str:
@@ -209,7 +251,8 @@ def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     """Return the packet, made smaller step by step until its JSON fits.
 
     First goes what plug-ins added, then the length of messages and entries of
-    the plan, then the plan's far ends; `progress` stays whole.
+    the plan, then the conversation and the plan's far ends. The gravest effects, the
+    user's request and the last words stay, shortened; `progress` stays whole.
     """
     for smaller in _LADDER:
         if len(_dump(packet).encode()) <= limit:
@@ -253,24 +296,56 @@ def _messages(size: int, most: int = thread.MOST) -> _Smaller:
 
 
 def _past(most: int, size: int) -> _Smaller:
-    """Keep the newest of what was done, cut and called off, and shorten each.
+    """Keep the gravest of what was done, and the newest of what was cut and called off.
 
-    What goes is counted.
+    Each is shortened, and what goes is counted.
     """
 
-    def kept(lines: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return lines and tuple(clip(one_line(line), size) for line in lines[-most:])
+    def short(lines: Lines) -> Lines:
+        return lines and tuple(clip(one_line(line), size) for line in lines)
+
+    def newest(lines: Lines) -> Lines:
+        return lines and lines[-most:]
 
     def smaller(packet: ResumePacket) -> ResumePacket:
         past = (packet.do_not_redo, packet.unknown_outcome, packet.do_not_revive)
         gone = sum(max(len(lines or ()) - most, 0) for lines in past)
-        done, cut, dropped = map(kept, past)
+        done = packet.do_not_redo and packet.do_not_redo[:most]
+        cut, dropped = map(newest, past[1:])
         return packet.model_copy(
             update={
-                "do_not_redo": done,
-                "unknown_outcome": cut,
-                "do_not_revive": dropped,
+                "do_not_redo": short(done),
+                "unknown_outcome": short(cut),
+                "do_not_revive": short(dropped),
                 "past_more": (packet.past_more or 0) + gone or None,
+            }
+        )
+
+    return smaller
+
+
+def _conversation(most: int, size: int) -> _Smaller:
+    """Keep the newest messages of the conversation, shortened."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        lines = _spoken(packet.conversation, most, size)
+        return packet.model_copy(update={"conversation": lines})
+
+    return smaller
+
+
+def _asked(size: int, *, runs: int) -> _Smaller:
+    """Shorten what was asked for and answered, and keep so many of what runs."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        return packet.model_copy(
+            update={
+                "background": packet.background and clip(packet.background, size * 2),
+                "original_request": packet.original_request
+                and clip(packet.original_request, size),
+                "last_response": packet.last_response
+                and clip_start(packet.last_response, size),
+                "still_running": _running(packet.still_running, runs, size),
             }
         )
 
@@ -342,22 +417,28 @@ _Smaller = Callable[[ResumePacket], ResumePacket]
 _LADDER: Final[tuple[_Smaller, ...]] = (
     _past(12, 160),
     _without_extra,
+    _conversation(SPOKEN, 120),
     _messages(600),
     _messages(320),
+    _conversation(2, 80),
     _past(12, 100),
     _entries(160),
+    _asked(300, runs=4),
     _words(200),
     _entries(80),
     _messages(160),
+    _conversation(0, 0),
     _past(8, 80),
     _window(30),
     _entries(48),
     _window(12),
     _messages(120, most=3),
+    _asked(160, runs=2),
     _words(96),
     _fewer_waits,
     _past(4, 60),
     _window(5),
+    _asked(80, runs=1),
     _messages(60, most=3),
     _words(48),
     _past(2, 48),

@@ -27,6 +27,8 @@ from typing import Final
 
 from openclaw_taskmem.domain import events, fencing
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import clip_start
 from taskmem_hookspecs import Event, News, Owner, Run, RunState, Task, TaskStatus, Value
 from taskmem_hookspecs.errors import RunNotReady
 
@@ -47,6 +49,8 @@ _STANDS: Final[Mapping[RunState, str]] = {
     RunState.REVIEW: "is with the user for review already; task_resume takes it up "
     "again, and task_update with status completed ends it",
 }
+LAST_WORDS_BYTES: Final = 1000
+"""Kept of what an agent said last in a turn."""
 _LATER: Final = timedelta(milliseconds=1)
 _FOLLOWS: Final = {
     TaskStatus.PAUSED: RunState.BLOCKED,
@@ -290,6 +294,18 @@ def turn_ended(run: Run, now: datetime) -> Run:
     spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
     worked = run.worked_seconds + spent
     return run.model_copy(update={"turn_began_at": None, "worked_seconds": worked})
+
+
+def was_blocked_since(run: Run, since: datetime | None) -> bool:
+    """Whether a run was blocked since an instant; of None that is not known."""
+    blocked = run.state is RunState.BLOCKED
+    return blocked and since is not None and run.changed_at >= since
+
+
+def spoken(run: Run, said: str) -> Run:
+    """Return a run with the end of what its agent said last, without credentials."""
+    words = clip_start(scrub(said), LAST_WORDS_BYTES)
+    return run.model_copy(update={"last_response": words})
 
 
 def asked_by_user(run: Run) -> Run:

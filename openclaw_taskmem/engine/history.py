@@ -1,20 +1,84 @@
-"""The last run of a task, and what its checkpoints say of the calls made in it."""
+"""What is known of the work on a task: its runs, and what their checkpoints say.
+
+A run of 10,000 calls has 20,000 checkpoints. Read as a whole are only the newest; of
+the others the store picks out those with effects by what their bodies hold.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from openclaw_taskmem.domain import checkpoints
-from openclaw_taskmem.domain.checkpoints import History
+from openclaw_taskmem.domain.checkpoints import History, PastCall
+from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run
+from taskmem_hookspecs import Run, Said, Value
 
 log = logging.getLogger(__name__)
+
+RUNS: Final = 20
+"""Runs of a task whose history is known: the newest."""
+EFFECTS: Final = 200
+"""Calls with one kind of effect that are read of a run: the newest."""
+PAGE: Final = 30
+"""Calls on a page of the history."""
+
+
+class Past(Value):
+    """What was done for a task, and said meanwhile, in its latest runs."""
+
+    run: Run | None = None
+    """The last run, open or not; None: there was none."""
+    history: History | None = None
+    """The newest that is known of the last run that has any; None: nothing."""
+    calls: tuple[PastCall, ...] = ()
+    """The newest calls, and of older ones those with effects; oldest first."""
+    unread: int = 0
+    """Calls that have ended and may have had effects, and are not among these: they
+    are so many that not all were read."""
+    last_response: str | None = None
+    """The end of what an agent said last to the user; None: nothing yet."""
+
+    @property
+    def messages(self) -> tuple[Said, ...]:
+        """What was last said in the conversation, oldest first."""
+        return () if self.history is None else self.history.messages
 
 
 def last_run(shell: Shell, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
     return next(iter(shell.store.list_runs(None, task_id, 1)), None)
+
+
+def read_past(shell: Shell, task_id: str) -> Past:
+    """Return what was done for a task, over all of its latest runs."""
+    runs = shell.store.list_runs(None, task_id, RUNS)
+    known: list[PastCall] = []
+    newest: History | None = None
+    unread = 0
+    for run in runs:
+        found = history(shell, run)
+        if found is None:
+            continue
+        newest = newest or found
+        calls = {call.number: call for call in found.calls}
+        older, crowded = _with_effects(shell, run)
+        calls = {call.number: call for call in older} | calls
+        known += calls.values()
+        ended = sum(call.ok is not None for call in calls.values())
+        unread += max(run.calls - ended, 0) if crowded else 0
+    known.sort(key=lambda call: (call.at, call.number))
+    said = (run.last_response for run in runs if run.last_response)
+    return Past(
+        run=next(iter(runs), None),
+        history=newest,
+        calls=tuple(known),
+        unread=unread,
+        last_response=next(said, None),
+    )
 
 
 def history(shell: Shell, run: Run | None) -> History | None:
@@ -26,3 +90,82 @@ def history(shell: Shell, run: Run | None) -> History | None:
     if kept and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
+
+
+def _with_effects(shell: Shell, run: Run) -> tuple[Sequence[PastCall], bool]:
+    """Return a run's calls with effects, and whether there are more than were read.
+
+    Of what went out, also those that were cut.
+    """
+    read = partial(shell.store.read_checkpoints, run.run_id, EFFECTS)
+    found = [
+        read(holding=checkpoints.holding_effect(Effect.OUTSIDE, ended=False)),
+        read(holding=checkpoints.holding_effect(Effect.FILES, ended=True)),
+        read(holding=checkpoints.holding_effect(Effect.OTHER, ended=True)),
+    ]
+    calls = [call for kept in found for call in checkpoints.read_scattered(kept)]
+    return calls, any(len(kept) == EFFECTS for kept in found)
+
+
+class Place(Value):
+    """Where the next page of a task's history begins."""
+
+    run: int
+    """The number of the run, counted from 1."""
+    before: int | None
+    """The number of a checkpoint; None: at the run's newest."""
+    left: int
+    """Calls that come on that page and later ones, about."""
+
+
+class HistoryPage(Value):
+    """A part of a task's history."""
+
+    calls: tuple[PastCall, ...]
+    """Newest first."""
+    more: Place | None
+    """None: there is no more."""
+
+
+def read_page(shell: Shell, task_id: str, place: Place | None) -> HistoryPage:
+    """Return a page of the calls made for a task; None: the newest."""
+    runs = [*reversed(shell.store.list_runs(None, task_id, RUNS))]
+    if place is None:
+        left = sum(run.calls for run in runs)
+        place = Place(run=len(runs), before=None, left=left)
+    calls: list[PastCall] = []
+    number, before = min(place.run, len(runs)), place.before
+    while number and len(calls) < PAGE:
+        page, before = _run_page(shell, runs[number - 1], before, PAGE - len(calls))
+        calls += page
+        number -= before is None
+        while before is None and number and not runs[number - 1].checkpoints:
+            number -= 1
+    ended = sum(call.ok is not None for call in calls)
+    left = max(place.left - ended, 1)
+    more = Place(run=number, before=before, left=left) if number else None
+    return HistoryPage(calls=tuple(calls), more=more)
+
+
+def _run_page(
+    shell: Shell, run: Run, before: int | None, most: int
+) -> tuple[Sequence[PastCall], int | None]:
+    """Return calls of a run, newest first, and before which checkpoint to go on."""
+
+    def has_ended(call_id: str, number: int) -> bool:
+        if before is None:
+            return False
+        holding = checkpoints.holding_call(call_id)
+        later = shell.store.read_checkpoints(run.run_id, 8, holding=holding)
+        return checkpoints.has_end(later, call_id, number)
+
+    # Each call has two; others may lie between them.
+    limit = 2 * most + 8
+    kept = shell.store.read_checkpoints(run.run_id, limit, before=before)
+    if before is None and checkpoints.read(kept) is None:
+        return (), None
+    page = checkpoints.cut_page(kept, most, has_ended)
+    all_taken = not kept or page.before == kept[0].number
+    if all_taken and len(kept) < limit:
+        return page.calls, None
+    return page.calls, page.before

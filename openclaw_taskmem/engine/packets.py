@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import effects, packet, scrub, thread
-from openclaw_taskmem.engine.history import history, last_run
+from openclaw_taskmem.engine.history import read_past
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     ResumeFacts,
@@ -80,15 +80,16 @@ def told(
 def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id
-    run = facts.run or last_run(shell, task_id)
-    calls = history(shell, run)
+    past = read_past(shell, task_id)
     revisions = shell.store.read_revisions(task_id)
     return {
         "run": facts.run,
-        "done_calls": effects.done(calls),
-        "cut_calls": effects.cut(calls),
+        "done_calls": effects.done(past.calls),
+        "cut_calls": effects.cut(past.calls),
         "dropped": effects.dropped(facts.task, revisions, facts.waits),
-        "earlier_calls": effects.earlier(run, calls),
+        "earlier_calls": past.unread,
+        "last_response": past.last_response,
+        "conversation": past.messages,
     }
 
 

@@ -19,10 +19,16 @@ from openclaw_taskmem.domain import (
     task_runs,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
-from openclaw_taskmem.domain.checkpoints import History
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
-from openclaw_taskmem.engine.history import history, last_run
+from openclaw_taskmem.engine.history import (
+    HistoryPage,
+    Past,
+    Place,
+    last_run,
+    read_page,
+    read_past,
+)
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
@@ -62,27 +68,33 @@ _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
 class Standing(Value):
-    """A task with its newest run, and what is known of that."""
+    """A task with its newest run, and what is known of the work on it."""
 
     task: Task
     run: Run | None
-    history: History | None
+    past: Past
+    page: HistoryPage
     budget: budget.Budget | None
     now: datetime
 
 
-def status(shell: Shell, task_id: str | None, caller: Caller) -> Standing:
+def status(
+    shell: Shell, task_id: str | None, caller: Caller, place: Place | None = None
+) -> Standing:
     """Return where a task and its run stand. None: the session's own.
+
+    `place`: where the page of the history begins that is wanted; None: at the newest.
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
     """
     facts = shell.store.read_task(task_id or _own(shell, caller))
-    run = facts.run or last_run(shell, facts.task.task_id)
+    past = read_past(shell, facts.task.task_id)
     return Standing(
         task=facts.task,
-        run=run,
-        history=history(shell, run),
+        run=facts.run or past.run,
+        past=past,
+        page=read_page(shell, facts.task.task_id, place),
         budget=budget.budget(facts, shell.runs),
         now=shell.clock.now(),
     )

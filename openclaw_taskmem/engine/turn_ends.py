@@ -28,6 +28,10 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     own = [run for run in open_ if working.may_work_on(run, heard.owner)]
     # What an earlier start of its gateway held is recovery's.
     held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
+    asked = [run for run in own if runs.was_blocked_since(run, heard.turn_since)]
+    spoke = next(iter((*held, *asked)), None)
+    if spoke is not None and turn.said and not turn.empty:
+        _keep_words(shell, spoke, turn.said)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
@@ -62,6 +66,18 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
                 shell.commit(heard.kept(shell, change))
 
     shell.decide(run.task_id, once)
+
+
+def _keep_words(shell: Shell, found: Run, said: str) -> None:
+    """Keep with a run the end of what its agent said last in a turn."""
+
+    def once() -> None:
+        run = shell.store.read_task(found.task_id).run
+        if run is not None and is_still(run, found):
+            after = runs.spoken(run, said)
+            shell.commit(Change(runs=(after,) if after != run else ()))
+
+    shell.decide(found.task_id, once)
 
 
 def _rests(shell: Shell, found: Run) -> None:

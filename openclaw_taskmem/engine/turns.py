@@ -24,6 +24,7 @@ from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
 from openclaw_taskmem.engine.ledger import Deed
@@ -52,6 +53,8 @@ class Heard(Value):
     gateway_started_at: datetime | None = None
     in_turn: bool = True
     """Whether a turn of its session runs; where none does, a sub-agent was heard."""
+    turn_since: datetime | None = None
+    """When that turn began; None: none runs, or that is not known."""
     reported: Reported | None = None
     """How far all is done once this is; None: it was not numbered."""
     folder: str | None = None
@@ -313,7 +316,10 @@ def _write(
     now = shell.clock.now()
     number = moved.run.checkpoints + 1
     run = moved.run.model_copy(update={"checkpoints": number})
-    placed = entry.model_copy(update={"step": _step(facts)})
+    effect = judge_call(
+        entry.tool, entry.about, entry.method, changed=bool(more.ledger)
+    )
+    placed = entry.model_copy(update={"step": _step(facts), "effect": effect})
     first = run.checkpoints == 1
     told = (
         (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()

@@ -26,6 +26,10 @@ class TaskStatusForm(Form):
     task_id: Annotated[
         Id | None, Field(description="Left out: your session's task.")
     ] = None
+    before: Annotated[
+        str | None,
+        Field(max_length=40, description="From more.arguments: older calls."),
+    ] = None
 
 
 class TaskResume(Form):

@@ -5,32 +5,46 @@ Source: seeds 002 and 003.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, ledger
+from openclaw_taskmem.domain import answers, effects, ledger
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.texts import clip, duration, iso, plain, plural
 from openclaw_taskmem.engine import handovers, runs, steps
+from openclaw_taskmem.engine.history import Place
 from openclaw_taskmem.engine.runs import Standing
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer, describe_progress
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import Run, RunState, Task
+from taskmem_hookspecs import InvalidArguments, Run, RunState, Task
 
+LINES: Final = 30
+"""Of `do_not_redo` and `unknown_outcome` each, in the answer of `task_status`."""
+_PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 NOTE_BYTES: Final = 2000
 """Of the note that goes with a hand-off, in the answer to who claims what it was."""
 
 
 def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
     """Say where a task and its run stand."""
-    standing = runs.status(shell, form.task_id, caller)
+    place = _read_place(form.before)
+    standing = runs.status(shell, form.task_id, caller, place)
     task, run = standing.task, standing.run
+    if place is not None:
+        return {
+            "task_id": task.task_id,
+            "name": task.name,
+            "status": task.status,
+            **_history(standing),
+            "message": "Older calls, the newest first.",
+        }
     current = progress(task).current
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
@@ -45,7 +59,8 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "steps": _steps(task, run),
         "plan_progress": describe_progress(task),
         "tool_calls": calls,
-        "tool_history": _history(standing),
+        **_known(standing),
+        **_history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
         **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
@@ -267,9 +282,49 @@ def _steps(task: Task, run: Run | None) -> list[JsonValue]:
     ]
 
 
-def _history(standing: Standing) -> list[JsonValue]:
-    calls = () if standing.history is None else standing.history.calls
-    return [_call(call) for call in calls]
+def _known(standing: Standing) -> Answer:
+    """Return what must be known to go on, besides the plan."""
+    past = standing.past
+    done, cut = effects.done(past.calls), effects.cut(past.calls)
+    more = max(len(done) - LINES, 0) + past.unread
+    return {
+        "original_request": standing.task.original_request,
+        "last_response": past.last_response,
+        "conversation": [
+            {"role": line.role, "text": line.text} for line in past.messages
+        ],
+        "do_not_redo": [*done[:LINES]],
+        **({"do_not_redo_more": more} if more else {}),
+        "unknown_outcome": [*cut[-LINES:]],
+    }
+
+
+def _history(standing: Standing) -> Answer:
+    more = standing.page.more
+    given = None if more is None else f"{more.run}.{more.before or 0}.{more.left}"
+    arguments: Answer = {"task_id": standing.task.task_id, "before": given}
+    return {
+        "tool_history": [_call(call) for call in standing.page.calls],
+        "more": None if more is None else {"left": more.left, "arguments": arguments},
+    }
+
+
+def _read_place(before: str | None) -> Place | None:
+    """Return where a page of the history begins; None: at the newest.
+
+    Raises:
+        InvalidArguments: It is none of the places that `more` names.
+    """
+    if before is None:
+        return None
+    match = _PLACE.fullmatch(before)
+    if match is None:
+        raise InvalidArguments(
+            "before must be as the answer's more.arguments gave it; leave it out to "
+            "begin with the newest calls."
+        )
+    run, number, left = map(int, match.groups())
+    return Place(run=run, before=number or None, left=left)
 
 
 def _call(call: PastCall) -> dict[str, JsonValue]:

@@ -245,11 +245,19 @@ def queued_runs(*, by_role: bool) -> sa.Select[Any]:
     return every.where(mine) if by_role else every
 
 
+LARGEST: Final = 2**31 - 1
+"""No checkpoint has this number."""
 CHECKPOINTS_OF_RUN: Final = (
     sa.select(CHECKPOINTS)
     .where(CHECKPOINTS.c.run_id == sa.bindparam("run_id"))
+    .where(CHECKPOINTS.c.number < sa.bindparam("before", type_=sa.Integer))
     .order_by(CHECKPOINTS.c.number.desc())
     .limit(_LIMIT)
+)
+_HOLDING: Final = sa.bindparam("holding", type_=Text)
+CHECKPOINTS_HOLDING: Final = CHECKPOINTS_OF_RUN.where(
+    # Every database has it, and unlike LIKE it minds the case everywhere.
+    sa.func.replace(CHECKPOINTS.c.body, _HOLDING, "") != CHECKPOINTS.c.body
 )
 
 # --- reading what comes due -------------------------------------------------

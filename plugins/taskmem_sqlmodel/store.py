@@ -265,9 +265,25 @@ class SqlStore:
         """Return the earliest `lease_until` of a run."""
         return self._next_due(statements.LEASED, home)
 
-    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
+    def read_checkpoints(
+        self,
+        run_id: str,
+        limit: int,
+        *,
+        before: int | None = None,
+        holding: str | None = None,
+    ) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
-        found = self._read(statements.CHECKPOINTS_OF_RUN, run_id=run_id, limit=limit)
+        statement = statements.CHECKPOINTS_OF_RUN
+        if holding:
+            statement = statements.CHECKPOINTS_HOLDING
+        found = self._read(
+            statement,
+            run_id=run_id,
+            limit=limit,
+            before=statements.LARGEST if before is None else before,
+            holding=holding,
+        )
         return [Checkpoint(**row) for row in reversed(found)]
 
     def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:

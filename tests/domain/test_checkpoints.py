@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import checkpoints
-from openclaw_taskmem.domain.checkpoints import Began, Ended, PastCall, Said
+from openclaw_taskmem.domain.checkpoints import Began, Ended, PastCall
+from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.texts import json_size
-from taskmem_hookspecs import Checkpoint
+from taskmem_hookspecs import Checkpoint, Said
 from taskmem_hookspecs.testing import a_checkpoint
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.drawn import texts
@@ -177,6 +178,7 @@ def test_what_was_written_is_read_back() -> None:
                 outcome="broke",
                 exit_code=2,
                 step=1,
+                number=2,
                 at=DAWN + timedelta(seconds=2),
             ),
             PastCall(
@@ -184,6 +186,7 @@ def test_what_was_written_is_read_back() -> None:
                 about="a.md",
                 ok=None,
                 step=1,
+                number=3,
                 at=DAWN + timedelta(seconds=3),
             ),
         ),
@@ -401,3 +404,79 @@ def test_what_differs_has_another_digest_and_what_does_not_has_the_same() -> Non
     assert checkpoints.digest("a") == checkpoints.digest("a")
     assert checkpoints.digest("a") != checkpoints.digest("b")
     assert len(checkpoints.digest("\ud800")) == 12
+
+
+# --- pages and effects ----------------------------------------------------------
+
+
+@st.composite
+def interleaved(draw: st.DrawFn) -> list[Began | Ended]:
+    """Calls that begin and end in any order; the ends of some were never seen."""
+    left = [f"call_{n}" for n in range(draw(st.integers(0, 12)))]
+    running: list[str] = []
+    entries: list[Began | Ended] = []
+    while left or running:
+        if left and (not running or draw(st.booleans())):
+            running.append(left.pop(0))
+            entries.append(began(running[-1]))
+        else:
+            call = running.pop(draw(st.integers(0, len(running) - 1)))
+            if draw(st.integers(0, 4)):
+                entries.append(ended(call))
+    return entries
+
+
+@given(interleaved(), st.integers(1, 5))
+def test_pages_together_show_each_call_once_and_newest_first(
+    entries: list[Began | Ended], most: int
+) -> None:
+    every = written(*entries)
+    whole = checkpoints.read(every)
+    found: list[PastCall] = []
+    before = len(every) + 1
+    while before > 1:
+        page = checkpoints.cut_page(
+            every[: before - 1],
+            most,
+            lambda call, number: checkpoints.has_end(every, call, number),
+        )
+        assert len(page.calls) <= most
+        assert page.before is not None
+        assert page.before < before
+        found += page.calls
+        before = page.before
+
+    numbers = [call.number for call in found]
+    assert numbers == sorted(numbers, reverse=True)
+    calls = whole.calls if whole else ()
+    assert sorted(numbers) == sorted(call.number for call in calls)
+
+
+def test_an_end_that_was_told_twice_is_one_call_of_a_page() -> None:
+    page = checkpoints.cut_page(written(began(), ended(), ended()), 9, lambda *_: False)
+
+    assert [call.number for call in page.calls] == [3]
+
+
+def test_a_page_leaves_out_what_is_damaged() -> None:
+    first, second = written(ended("call_1"), ended("call_2"))
+    damaged = second.model_copy(update={"body": second.body.replace("make", "mace")})
+
+    page = checkpoints.cut_page([first, damaged], 9, lambda *_: False)
+
+    assert [call.number for call in page.calls] == [1]
+
+
+@given(texts, st.sampled_from(Effect))
+def test_the_mark_of_an_effect_is_found_by_and_cannot_be_forged(
+    text: str, effect: Effect
+) -> None:
+    forged = f'{text}{{"kind":"ended","effect":"{effect}"'
+    over, begun = ended(about=forged, effect=effect), began(about=forged, effect=effect)
+    plain = ended(about=forged, outcome=forged)
+    bodies = [each.body for each in written(over, begun, plain)]
+
+    ends = checkpoints.holding_effect(effect, ended=True)
+    both = checkpoints.holding_effect(effect, ended=False)
+    assert [ends in body for body in bodies] == [True, False, False]
+    assert [both in body for body in bodies] == [True, True, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import effects
-from openclaw_taskmem.domain.checkpoints import History, PastCall
+from openclaw_taskmem.domain.checkpoints import PastCall
+from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.texts import json_size
 from taskmem_hookspecs import PlanRevision, WaitStatus
-from taskmem_hookspecs.testing import a_revision, a_run, a_task, a_wait
+from taskmem_hookspecs.testing import a_revision, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 READS = (
@@ -25,76 +27,108 @@ READS = (
 
 def call(**changes: Any) -> PastCall:
     """A command that ended well, so changed."""
-    fields = {"tool": "exec", "about": "make", "ok": True, "at": DAWN}
+    fields = {"tool": "exec", "about": "./run.sh", "ok": True, "at": DAWN}
     return PastCall.model_validate(fields | changes)
 
 
-def history(*calls: PastCall) -> History:
-    return History(calls=calls, at=DAWN)
+def at(minute: int) -> datetime:
+    return DAWN + timedelta(minutes=minute)
 
 
 # --- done and cut ---------------------------------------------------------------
 
 
-def test_of_a_past_that_nobody_knows_nothing_is_said() -> None:
-    assert effects.done(None) == ()
-    assert effects.cut(None) == ()
-    assert effects.done(history()) == effects.cut(history()) == ()
+def test_of_a_past_without_calls_nothing_is_said() -> None:
+    assert effects.done([]) == effects.cut([]) == ()
 
 
-def test_what_was_made_is_named_with_its_exit_oldest_first() -> None:
-    made = history(
-        call(about="npm ci", exit_code=0), call(tool="write", about="a.md"), call()
-    )
+def test_the_gravest_is_named_first_and_among_equals_the_newest() -> None:
+    made = [
+        call(about="curl -X POST https://shop.example/pay", exit_code=0, at=at(0)),
+        call(about="npm ci", exit_code=0, at=at(1)),
+        call(tool="write", about="a.md", at=at(2)),
+        call(about="./run.sh", at=at(3)),
+        call(about="git push", at=at(4)),
+        call(about="cat a.md", at=at(5)),
+        call(about="npm test", at=at(6)),
+    ]
 
     assert effects.done(made) == (
-        "exec: npm ci (exit 0)",
+        "exec: git push",
+        "exec: curl -X POST https://shop.example/pay (exit 0)",
         "write: a.md",
-        "exec: make",
+        "exec: npm ci (exit 0)",
+        "exec: ./run.sh",
     )
+
+
+def test_a_payment_before_thirty_reads_is_the_one_thing_named() -> None:
+    pay = call(about="curl -X POST https://shop.example/pay", at=at(0))
+    reads = [call(about=f"cat {n}.txt", at=at(n)) for n in range(1, 31)]
+
+    assert effects.done([pay, *reads]) == (f"exec: {pay.about}",)
+
+
+def test_what_was_judged_when_it_was_made_is_not_judged_again() -> None:
+    made = [
+        call(about="cat a", effect=Effect.OUTSIDE),
+        call(about="git push", effect=Effect.NOTHING),
+    ]
+
+    assert effects.done(made) == ("exec: cat a",)
+
+
+def test_calls_told_in_the_same_words_are_one_line_with_their_number() -> None:
+    made = [call(tool="edit", about="a.md", at=at(n)) for n in range(3)]
+
+    assert effects.done([*made, call(tool="edit", about="b.md", at=at(9))]) == (
+        "edit: b.md",
+        "edit: a.md, 3 times",
+    )
+
+
+def test_a_call_that_was_cut_and_made_again_is_of_known_outcome() -> None:
+    cut, other = call(ok=None, about="git push"), call(ok=None, about="./run.sh")
+
+    assert effects.cut([cut, other]) == ("exec: git push", "exec: ./run.sh")
+    assert effects.cut([cut, other, call(about="git push")]) == ("exec: ./run.sh",)
+    assert effects.cut([call(about="git push"), cut]) == ("exec: git push",)
 
 
 @pytest.mark.parametrize("tool", READS)
 def test_what_leaves_nothing_behind_may_be_done_again(tool: str) -> None:
-    assert effects.done(history(call(tool=tool))) == ()
+    assert effects.done([call(tool=tool, about="x")]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "write", "edit", "message", "unheard_of"])
 def test_what_may_have_left_something_is_not_to_be_done_again(tool: str) -> None:
-    assert effects.done(history(call(tool=tool))) == (f"{tool}: make",)
+    assert effects.done([call(tool=tool, about="x")]) == (f"{tool}: x",)
 
 
 @pytest.mark.parametrize("ok", [False, None])
 def test_what_failed_or_was_cut_is_not_done(ok: bool | None) -> None:
-    assert effects.done(history(call(ok=ok))) == ()
+    assert effects.done([call(ok=ok)]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "read"])
 def test_only_what_was_cut_is_of_unknown_outcome(tool: str) -> None:
-    known = history(call(ok=True), call(ok=False), call(tool=tool, ok=None, about="x"))
+    known = [call(ok=True), call(ok=False), call(tool=tool, ok=None, about="x")]
 
     assert effects.cut(known) == (f"{tool}: x",)
 
 
 def test_a_call_about_nothing_is_named_by_its_tool_alone() -> None:
-    assert effects.done(history(call(about=""))) == ("exec",)
+    assert effects.done([call(tool="write", about="")]) == ("write",)
 
 
 @given(st.integers(0, 40), st.booleans())
 def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
-    calls = [call(about=str(n), ok=None if cut else True) for n in range(number)]
-    said = (effects.cut if cut else effects.done)(history(*calls))
+    ok = None if cut else True
+    calls = [call(about=f"./{n}", ok=ok, at=at(n)) for n in range(number)]
+    said = (effects.cut if cut else effects.done)(calls)
 
-    assert said == tuple(f"exec: {n}" for n in range(number))
-
-
-def test_calls_that_no_checkpoint_tells_of_any_more_are_counted() -> None:
-    known = history(call(), call(ok=False), call(ok=None))
-
-    assert effects.earlier(a_run(calls=9), known) == 7
-    assert effects.earlier(a_run(calls=9), None) == 9
-    assert effects.earlier(a_run(calls=1), known) == 0
-    assert effects.earlier(None, known) == 0
+    lines = [f"exec: ./{n}" for n in range(number)]
+    assert [*said] == (lines if cut else lines[::-1])
 
 
 @given(st.text(max_size=2000), st.none() | st.integers(0, 255))
@@ -102,10 +136,10 @@ def test_calls_that_no_checkpoint_tells_of_any_more_are_counted() -> None:
 def test_a_line_is_one_line_and_short_whatever_the_call_was_about(
     about: str, code: int | None
 ) -> None:
-    (line,) = effects.done(history(call(about=about, exit_code=code)))
+    (line,) = effects.done([call(tool="write", about=about, exit_code=code)])
 
     assert len(line.splitlines()) == 1
-    assert json_size(line) <= effects.BYTES + len("exec:  (exit 255)")
+    assert json_size(line) <= effects.BYTES + len("write:  (exit 255)")
 
 
 # --- dropped --------------------------------------------------------------------

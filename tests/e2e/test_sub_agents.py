@@ -73,7 +73,8 @@ def calls(story: Story, *wanted: tuple[str, str]) -> None:
 
     def known() -> list[tuple[str, str]]:
         status = story.call("task_status", task_id=story.task["task_id"])
-        return [(each["tool"], each["outcome"]) for each in status["tool_history"]]
+        told = reversed(status["tool_history"])
+        return [(each["tool"], each["outcome"]) for each in told]
 
     until(lambda: len(known()) >= len(wanted) and known() == [*wanted], f"{wanted}")
 

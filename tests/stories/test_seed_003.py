@@ -5,14 +5,15 @@ Those that do are in `tests/e2e/test_seed_003.py`.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.checkpoints import MESSAGES, Said
+from openclaw_taskmem.domain.checkpoints import MESSAGES
 from openclaw_taskmem.engine import recovery
 from openclaw_taskmem.engine.history import history as read_history
-from taskmem_hookspecs import RunState
+from taskmem_hookspecs import RunState, Said
 from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
 from tests.support.sessions import Session
@@ -43,11 +44,22 @@ def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
             Said(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
         )
         session.does(f"echo {number}", f"{number}", said=said)
-    history = read_history(session.world.shell, session.run(task))
-    assert history is not None
-    assert [m.text for m in history.messages] == [f"{n}" for n in range(4, 12)]
-    assert len(history.messages) == MESSAGES
-    assert [call.about for call in history.calls] == [f"echo {n}" for n in range(12)]
+    session.ends("Twelve are told.")
+    # What an agent gets that knows nothing any more: the newest with its packet,
+    answer = session.call("task_resume", task_id=task)
+    packet = json.loads(answer["packet"].partition(" ")[2])
+    spoken = [
+        {"role": "user" if n % 3 == 0 else "assistant", "text": f"{n}"}
+        for n in range(12 - MESSAGES, 12)
+    ]
+    assert packet["conversation"] == spoken[-3:]
+    assert packet["last_response"] == "Twelve are told."
+    # and all that is kept, with each call, where it asks.
+    status = session.call("task_status", task_id=task)
+    assert status["conversation"] == spoken
+    assert [call["about"] for call in status["tool_history"]] == [
+        f"echo {n}" for n in reversed(range(12))
+    ]
 
 
 def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> None:

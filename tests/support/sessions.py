@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import Began, Ended, Said, digest
+from openclaw_taskmem.domain.checkpoints import Began, Ended, digest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
-from taskmem_hookspecs import FileChange, Owner, Run, RunState
+from taskmem_hookspecs import FileChange, Owner, Run, RunState, Said
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
@@ -63,6 +63,7 @@ class Session:
             owner=self.owner,
             gateway_started_at=self.gateway_started_at,
             in_turn=self.in_turn,
+            turn_since=self.turn_since,
             folder=self.folder,
             fingerprint=self.fingerprint,
         )

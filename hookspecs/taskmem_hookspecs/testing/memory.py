@@ -264,10 +264,23 @@ class MemoryStore:
         with self._lock:
             return next((at for at, _ in self._leases(home)), None)
 
-    def read_checkpoints(self, run_id: str, limit: int) -> Sequence[Checkpoint]:
+    def read_checkpoints(
+        self,
+        run_id: str,
+        limit: int,
+        *,
+        before: int | None = None,
+        holding: str | None = None,
+    ) -> Sequence[Checkpoint]:
         """Return the newest checkpoints of a run, oldest first."""
         with self._lock:
-            own = [c for c in self._checkpoints.values() if c.run_id == run_id]
+            own = [
+                checkpoint
+                for checkpoint in self._checkpoints.values()
+                if checkpoint.run_id == run_id
+                and (before is None or checkpoint.number < before)
+                and (holding or "") in checkpoint.body
+            ]
         return newest(sorted(own, key=lambda c: c.number), limit)
 
     def read_bookmark(self, name: str) -> str | None:

@@ -225,6 +225,32 @@ class StoreRuns:
             )
         found = store.read_checkpoints("run_1", 2)
         assert [(c.run_id, c.number) for c in found] == [("run_1", 2), ("run_1", 3)]
+        found = store.read_checkpoints("run_1", 9, before=3)
+        assert [c.number for c in found] == [1, 2]
+        assert [*store.read_checkpoints("run_1", 9, before=1)] == []
+
+    def test_checkpoints_are_found_by_what_their_bodies_hold(
+        self, store: TaskStore
+    ) -> None:
+        bodies = ('{"a":"x"}', '{"a":"X"}', '{"a":"100%"}', '{"a":"1_0"}', '{"a":"x"}')
+        made = tuple(
+            a_checkpoint(number=number, body=body)
+            for number, body in enumerate(bodies, 1)
+        )
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
+
+        def numbers(holding: str, limit: int = 9, before: int | None = None) -> object:
+            found = store.read_checkpoints(
+                "run_1", limit, before=before, holding=holding
+            )
+            return [checkpoint.number for checkpoint in found]
+
+        assert numbers('"a":"x"') == [1, 5]
+        assert numbers('"a":"x"', 1) == [5]
+        assert numbers('"a":"x"', before=5) == [1]
+        assert numbers("%") == [3]
+        assert numbers("_") == [4]
+        assert numbers('"b"') == []
 
     def test_a_checkpoint_is_written_once(self, store: TaskStore) -> None:
         store.commit(

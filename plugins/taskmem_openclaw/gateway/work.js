@@ -43,10 +43,15 @@ export function origin({ provenance, idempotencyKey }) {
   return idempotencyKey?.startsWith("taskmem:") ? "taskmem" : "user";
 }
 
-/** What a call is about: the command, the path, or whatever it was given. */
+/** The HTTP method, or the action, that a call was given; undefined: none. */
+const method = (params) => [params?.method, params?.action].find((each) => typeof each === "string");
+
+/** What a call is about: the command, the path, or whatever it was given; that it was cut is seen. */
 function about(params) {
   const { command, path, url, query } = params ?? {};
-  return beginning(String(command ?? path ?? url ?? query ?? JSON.stringify(params ?? {})));
+  const address = url && typeof params.method === "string" ? `${params.method} ${url}` : url;
+  const text = String(command ?? path ?? address ?? query ?? JSON.stringify(params ?? {}));
+  return text.length <= LONGEST ? text : `${beginning(text).slice(0, -1)}…`;
 }
 
 export class Work {
@@ -165,7 +170,7 @@ export class Work {
     turn.calls++;
     const who = this.#who(this.root(ctx.sessionKey));
     const { folders, command } = this.#isOurs(toolName) ? {} : deeds({ toolName, params }, who.folder);
-    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), folders, command });
+    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), method: method(params), folders, command });
   }
 
   /** A tool has answered. */
@@ -177,7 +182,7 @@ export class Work {
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
-    const call = { call_id: toolCallId, tool: toolName, about: about(params), given: digest([toolName, params]), result: digest(outcome) };
+    const call = { call_id: toolCallId, tool: toolName, about: about(params), method: method(params), given: digest([toolName, params]), result: digest(outcome) };
     const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
     const who = this.#who(session);
     const did = this.#isOurs(toolName) ? {} : deeds({ toolName, params, result, error }, who.folder);

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from openclaw_taskmem.domain import checkpoints
-from openclaw_taskmem.domain.checkpoints import Began, Ended, Said
-from taskmem_hookspecs import Change
+from openclaw_taskmem.domain.checkpoints import Began, Ended
+from taskmem_hookspecs import Change, Said
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel.store import SqlStore

@@ -96,9 +96,21 @@ test("turns of sessions that go on at once do not mix", async () => {
 test("a call is told before it is made, with what it is about and where", () => {
   calling("exec", { command: "make" });
   assert.deepEqual(told, [
-    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make", folders: ["/nowhere/main"], command: true },
+    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make", method: undefined, folders: ["/nowhere/main"], command: true },
   ]);
 });
+
+for (const [params, given, about] of [
+  [{ url: "https://a", method: "POST" }, "POST", "POST https://a"],
+  [{ action: "send", to: "Tom" }, "send", '{"action":"send","to":"Tom"}'],
+  [{ method: 7, action: "send" }, "send", '{"method":7,"action":"send"}'],
+  [{ url: "https://a", method: 7 }, undefined, "https://a"],
+])
+  test(`a call is told with the method or action it was given: ${given} in ${about}`, () => {
+    calling("web_request", params);
+    called("web_request", { params });
+    assert.deepEqual(told.map((each) => [each.method, each.about]), [[given, about], [given, about]]);
+  });
 
 test("what a call did to files is told once it has answered; of our own tools nothing is", () => {
   called("write", { params: { path: "a.md" }, result: { details: { changed: true, created: true } } });
@@ -112,7 +124,7 @@ for (const [params, about] of [
   [{ url: "https://a", query: "q" }, "https://a"],
   [{ query: "q" }, "q"],
   [{ other: 1 }, '{"other":1}'],
-  [{ command: "x".repeat(1_000) }, "x".repeat(600)],
+  [{ command: "x".repeat(1_000) }, `${"x".repeat(599)}…`],
 ])
   test(`a call of ${Object.keys(params)} is about ${about.slice(0, 12)}`, () => {
     calling("exec", params);
