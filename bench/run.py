@@ -21,6 +21,7 @@ from figures import Figure, header, row
 from homes import disk
 from idle import idle_daemon
 from machine import described
+from notices import tell_notices
 from packets import resume_packet, thread_query
 from reading import read_conditions
 from resumes import run_resumes
@@ -66,6 +67,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         turn_weight,
         stop_gateway,
         call_checkpoints,
+        tell_notices,
     )
 }
 ONLY_WHEN_ASKED = (start_uncached.__name__, stop_gateway.__name__)

@@ -13,7 +13,14 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.texts import clip, plain, plural, step_name
+from openclaw_taskmem.domain.texts import (
+    clip,
+    json_size,
+    one_line,
+    plain,
+    plural,
+    step_name,
+)
 from taskmem_hookspecs import Event, Run, Task
 
 LINE_BYTES: Final = 400
@@ -158,6 +165,13 @@ def words(
             "in_chat": told is None,
         },
     )
+
+
+def repeats(asked: str | None, said: str) -> bool:
+    """Whether words only ask what a line has asked the user already, and whole."""
+    if asked is None or json_size(asked) > LINE_BYTES - NAME_BYTES:
+        return False
+    return one_line(asked) == one_line(said)
 
 
 def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:

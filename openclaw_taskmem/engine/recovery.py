@@ -137,7 +137,7 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     return tuple(
         recovery.announced(shell.store.read_task(run.task_id).task, run, now)
         for run in _of_gateway(shell, (RunState.BLOCKED,))
-        if not recovery.was_announced(run, shell.store.last_events(run.task_id, BATCH))
+        if not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
     )
 
 

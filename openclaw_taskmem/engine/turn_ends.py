@@ -37,7 +37,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
         if run is not judged:
             _rests(shell, run)
     # It comes last: with what it commits, the turn's end is done.
-    words = _last_words(shell, heard, judged, turn)
+    told = any(notices.repeats(run.question, turn.words) for run in own)
+    words = () if told else _last_words(shell, heard, judged, turn)
     if judged is not None:
         _judges(shell, heard, judged, turn, words)
         return

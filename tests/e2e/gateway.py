@@ -100,6 +100,13 @@ class Gateway:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def retry_once(self) -> None:
+        """Let its agent ask a provider that fails once more, and not for minutes."""
+        folder = self.room.state / "agents" / "main" / "agent"
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {"retry": {"provider": {"maxRetries": 1}}}
+        (folder / "settings.json").write_text(json.dumps(settings))
+
     def kill(self) -> None:
         """Kill it and all that it started, at once; none that runs is fine."""
         process, self._process = self._process, None

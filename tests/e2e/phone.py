@@ -35,25 +35,36 @@ class Phone:
         """The session of whoever writes from this number."""
         return f"agent:main:phone:direct:{self.number}"
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, thread: str | None = None) -> None:
         """Send a message to the agent, and wait until its turn is over."""
         with self.gateway.rpc() as rpc:
             message = {"from": self.number, "text": text, "number": token_hex(8)}
-            rpc.call("phone.receive", **message)
+            where = {"thread": thread} if thread else {}
+            rpc.call("phone.receive", **message, **where)
 
     def fails(self, how: str) -> None:
         """Let the channel fail in this way from now on; empty: it works."""
         (self.folder / "fault").write_text(how)
 
     @property
-    def messages(self) -> list[str]:
-        """What the person has received, oldest first."""
+    def connected(self) -> bool:
+        """Whether the gateway has the channel, as it says itself."""
+        with self.gateway.rpc() as rpc:
+            found = rpc.call("channels.status")["channelAccounts"].get("phone", [])
+        return any(each.get("running") for each in found)
+
+    @property
+    def received(self) -> list[dict[str, Any]]:
+        """What the person has received, oldest first: `text`, `thread`."""
         sent = self.folder / "sent.jsonl"
         lines = sent.read_text().splitlines() if sent.exists() else []
-        mine = (
-            one for one in map(json.loads, lines) if one["to"] == f"phone:{self.number}"
-        )
-        return [one["text"] for one in mine]
+        every = map(json.loads, lines)
+        return [one for one in every if one["to"] == f"phone:{self.number}"]
+
+    @property
+    def messages(self) -> list[str]:
+        """The texts of what the person has received, oldest first."""
+        return [one["text"] for one in self.received]
 
     @property
     def tries(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -128,6 +129,22 @@ def killed(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> Non
     story.run(calls=calls, checkpoints=checkpoints)
     story.house.gateway.kill()
     cutter.let_go()
+
+
+def taken_up_after(story: Story) -> float:
+    """How long after its gateway has started a turn took the run up. Seconds.
+
+    By what the daemon has written down, however long that took to be seen.
+    """
+    [gateway] = story.house.ask("status")["gateways"]
+    started = datetime.fromisoformat(gateway["started_at"])
+    log = story.house.ask("events", task_id=story.task["task_id"], limit=1000)
+    taken = (
+        datetime.fromisoformat(event["at"])
+        for event in log
+        if event["kind"] == "run_claimed"
+    )
+    return min((at - started).total_seconds() for at in taken if at > started)
 
 
 def updated(story: Story, **args: Any) -> Line:
@@ -268,6 +285,7 @@ def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_complet
     story.house.gateway.start()
     story.told("Files: resuming")
     story.ends()
+    assert taken_up_after(story) <= 30
     assert cutter.made == ["made\n"] * 8
     packet = cutter.packets[-1]
     assert [call for call in packet["unknown_outcome"] if "file5" in call]

@@ -120,16 +120,21 @@ def test_integration_write_and_verify_path_reaches_completed(
                 return "I saved the report to honest.md."
 
     story.follow(honest)
+    lines = ("accepted and started", "made: honest.md", "completed")
     with Overheard(story.house.gateway) as overheard:
         story.say("Please write the report.")
         ended = story.ends()
+        for line in lines:
+            story.told(line)
         shown = overheard.shown(story.session)
     assert any("I saved the report to honest.md." in line for line in shown)
+    # Both who was there and who comes later is told, in one message each.
+    for line in lines:
+        assert len({each for each in shown if line in each}) == 1
+        assert sum(line in each for each in story.lines) == 1
     assert (workspace / "honest.md").read_text() == "All is well."
     made = {each["path"]: (each["change"], each["verdict"]) for each in ended["made"]}
     assert made == {str(workspace / "honest.md"): ("created", "proved")}
-    for line in ("accepted", "started", "made: honest.md", "completed"):
-        story.told(line)
     kinds = [e["data"]["name"] for e in events(story, "milestone")]
     assert kinds == ["accepted", "started", "tool_write_verified", "completed"]
 
@@ -246,19 +251,38 @@ def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
 
 
 def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
-    story: Story,
+    story: Story, home: tuple[House, Scripts]
 ):
+    failed: list[ModelRequest] = []
+
     def broken(request: ModelRequest) -> Reply:
         if first := registers(request, "Doomed", ["Try"]):
             return first
-        if "task_continue" in request.turn.text or request.turn.results:
-            return Fault(400)
-        return "Begun."
+        if "task_continue" in request.turn.text:
+            failed.append(request)
+            return Fault(500)
+        return "Begun." if request.turn.results[1:] else [exec_once]
 
+    exec_once = Call("exec", {"command": "echo tried"})
+    home[0].gateway.retry_once()
     story.follow(broken)
-    story.say("Please try.")
-    story.ends("failed")
-    assert "The model's provider failed" in story.told("failed")
+    with Overheard(story.house.gateway) as overheard:
+        story.say("Please try.")
+        story.ends("failed")
+        line = story.told("failed")
+        shown = [each for each in overheard.shown(story.session) if "failed" in each]
+    # The gateway asks twice, and we begin twice again: the third failure is the last.
+    assert len(failed) == 2 * 3
+    assert [
+        event["data"]["failures"] for event in events(story, "provider_failed")
+    ] == [
+        1,
+        2,
+    ]
+    assert "The model's provider failed 3 times" in line
+    # Both who was there and who comes later read it, once.
+    assert [each for each in story.lines if "failed 3 times" in each] == [line]
+    assert len({*shown}) == 1
     assert story.run(state="failed")["why"] == "provider_error"
 
 

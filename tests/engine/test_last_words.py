@@ -28,9 +28,25 @@ def test_words_of_the_round_that_ends_the_task_are_told(session: Session) -> Non
 
 def test_words_of_a_round_that_asks_are_told(session: Session) -> None:
     session.register()
-    session.asks("Shall I go on?", words="Shall I go on?")
+    session.asks("Shall I go on?", words="One is done. Shall I go on?")
 
-    assert words_told(session) == [(MAIN, "Shall I go on?")]
+    assert words_told(session) == [(MAIN, "One is done. Shall I go on?")]
+
+
+def test_words_that_only_ask_again_are_not_told(session: Session) -> None:
+    session.register()
+    session.asks("Shall I go on?", words="Shall I\ngo on? ")
+
+    assert words_told(session) == []
+    assert session.lines[-1].endswith(": Shall I go on?")
+
+
+def test_words_that_ask_more_than_a_line_holds_are_told(session: Session) -> None:
+    session.register()
+    long = f"Shall I go on with {'this and that, ' * 30}?"
+    session.asks(long, words=long)
+
+    assert words_told(session) == [(MAIN, long)]
 
 
 def test_words_of_a_wake_without_a_task_are_told(session: Session) -> None:

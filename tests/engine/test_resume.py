@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.domain.gateway import hold
+from openclaw_taskmem.engine import recovery, wakes
+from openclaw_taskmem.engine.wakes import Delivery
 from taskmem_hookspecs import WakeState
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
@@ -81,3 +84,22 @@ def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
 
     packet = json.loads(answer["packet"].partition(" ")[2])
     assert "send the invoice" in str(packet["do_not_redo"])
+
+
+def test_a_run_that_was_cut_is_told_to_go_on_within_30_s_of_a_start(
+    session: Session,
+) -> None:
+    """Source: requirement E3."""
+    session.register()
+    session.does("echo one")
+    world, presence = session.world, session.restarts("boot_2")
+    sent: list[Delivery] = []
+    while not sent and world.clock.now() < presence.started_at + timedelta(hours=1):
+        world.clock.tick(1)
+        recovery.sweep(world.shell, (presence,))
+        now = world.clock.now()
+        sent += wakes.claim(world.shell, lambda key: hold((presence,), key, now))  # noqa: B023
+
+    [delivery] = sent
+    assert delivery.message.session_key == session.key
+    assert world.clock.now() - presence.started_at <= timedelta(seconds=30)

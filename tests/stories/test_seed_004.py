@@ -520,6 +520,28 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
     assert blocked.run(tasks[2]).state is RunState.BLOCKED
 
 
+def test_what_waits_for_the_user_is_announced_once_over_many_starts(
+    session: Session,
+) -> None:
+    waiting = session.takes_up(name="Waits")
+    session.call("task_update", task_id=waiting, status="paused")
+    session.ends()
+    for number in range(6):
+        session.restarts(f"boot_{number + 2}")
+        session.world.clock.tick(30 * 86_400)
+    for number in range(250):
+        session.call("task_update", task_id=waiting, message=f"Thought {number}.")
+    session.restarts("boot_9")
+    announced = [line for line in session.lines if "still waits" in line]
+    assert len(announced) == 1
+
+    # It goes on, and waits again: that is news.
+    session.call("task_update", task_id=waiting, status="active")
+    session.call("task_update", task_id=waiting, status="paused")
+    session.restarts("boot_10")
+    assert len([line for line in session.lines if "still waits" in line]) == 2
+
+
 def test_credentials_are_scrubbed_in_event_payloads(
     session: Session, database: str
 ) -> None:

@@ -326,8 +326,14 @@ def plugged_in(facts: Facts) -> HealthRow:
             RELOAD,
         )
     since = facts.gateways[0].get("started_at")
-    more = f", and {len(facts.gateways) - 1} more" if facts.gateways[1:] else ""
-    return ok("gateway", f"A gateway is connected since {since}{more}.")
+    if facts.gateways[1:]:
+        return warn(
+            "gateway",
+            f"A gateway is connected since {since}, and {len(facts.gateways) - 1} "
+            "more: wakes and lines for users go by one of them, to its sessions only.",
+            "Give each gateway a home of its own: set TASKMEM_HOME for the others.",
+        )
+    return ok("gateway", f"A gateway is connected since {since}.")
 
 
 def last_way(program: str | None) -> HealthRow:

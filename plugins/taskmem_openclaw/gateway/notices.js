@@ -63,7 +63,7 @@ export class Notices {
     for (const [number, part] of (await this.#parts(cfg, context, text)).entries()) {
       const named = { deliveryIntentId: `${name}/${number}`, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
       const { status, error } = await send({ cfg, ...route, payloads: [{ text: part }], ...named });
-      if (status === "failed" && !this.#isSettled(channel, error)) return false;
+      if (status === "failed" && !(await this.#isSettled(context, error))) return false;
     }
     return true;
   }
@@ -71,15 +71,27 @@ export class Notices {
   /** Whether nothing more can be done for what has failed; false: its channel takes nothing.
    * The gateway keeps what it was given under its name until it is sent, so whatever was not
    * sent is an error, and asked for again. */
-  #isSettled(channel, error) {
+  async #isSettled(context, error) {
     const held = error?.queueCustody === "held";
     if (isUnsent(error)) {
       if (held) throw error;
       return false;
     }
-    if (!held && error?.queueCustody === undefined && !isTaken(error)) throw error;
-    this.#warn(channel, error);
+    if (error?.queueCustody === undefined && !isTaken(error)) throw error;
+    if (await this.#isClosed(context)) return false;
+    this.#warn(context.channel, error);
     return true;
+  }
+
+  /** Whether a channel has no account any more by which anything can be sent. */
+  async #isClosed({ channel, accountId }) {
+    try {
+      const { channelAccounts } = await this.#ask("channels.status", { channel });
+      const mine = channelAccounts[channel].filter((each) => !accountId || each.accountId === accountId);
+      return mine.every(({ enabled, configured }) => enabled === false || configured === false);
+    } catch {
+      return false;
+    }
   }
 
   /** Send a text by the gateway's own request, which remembers less. */

@@ -1,14 +1,16 @@
 // The smallest channel that OpenClaw accepts. What it is sent it writes to `sent.jsonl` in
 // its folder; the file `fault` there says how it fails: "off" (nothing was sent, and it can
-// tell), "hang", or "after" (it has sent, and the answer was lost). `phone.receive` plays a
-// message from a person.
+// tell), "hang", "after" (it has sent, and the answer was lost), or "random" (each of them now
+// and then). `phone.receive` plays a message from a person.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createChannelPluginBase, createChatChannelPlugin } from "openclaw/plugin-sdk/channel-core";
 import { PlatformMessageNotDispatchedError } from "openclaw/plugin-sdk/error-runtime";
+import { chunkText } from "openclaw/plugin-sdk/reply-chunking";
 
 const id = "phone";
 const accountId = "default";
+const RANDOM = ["off", "off", "after", "late", "late", "", "", "", "", ""];
 let numbered = 0;
 
 const folderOf = (cfg) => cfg.channels?.[id]?.folder;
@@ -16,10 +18,12 @@ const folderOf = (cfg) => cfg.channels?.[id]?.folder;
 async function send(cfg, { to, text, threadId, how }) {
   const folder = folderOf(cfg);
   const faults = join(folder, "fault");
-  const fault = existsSync(faults) ? readFileSync(faults, "utf8").trim() : "";
+  const said = existsSync(faults) ? readFileSync(faults, "utf8").trim() : "";
+  const fault = said === "random" ? RANDOM[Math.floor(Math.random() * RANDOM.length)] : said;
   if (fault) appendFileSync(join(folder, "tries"), `${to}\n`);
   if (fault === "off") throw new PlatformMessageNotDispatchedError("the phone is switched off", { cause: new Error("off") });
   if (fault === "hang") while (readFileSync(faults, "utf8").trim() === "hang") await new Promise((done) => setTimeout(done, 50));
+  if (fault === "late") await new Promise((done) => setTimeout(done, Math.random() * 2_000));
   appendFileSync(join(folder, "sent.jsonl"), `${JSON.stringify({ to, text, thread: threadId ?? null, how })}\n`);
   if (fault === "after") throw new Error("the line broke after it was sent");
   return { messageId: `${++numbered}` };
@@ -48,7 +52,7 @@ const base = createChannelPluginBase({
 const phone = createChatChannelPlugin({
   base: { ...base, gateway: { startAccount } },
   outbound: {
-    base: { deliveryMode: "direct", resolveTarget: ({ to }) => ({ ok: true, to }) },
+    base: { deliveryMode: "direct", resolveTarget: ({ to }) => ({ ok: true, to }), chunker: chunkText, textChunkLimit: 4_000 },
     attachedResults: {
       channel: id,
       sendText: ({ cfg, to, text, threadId }) => send(cfg, { to, text, threadId, how: "send" }),
@@ -57,7 +61,7 @@ const phone = createChatChannelPlugin({
 });
 
 /** A person's message arrives, and what is answered goes back to them. */
-async function receive(api, { from, text, number }) {
+async function receive(api, { from, text, number, thread }) {
   const cfg = api.runtime.config.current();
   const { inbound, routing } = api.runtime.channel;
   const peer = { kind: "direct", id: from };
@@ -73,7 +77,7 @@ async function receive(api, { from, text, number }) {
     sender: { id: from, name: from },
     conversation: { kind: "direct", id: from, label: from },
     route: { agentId: route.agentId, accountId, routeSessionKey: route.sessionKey, dispatchSessionKey: route.sessionKey },
-    reply: { to, originatingTo: to },
+    reply: { to, originatingTo: to, messageThreadId: thread },
     message: { body: text, bodyForAgent: text, rawBody: text, commandBody: text },
     access: { commands: { authorized: true } },
     channelIngress: "unsupported",

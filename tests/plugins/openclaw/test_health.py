@@ -420,7 +420,7 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
 
 def test_a_second_gateway_is_told_of(facts):
     facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED] * 3)
-    assert_row(health.plugged_in(facts), OK, "and 2 more")
+    assert_row(health.plugged_in(facts), WARN, "and 2 more", "TASKMEM_HOME")
 
 
 def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one(facts):

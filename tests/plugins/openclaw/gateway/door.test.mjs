@@ -120,6 +120,20 @@ test("where somebody is at home already, he stays, and his door is not taken awa
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
 });
 
+test("of two gateways of one home the other is asked when the first is gone", async (t) => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  t.after(() => mock.timers.reset());
+  const { path, made } = await door(t, { who: () => ({ who: "first" }) });
+  const second = new Door(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  t.after(() => second.close());
+  second.open();
+  assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
+  made.close();
+  mock.timers.tick(5_000);
+  await until(() => there(path));
+  assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "second" }]);
+});
+
 test("a door that is closed leaves nothing behind", async (t) => {
   const { path, made } = await door(t, {});
   made.close();

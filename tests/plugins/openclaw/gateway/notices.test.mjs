@@ -17,7 +17,8 @@ beforeEach(() => {
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
   phone = channel();
   done = phone.sent;
-  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push(["chat", sessionKey, message]);
+  const accounts = [{ accountId: "default", enabled: true, configured: true }];
+  sdk.callGatewayTool = async (method, _, { sessionKey, message }) => (method === "channels.status" ? { channelAccounts: { phone: accounts } } : void done.push(["chat", sessionKey, message]));
   sdk.sendDurableMessageBatch = (batch) => phone.send(batch);
 });
 
@@ -128,6 +129,21 @@ test("where the channel is gone, or refuses for good, the web chat shows it", as
   await tell({ key: "2" });
   assert.deepEqual(done, [["chat", MAIN, "It is done."], ["chat", MAIN, "It is done."]]);
 });
+
+for (const [what, accounts] of [
+  ["is gone", []],
+  ["is switched off", [{ accountId: "default", enabled: false }]],
+  ["has no token any more", [{ accountId: "default", configured: false }]],
+  ["is another's", [{ accountId: "other", configured: true }]],
+])
+  test(`where the channel's account ${what} the web chat shows it`, async () => {
+    const chat = sdk.callGatewayTool;
+    sdk.callGatewayTool = async (method, ...rest) => (method === "channels.status" ? { channelAccounts: { phone: accounts } } : chat(method, ...rest));
+    phone.fault = "rude";
+    await tell();
+    assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
+    assert.deepEqual(house.warned, []);
+  });
 
 /** The channel takes a few characters at once. */
 function cut(limit) {
