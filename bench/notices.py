@@ -63,6 +63,10 @@ def tell_notices() -> Iterator[Figure | str]:
             doubted = told.doubted(house.gateway.room.state)
             failed = (folder / "tries").read_text().count("\n")
     yield from _figures(told.sent, received, doubted)
+    came = Counter(line for lines in received.values() for line in lines)
+    twice = [line for line, count in came.items() if count > 1]
+    if twice:
+        yield f"Twice came: {', '.join(twice)}"
     yield (
         f"{LINES:,} lines to {SESSIONS} users in {sum(map(len, received.values())):,}"
         f" lines that arrived; {failed} sends failed or hung, the gateway was killed"
@@ -195,7 +199,7 @@ class _Told:
         return part
 
 
-def _received(folder: Path) -> Mapping[str, Sequence[str]]:
+def _received(folder: Path) -> Mapping[str, list[str]]:
     """Return the lines that each user has received, in order."""
     came: defaultdict[str, list[str]] = defaultdict(list)
     for sent in map(json.loads, (folder / "sent.jsonl").read_text().splitlines()):

@@ -69,7 +69,9 @@ class Herald:
 
     async def one_pass(self) -> datetime | None:
         """Tell what is due; return when to look again, None: nothing is due."""
-        more = await self._listen()
+        # All of it, for what belongs to a message may stand far apart in the log.
+        while await self._listen():
+            pass
         ready = [session for session in self._owed if self._waits(session) <= 0]
         failed = False
         while ready:
@@ -93,8 +95,7 @@ class Herald:
             else (FIRST_REST, timedelta())
         )
         waits = [timedelta(seconds=max(self._waits(s), 0)) for s in self._owed]
-        again = now + max(rest, min(waits)) if waits else None
-        return now if more else again
+        return now + max(rest, min(waits)) if waits else None
 
     def _count(self, session: str | None) -> int:
         """Return how many of a session's entries make its next message."""
@@ -120,7 +121,7 @@ class Herald:
         return owed.age + self._shell.clock.monotonic() - owed.read
 
     async def _listen(self) -> bool:
-        """Read on in the log; False: there was nothing new."""
+        """Read on in the log; False: there is nothing more."""
         if self._read < 0:
             self._read = await self._apart(say.place, self._shell, self._errand)
             self._kept = self._read

@@ -160,6 +160,21 @@ async def test_lines_beyond_the_first_batch_are_not_held_up_either(
     assert host.said == [(DEV, ACCEPTED)]
 
 
+async def test_what_makes_a_message_is_found_however_far_apart_it_stands(
+    world: World, main: Session, host: Host
+) -> None:
+    at_work(main)
+    other = world.register()
+    for _ in range(say.BATCH):
+        world.narrate(other)
+    main.does("echo one")
+    world.clock.tick(60)
+
+    await passes(world, herald(world, host))
+
+    assert host.said == [(MAIN, BEGUN)]
+
+
 async def test_a_line_that_cannot_be_shown_for_long_is_given_up_and_logged(
     world: World, main: Session, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
