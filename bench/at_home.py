@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from statistics import median
 from typing import Any
 
-from figures import Figure, amount, millis, percentile
+from figures import Figure, amount, in_turns, millis, percentile, ratio
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home
@@ -22,12 +23,20 @@ from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House, woken_by
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.room import Room
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.rpc import Rpc
+from tests.e2e.scripted_model import (
+    Call,
+    ModelRequest,
+    Reply,
+    ScriptedModel,
+    text_of,
+)
 from tests.e2e.taskmem import PLUGIN, Taskmem, plugins
 
 SESSIONS, ROUNDS = 25, 4
 """Wakes that are measured: a session takes four a minute."""
 CALLS = 100
+ANSWERS = 100
 EVENTS = 3
 TIMED = """
 import plugin from "./plugin.js";
@@ -166,6 +175,43 @@ def a_timed_house() -> Iterator[tuple[House, Watched, Timed]]:
             )
 
 
+def first_token() -> Iterator[Figure]:
+    """Compare when the first words of an answer are shown, with us and without."""
+    with a_house(plugin=PLUGIN) as (ours, _), a_house(plugin=None) as (theirs, _):
+        # A task that is open elsewhere must make no difference.
+        task = {"name": "Cook", "plan": ["Cook it"]}
+        ours.call("task_register", **task, session_key="agent:main:elsewhere")
+        with ours.gateway.rpc() as with_us, theirs.gateway.rpc() as without:
+            for rpc in (with_us, without):
+                first_words(rpc, "hello")
+            took = in_turns(
+                ANSWERS,
+                ours=lambda n: first_words(with_us, f"question {n}"),
+                theirs=lambda n: first_words(without, f"question {n}"),
+            )
+    what = "first words of an answer in a session without a task, with us"
+    yield millis(what, took["ours"])
+    yield millis("the same without us", took["theirs"])
+    yield ratio("with us / without us", took["ours"], took["theirs"], 1.02)
+
+
+def first_words(rpc: Rpc, message: str) -> float:
+    """Type something, and give the seconds until the first words are shown."""
+    began = time.perf_counter()
+    said = {"message": message, "idempotencyKey": token_hex(8)}
+    rpc.call("chat.send", sessionKey="agent:main:first-token", **said)
+    took = 0.0
+    while True:
+        heard = rpc.hear()
+        if heard.get("event") != "chat":
+            continue
+        chat = heard["payload"]
+        if not took and text_of(chat.get("message") or {}):
+            took = time.perf_counter() - began
+        if chat["state"] != "delta":
+            return took
+
+
 def turn_weight() -> Iterator[Figure]:
     """Measure what hooks, tool calls and prompts cost a turn."""
     with a_timed_house() as (house, model, timed):
@@ -200,7 +246,7 @@ def turn_weight() -> Iterator[Figure]:
         without = model.asked[0][1]
     each = list(turns.values())
     yield amount(
-        "all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 20
+        "all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 15
     )
     yield millis("tool call through the plug-in", tools)
     yield millis("the same call on an open connection to the daemon", direct)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for what the tests play
 
-from at_home import turn_weight, wake_acceptance
+from at_home import first_token, turn_weight, wake_acceptance
 from at_work import call_checkpoints
 from checkpoints import run_checkpoints
 from claims import run_claims
@@ -65,6 +65,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         rules_compared,
         wake_acceptance,
         turn_weight,
+        first_token,
         stop_gateway,
         call_checkpoints,
         tell_notices,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -101,16 +100,11 @@ class House:
 
     def stop(self) -> float:
         """Tell it to stop, and give how many seconds it lived on."""
-        process = self.gateway._process  # noqa: SLF001 - the one that is measured
-        if process is None:
-            raise SystemExit("The gateway does not run.")
         began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        with suppress(TimeoutError):
-            process.wait(GIVEN_UP)
-        took = time.monotonic() - began
-        self.gateway.kill()
-        return took
+        self.gateway.tell_to_stop()
+        with suppress(AssertionError):
+            self.gateway.ends(GIVEN_UP)
+        return time.monotonic() - began
 
 
 def ready(house: House) -> None:
@@ -146,7 +140,7 @@ def called(house: House, *, goes_on: bool = False) -> None:
     house.goes_on = goes_on
     house.gateway.start()
     house.write()
-    if not house.asked.wait(60):
+    if not house.asked.wait(240):
         raise SystemExit("The model was not asked.")
 
 
@@ -157,9 +151,11 @@ def ended(house: House) -> None:
 
 
 def carried_on(house: House) -> None:
-    """A turn has ended, and the agent is told to go on with its task."""
+    """A turn has ended, and the agent is told to go on; without us, by a person."""
     called(house, goes_on=True)
     house.writing.join()
+    if not house.ours:
+        house.write()
 
 
 INSTANTS: tuple[tuple[Callable[[House], None], float], ...] = (

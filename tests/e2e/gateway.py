@@ -87,6 +87,26 @@ class Gateway:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.report()}") from None
 
+    @property
+    def ended(self) -> bool:
+        """Whether it does not run."""
+        return self._process is None or self._process.poll() is not None
+
+    def tell_to_stop(self) -> None:
+        """Tell it to stop in order."""
+        assert self._process is not None
+        self._process.terminate()
+
+    def ends(self, limit: float = STOP_LIMIT) -> int:
+        """Its exit status, once it has ended; one that lives on is killed and fails."""
+        assert self._process is not None
+        try:
+            return self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it lives on\n{self.report()}") from None
+        finally:
+            self.kill()
+
     def stop(self) -> None:
         """Stop it in order; kill it when that takes too long."""
         process, self._process = self._process, None

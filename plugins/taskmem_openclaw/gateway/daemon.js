@@ -31,6 +31,8 @@ export class Daemon {
   #socket;
   #opening;
   #calls = new Map(); // number → { resolve, reject, socket }
+  #waiting = new Set(); // what rejects each call that goes on
+  #longest = Infinity; // milliseconds that a call may take
   #number = 0;
   #reports = [];
   #telling; // the reports that are on their way: a promise of their end
@@ -54,7 +56,15 @@ export class Daemon {
   }
 
   /** Call the daemon; rejects with its refusal, or when there is no answer in time. */
-  async call(method, params, ms) {
+  call(method, params, ms) {
+    return new Promise((resolve, reject) => {
+      this.#waiting.add(reject);
+      const done = this.#call(method, params, Math.min(ms, this.#longest));
+      done.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+    });
+  }
+
+  async #call(method, params, ms) {
     const ends = performance.now() + ms;
     const socket = await within(this.#reach(), ms, `The daemon was not reached within ${ms} ms; nothing was done.`);
     const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
@@ -93,12 +103,20 @@ export class Daemon {
     );
   }
 
+  /** Let no call take longer than this from now on, in milliseconds. */
+  hasten(ms) {
+    this.#longest = ms;
+    const late = unavailable("The gateway stops, and the daemon did not answer; it may or may not have been done. Look with task_list before repeating it.");
+    const waiting = [...this.#waiting];
+    setTimeout(() => waiting.forEach((reject) => reject(late)), ms).unref();
+  }
+
   /** End all that goes on: calls that are not answered, and a daemon's start. */
   close() {
     this.#closing.abort();
     clearTimeout(this.#rest);
     this.#socket?.end();
-    for (const call of this.#calls.values()) call.reject(stopped());
+    for (const reject of this.#waiting) reject(stopped());
   }
 
   get #closed() {

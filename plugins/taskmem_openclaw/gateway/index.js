@@ -17,12 +17,14 @@ const { id, name, description, version } = read("./openclaw.plugin.json");
 const tools = read("./tools.json");
 
 const TOOL_MS = 60_000;
-const PROMPT_MS = 18; // of the 20 ms that a turn may lose to us
+const PROMPT_MS = 13; // of the 15 ms that a turn may lose to us
 const COMMAND_MS = 2_000;
 const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
 const RECOVERY_MS = 5_000; // the same for the first call of a turn that OpenClaw resumed: it may have to stop
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
+const CUT_MS = 250;
+const STOP_MS = 500; // how long a gateway that is to stop still waits for the daemon
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew: the one instance that was started is found here.
@@ -63,6 +65,8 @@ export default {
 };
 
 class Instance {
+  #ending = new AbortController();
+  #cutting; // the timer of a gateway that is to stop
   boot = randomUUID();
   startedAt = performance.now();
   news = new Kept(MOST_SESSIONS); // session → since when its agent may have forgotten
@@ -120,7 +124,7 @@ class Instance {
     wake: this.#beginning((wake) => this.sessions.wake(wake)),
     open: this.#beginning(({ session_key, message }) => this.sessions.run(session_key, message)),
     version: () => ({ version }),
-    read: this.#beginning((question, signal) => this.reader.read(question, signal)),
+    read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
     reader: () => this.reader.facts(),
     lacks: async () => ({ lacks: await this.notices.lacks() }),
     say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
@@ -130,7 +134,8 @@ class Instance {
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
-  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more. */
+  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more,
+   * and what we began is ended. */
   #beginning(begin) {
     return async (...given) => {
       if (this.sessions.stopping) throw new Error(STOPPING);
@@ -140,12 +145,24 @@ class Instance {
 
   /** Begin nothing once a signal says that the gateway is to stop. */
   until(signal) {
-    if (signal?.aborted) this.sessions.stops();
-    else signal?.addEventListener("abort", () => this.sessions.stops(), { once: true });
+    if (signal?.aborted) this.#ends();
+    else signal?.addEventListener("abort", () => this.#ends(), { once: true });
+  }
+
+  #ends() {
+    if (this.sessions.stopping) return;
+    this.sessions.stops();
+    this.#ending.abort();
+    this.daemon?.hasten(STOP_MS);
+    // One may be too young to be ended, or begin late: again until there is none.
+    const cut = () => attempt(() => this.work.cut());
+    cut();
+    this.#cutting = setInterval(cut, CUT_MS).unref();
   }
 
   async stop() {
-    this.sessions.stops();
+    this.#ends();
+    clearInterval(this.#cutting);
     this.work.stops();
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
     this.door?.close();

@@ -134,10 +134,10 @@ export class Work {
   }
 
   ended(session) {
-    const { origin = "other", said = "", words = "", calls = 0, stopped = false } = this.#turns.get(session) ?? {};
+    const { origin = "other", said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session), ...this.awaited.of(session), cut: this.#stopping };
+    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -205,6 +205,13 @@ export class Work {
     };
     const turns = sessions.map((session) => [session, resolveActiveEmbeddedRunSessionId(session)]).filter(([, id]) => id);
     return turns.length ? turns.map(stop).includes(true) : undefined;
+  }
+
+  /** End the turns that were begun by us: the daemon takes them up at the gateway's next start. */
+  cut() {
+    const ours = [...this.#turns].filter(([, { origin }]) => origin === "taskmem");
+    for (const [, turn] of ours) turn.cut = true;
+    return this.stop(ours.map(([session]) => session));
   }
 
   /** Of each agent, what shapes its prompt. */

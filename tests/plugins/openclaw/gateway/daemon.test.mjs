@@ -299,6 +299,21 @@ test("a call that is not answered when the plug-in stops ends", async (t) => {
   await assert.rejects(call, /has stopped/);
 });
 
+test("where the gateway stops, calls of before and after wait no longer than is left", async (t) => {
+  const { here, there } = await both(t);
+  await here.call("status", {}, LONG);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  there.answer = () => undefined;
+  const before = here.call("before", {}, LONG);
+  here.hasten(500);
+  const after = here.call("after", {}, LONG);
+  await there.until((d) => d.received.at(-1).method === "after");
+  mock.timers.tick(500);
+  await assert.rejects(before, { name: "daemon_unavailable", message: /^The gateway stops/ });
+  await assert.rejects(after, /did not answer after within 500 ms/);
+});
+
 test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {
   const heard = [];
   const { here, there } = await both(t, { heard: (...said) => heard.push(said) });

@@ -109,7 +109,7 @@ test("a packet that is late is put before the next prompt, and keeps nobody wait
   house.there.answer = ({ method }) => method !== "packet" && { result: {} };
   house.hooks.before_message_write(...said_by_user("hello"));
   const waiting = house.hooks.before_prompt_build(...turn());
-  mock.timers.tick(18);
+  mock.timers.tick(13);
   assert.equal(await waiting, undefined);
   house.there.answer = answer;
   assert.equal((await prompted(house, "and now?")).given, "the packet");
@@ -355,6 +355,36 @@ test("nothing of a plug-in that has stopped while it starts a daemon keeps its p
   child.stop();
   assert.deepEqual(await child.ended, [0, null]);
   await gone;
+});
+
+test("a gateway that is to stop ends what we began, also what begins late or is too young", async (t) => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  t.after(() => mock.timers.reset());
+  const house = await at_home(t);
+  const stop = new AbortController();
+  house.hooks.gateway_start({}, { abortSignal: stop.signal });
+  stop.abort();
+  let young = true;
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => (young ? undefined : `id of ${session}`);
+  house.hooks.before_message_write({ message: { role: "user", content: "go on", idempotencyKey: "taskmem:1:user" } }, { sessionKey: OTHER });
+  const ended = new Promise((done) => (sdk.abortAgentHarnessRun = done));
+  mock.timers.tick(250);
+  await new Promise(setImmediate);
+  young = false;
+  mock.timers.tick(250);
+  assert.equal(await ended, `id of ${OTHER}`);
+});
+
+test("a question that a model is asked when the gateway is to stop is given up", async (t) => {
+  const house = await at_home(t);
+  const stop = new AbortController();
+  house.hooks.gateway_start({}, { abortSignal: stop.signal });
+  const { reader, handlers } = globalThis[STARTED];
+  reader.read = async (_, signal) => signal;
+  const asked = await handlers.read({}, new AbortController().signal);
+  assert.equal(asked.aborted, false);
+  stop.abort();
+  assert.equal(asked.aborted, true);
 });
 
 test("a plug-in that is loaded anew before the old one has stopped stays", async (t) => {

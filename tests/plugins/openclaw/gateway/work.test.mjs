@@ -460,6 +460,14 @@ test("a turn that ends while the gateway stops was cut", () => {
   assert.equal(work.ended(MAIN).cut, true);
 });
 
+test("of the turns that go on, those that we began are cut, and no other", async () => {
+  wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+  wrote("user", "hello", OTHER);
+  await work.cut();
+  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+  assert.deepEqual([work.ended(MAIN).cut, work.ended(OTHER).cut], [true, false]);
+});
+
 test("work is told also where the gateway cannot say in which folder", () => {
   house.api.runtime.agent.resolveAgentWorkspaceDir = () => assert.fail("no such agent");
   calling("exec");
