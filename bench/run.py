@@ -16,6 +16,7 @@ from at_work import call_checkpoints
 from checkpoints import run_checkpoints
 from claims import run_claims
 from conditions import judge_conditions
+from evenings import run_evenings
 from evidence import evidence_claims
 from figures import Figure, header, row
 from homes import disk
@@ -56,6 +57,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         judge_conditions,
         read_conditions,
         evidence_claims,
+        run_evenings,
         run_claims,
         run_checkpoints,
         run_resumes,

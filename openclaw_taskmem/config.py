@@ -79,7 +79,7 @@ class Settings:
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""
     provider_rest_seconds: float = 90.0
-    """The rest before the first of them; doubled each time."""
+    """The rest before the first of them; four times as long each time."""
     lease_seconds: float = 300.0
     """After which an agent of which nothing was seen counts as gone."""
     fresh_seconds: float = 3600.0

@@ -307,7 +307,7 @@ def _after_failure(
         return Fail(run=run, why=Why.PROVIDER, said=words)
     if not policy.carry_on or run.session_key is None:
         return Rest(run=run)
-    seconds = policy.provider_rest_seconds * 2 ** (failures - 1)
+    seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
     retry = Event(
         at=now,
         kind=events.PROVIDER_FAILED,

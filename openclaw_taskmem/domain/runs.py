@@ -123,7 +123,7 @@ class RunPolicy(Value):
     provider_retries: int = 3
     """Turns in a row that may fail for the provider's sake and are begun again."""
     provider_rest_seconds: float = 90.0
-    """The rest before the first such turn; doubled each time."""
+    """The rest before the first such turn; four times as long each time."""
     step_calls: int = 3
     """Tool calls that a step of a segmented task has."""
     step_bonus: int = 2

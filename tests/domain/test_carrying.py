@@ -419,7 +419,7 @@ def failures(times: int, error: str = "529 overloaded") -> list[Change]:
     return changes
 
 
-def test_a_turn_that_failed_is_begun_again_after_rests_that_double() -> None:
+def test_a_turn_that_failed_is_begun_again_after_rests_that_grow() -> None:
     changes = failures(3)
 
     rests = [
@@ -428,7 +428,7 @@ def test_a_turn_that_failed_is_begun_again_after_rests_that_double() -> None:
         for wake in change.wakes
         if wake.due_at is not None
     ]
-    assert rests == [90, 180, 360]
+    assert rests == [90, 360, 1440]
     assert [change.runs[0].rounds for change in changes] == [2, 3, 4]
     assert [len(change.messages) for change in changes] == [0, 0, 0]
     assert "Your last turn failed (529 overloaded)." in changes[0].wakes[0].text
@@ -440,7 +440,7 @@ def test_each_retry_is_logged_with_what_the_provider_said() -> None:
     assert logged.data == {
         "error": "529 overloaded",
         "failures": 2,
-        "again_in": "3 minutes",
+        "again_in": "6 minutes",
     }
 
 

@@ -196,7 +196,7 @@ def due_in(session: Session) -> float:
 def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -> None:
     task = session.register()
     session.does("echo one")
-    for number, rest in enumerate((90, 180, 360)):
+    for number, rest in enumerate((90, 360, 1440)):
         session.ends(error="529 overloaded", reason="overloaded")
         session.settles(session.restarts(f"boot_{number + 2}"))
 

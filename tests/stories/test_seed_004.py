@@ -426,7 +426,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
         session.ends("", error=OVERLOADED, calls=0)
         assert session.run(task).state is RunState.RUNNING
         assert session.run(task).provider_failures == failures
-        session.world.clock.tick(REST * 2 ** (failures - 1) - 1)
+        session.world.clock.tick(REST * 4 ** (failures - 1) - 1)
         assert session.world.deliver() == []
         session.world.clock.tick(1)
     goes_on(session, OVERLOADED)

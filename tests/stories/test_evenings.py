@@ -1,0 +1,77 @@
+"""Evenings: an agent is left alone while it waits, and nobody's consent is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from openclaw_taskmem.domain import carrying, task_runs, turns
+from openclaw_taskmem.domain.runs import POLICY, RunPolicy
+from tests.support import evenings as played
+from tests.support.evenings import Evening, Player, Seen, evenings, loops
+from tests.support.world import World
+
+EVENINGS = {evening.name: evening for evening in evenings()}
+LOOPS = {evening.name: evening for evening in loops()}
+Count = Callable[[Seen], list[str]]
+
+
+@pytest.mark.parametrize("evening", EVENINGS.values(), ids=EVENINGS)
+def test_an_evening_ends_as_it_should(evening: Evening) -> None:
+    assert Player(evening).play().wrong == []
+
+
+@pytest.mark.parametrize("evening", LOOPS.values(), ids=LOOPS)
+def test_a_loop_is_ended_within_its_cap_and_told_once(evening: Evening) -> None:
+    seen = Player(evening).play()
+
+    assert seen.wrong == []
+    assert 0 < seen.told <= POLICY.max_rounds
+
+
+def nothing_runs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turns.Turn, "running", ())
+
+
+def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(carrying, "AWAITED", carrying.AWAITED / 60)
+
+
+def nobody_rests(patch: pytest.MonkeyPatch) -> None:
+    policy = RunPolicy(idle_pauses=(1.0,) * 3, question_seconds=1.0)
+    patch.setattr(played, "World", lambda: World(runs=policy))
+
+
+def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(carrying.reminders, "tell_end", lambda task, _: "Go on now.")
+
+
+def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(task_runs.working, "waits_for_word", lambda _: False)
+
+
+def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(task_runs, "_asked", lambda _task, moved, _ask, _now: moved)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "counts"),
+    [
+        (nothing_runs, lambda seen: seen.nudges),
+        (nothing_runs, lambda seen: seen.failures),
+        (a_minute_is_an_hour, lambda seen: seen.nudges),
+        (nobody_rests, lambda seen: seen.nudges),
+        (ends_are_orders, lambda seen: seen.nudges),
+        (any_word_is_consent, lambda seen: seen.consents),
+        (questions_are_forgotten, lambda seen: seen.otherwise),
+    ],
+)
+def test_an_evening_shows_a_rule_that_is_broken(
+    mutation: Callable[[pytest.MonkeyPatch], None],
+    counts: Count,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutation(monkeypatch)
+
+    assert [wrong for e in evenings() for wrong in counts(Player(e).play())]
