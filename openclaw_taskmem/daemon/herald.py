@@ -1,6 +1,7 @@
 """Tells the agents' host what the log has for it, until it was told or given up.
 
-Lines for a user that come within five seconds are one message.
+Lines for a user that come within five seconds are one message; of what a user is to
+see, the newest alone is shown.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ LONGEST_REST: Final = timedelta(seconds=60)
 PATIENCE: Final[Mapping[Errand, timedelta]] = {
     Errand.LINES: timedelta(hours=24),
     Errand.STOPS: timedelta(minutes=15),
+    Errand.BOARDS: timedelta(hours=24),
 }
 """After which what cannot be told is given up; its entry in the log stays."""
+SHOWN: Final = timedelta(seconds=0.5)
+"""How long a change of what a user sees waits for others."""
 SECONDS: Final = 10.0
 """How long the host may take for one entry."""
 
@@ -101,6 +105,8 @@ class Herald:
         """Return how many of a session's entries make its next message."""
         if self._errand is Errand.STOPS:
             return 1
+        if self._errand is Errand.BOARDS:
+            return len(self._owed[session])
         if session in self._tried:
             return self._tried[session]
         return notices.next_message([each.event for each in self._owed[session]])[0]
@@ -110,8 +116,10 @@ class Herald:
         if self._errand is Errand.STOPS or session in self._tried:
             return 0
         first, *_ = owed = self._owed[session]
-        complete = notices.next_message([each.event for each in owed])[1]
         age = self._age(first)
+        complete: datetime | None = first.event.at + SHOWN
+        if self._errand is Errand.LINES:
+            complete = notices.next_message([each.event for each in owed])[1]
         if complete is None or age < 0:
             return 0
         return (complete - first.event.at).total_seconds() - age
@@ -189,11 +197,15 @@ class Herald:
             return True
         try:
             async with asyncio.timeout(SECONDS):
+                entries = [each.event for each in message]
                 if stops:
                     await self._host.stop(str(session), age)
+                elif self._errand is Errand.BOARDS:
+                    board = await self._apart(say.board_of, self._shell, entries)
+                    await self._host.show(board)
                 else:
-                    entries = [each.event for each in message]
-                    await self._host.say(say.notice_of(entries))
+                    notice = await self._apart(say.notice_of, self._shell, entries)
+                    await self._host.say(notice)
         except (WakeUndelivered, TimeoutError) as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False

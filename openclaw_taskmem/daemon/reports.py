@@ -217,6 +217,14 @@ class AwaitedEnded(Worked):
     """How it ended, in the gateway's words."""
 
 
+class QuestionAnswered(_Event):
+    """A user has answered a question by a button, or in words beside it."""
+
+    kind: Literal["question_answered"]
+    key: Key
+    answer: Said
+
+
 class Noted(_Event):
     """Something else happened: it is counted, and shown by `taskmem status`."""
 
@@ -226,7 +234,7 @@ class Noted(_Event):
 
 Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
 """What shows a session at work."""
-Event = Noted | Started | Stopped | Answered | Work
+Event = Noted | Started | Stopped | Answered | QuestionAnswered | Work
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
 _KINDS: Final[Mapping[object, type[Event]]] = {
@@ -240,6 +248,7 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
     "session_ended": Noted,
     "answered": Answered,
     "awaited_ended": AwaitedEnded,
+    "question_answered": QuestionAnswered,
     "turn_ended": TurnEnded,
 }
 

@@ -31,8 +31,18 @@ COMPLETION_ACCEPTED: Final = "completion_accepted"
 MILESTONE: Final = "milestone"
 NOTICE: Final = "notice"
 TURN_STOPPED: Final = "turn_stopped"
+QUESTION_ANSWERED: Final = "question_answered"
+QUESTION_LOST: Final = "question_lost"
 
 SAID: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
 """The kinds that the agents' host is told: lines for users, and turns to stop."""
+SHOWN: Final = frozenset(
+    {
+        *(TASK_REGISTERED, TASK_UPDATED, STATUS_CHANGED, PLAN_REVISED),
+        *(WAIT_OPENED, WAIT_UPDATED, WAIT_ENDED),
+        *(RUN_CHANGED, QUESTION_ANSWERED, QUESTION_LOST),
+    }
+)
+"""The kinds after which a session's user may have another card, or other questions."""
 TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
 """The kinds that plug-ins are told of."""

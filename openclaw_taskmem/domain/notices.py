@@ -61,9 +61,11 @@ class Notify(StrEnum):
     """Questions only."""
 
 
-_QUESTIONS: Final = frozenset(
-    {"question", "stale", "prompt_changed", "credentials", "review", "blocked", WORDS}
+ASKED: Final = frozenset(
+    {"question", "stale", "prompt_changed", "credentials", "review", "blocked"}
 )
+"""About what the user is asked."""
+_QUESTIONS: Final = ASKED | {WORDS}
 """What is told with every setting: it waits for the user, or is the agent's answer."""
 _IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverified"})
 

@@ -141,6 +141,11 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     )
 
 
+def waiting(shell: Shell) -> Sequence[Run]:
+    """Return the runs of this home's gateway that wait for their users."""
+    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW))
+
+
 def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
     found = shell.store.list_runs(states, None, MOST, shell.only)
     return [run for run in found if _its(shell, run)]

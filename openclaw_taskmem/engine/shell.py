@@ -53,7 +53,7 @@ class Due:
     lapse_at: datetime | None
     tell: bool
     say: bool
-    """Whether there is a line for the user."""
+    """Whether there may be something that the user is to see."""
     waits: tuple[str, ...]
     """The waits that were opened, changed or ended."""
 
@@ -255,6 +255,6 @@ def _due(change: Change) -> Due:
             (run.lease_until for run in change.runs if run.lease_until), default=None
         ),
         tell=any(event.kind in events.TOLD for event in change.events),
-        say=any(event.kind in events.SAID for event in change.events),
+        say=any(event.kind in events.SAID | events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
     )

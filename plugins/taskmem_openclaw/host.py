@@ -1,11 +1,11 @@
-"""What our plug-in in the gateway does besides wakes: tell a user, stop a turn."""
+"""What our plug-in in the gateway does besides wakes: tell, show, stop a turn."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-from taskmem_hookspecs import Notice, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Board, Notice, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, door
 
 
@@ -27,6 +27,15 @@ class OpenClawHost:
             WakeRefused: There is no plug-in, or no such session.
         """
         await self._ask("say", **notice.model_dump())
+
+    async def show(self, board: Board) -> None:
+        """Show the user of a session its card and its buttons.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in, or no such session.
+        """
+        await self._ask("show", **board.model_dump(mode="json"))
 
     async def stop(self, session_key: str, age: float) -> None:
         """Stop the turn that runs in a session, if it is as old as that. Seconds.

@@ -123,11 +123,15 @@ class Host:
     def __init__(self):
         self.lines = []
         self.keys = set()
+        self.board = None
 
     async def say(self, notice):
         if notice.key not in self.keys:
             self.lines.append(notice.text)
         self.keys.add(notice.key)
+
+    async def show(self, board):
+        self.board = board
 
     async def stop(self, session_key, age):
         pass
@@ -156,6 +160,11 @@ class Strict(Host):
         raise WakeUndelivered("no turn runs")
 
 
+class Late(Host):
+    async def show(self, board):
+        self.board = self.board or board
+
+
 class Mute:
     """It cannot stop a turn."""
 
@@ -168,6 +177,9 @@ class Failing:
         self.error = error
 
     async def say(self, notice):
+        raise self.error
+
+    async def show(self, board):
         raise self.error
 
     async def stop(self, session_key, age):
@@ -184,6 +196,9 @@ def suite_of_host(kind, failing=None, refusing=None):
 
         def said(self, tmp_path):
             return self.made.lines
+
+        def seen(self, tmp_path):
+            return self.made.board
 
         def make_failing(self, tmp_path):
             return failing
@@ -218,6 +233,7 @@ def test_a_host_that_keeps_every_rule_passes(tmp_path):
         (Clipping, "a_line_is_shown_as_it_is"),
         (Forgetting, "what_is_said_again_is_shown_once"),
         (Particular, "a_line_for_nobody_in_particular_is_shown_too"),
+        (Late, "what_is_shown_later_replaces_all_that_was"),
         (Strict, "where_no_turn_runs_none_is_stopped_and_that_is_fine"),
     ],
 )

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.herald import PATIENCE, Herald
+from openclaw_taskmem.daemon.herald import PATIENCE, SHOWN, Herald
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import (
+    Board,
     Change,
     Notice,
     Owner,
@@ -41,6 +42,7 @@ class Host:
         self.refuses: set[str | None] = set()
         self.said: list[tuple[str | None, str]] = []
         self.keys: list[str] = []
+        self.boards: list[Board] = []
         self.stopped: list[tuple[str, float]] = []
 
     async def say(self, notice: Notice) -> None:
@@ -49,6 +51,10 @@ class Host:
         texts = [line.removeprefix(begins) for line in notice.text.splitlines()]
         self.said.append((notice.session_key, " | ".join(texts)))
         self.keys.append(notice.key)
+
+    async def show(self, board: Board) -> None:
+        await self._there(board.session_key)
+        self.boards.append(board)
 
     async def stop(self, session_key: str, age: float) -> None:
         await self._there(session_key)
@@ -416,3 +422,37 @@ async def test_a_turn_is_stopped_at_once_whatever_becomes_of_lines(
         await world.clock.advance(0)
 
         assert [session for session, _ in host.stopped] == [DEV]
+
+
+async def test_of_what_a_user_is_to_see_the_newest_alone_is_shown(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    task = at_work(main)
+    at_work(dev)
+    host.away = {MAIN}
+    shows = herald(world, host, Errand.BOARDS)
+    await passes(world, shows, 60)
+    main.call("task_update", task_id=task, completed_steps=[1])
+    assert [board.session_key for board in host.boards] == [DEV]
+
+    host.away = set()
+    await passes(world, shows, 60)
+    [_, board] = host.boards
+    assert board.card is not None
+    assert [step.status for step in board.card.plan][:2] == ["completed", "in_progress"]
+
+    await passes(world, shows, 60)
+    assert len(host.boards) == 2
+
+
+async def test_changes_that_come_together_are_shown_as_one(
+    world: World, main: Session, host: Host
+) -> None:
+    shows = herald(world, host, Errand.BOARDS)
+    task = at_work(main)
+    main.call("task_update", task_id=task, completed_steps=[1])
+    due = await shows.one_pass()
+    assert (due, host.boards) == (world.clock.now() + SHOWN, [])
+
+    await passes(world, shows)
+    assert len(host.boards) == 1

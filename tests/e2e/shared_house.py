@@ -184,6 +184,33 @@ class Story:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.lines}") from None
 
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """What its user is asked by buttons now."""
+        with self.house.gateway.rpc() as rpc:
+            found = rpc.call("question.list")["questions"]
+        return [each for each in found if each["sessionKey"] == self.session]
+
+    def asked(self, words: str) -> dict[str, Any]:
+        """The question that holds these words, once its user is asked it."""
+
+        def seen() -> dict[str, Any] | None:
+            mine = (each for each in self.questions if words in text_in(each))
+            return next(mine, None)
+
+        return until(seen, f"the user is asked {words!r}", 60)
+
+    def press(self, words: str, answer: str) -> None:
+        """Answer the question that holds these words, as the Control UI does."""
+        answers = {"answers": {"answer": [answer]}}
+        with self.house.gateway.rpc() as rpc:
+            rpc.call("question.resolve", id=self.asked(words)["id"], answers=answers)
+
+
+def text_in(asked: dict[str, Any]) -> str:
+    """The text of a question."""
+    return str(asked["questions"][0]["question"])
+
 
 @contextmanager
 def shared_house(

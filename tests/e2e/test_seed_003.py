@@ -217,7 +217,7 @@ def test_p2_4_2_a_kill_then_resume_acknowledges_the_task_and_continues(
     )
     story.follow(script)
     story.say("Please log two words.")
-    story.told("Log: Go on?")
+    story.asked("Log: Go on?")
     story.house.gateway.kill()
     story.house.gateway.start()
     before = len(story.requests)
@@ -297,12 +297,12 @@ def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     # The gateway takes longer than that to start.
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3"})
     story.house.gateway.start()
-    story.told("Say continue or /resume")
+    story.asked("Say continue or /resume")
     assert story.run(state="blocked")["why"] == "stale"
     assert not (tmp_path / "file3.txt").exists()
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3600"})
     until(lambda: story.house.ask("status")["gateways"], "the gateway is back")
-    story.chat("/resume")
+    story.press("was interrupted", "Carry on")
     story.ends()
     assert cutter.made == ["made\n"] * 3
 
@@ -313,7 +313,7 @@ def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: 
     agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
     agents.write_text(agents.read_text() + "\nAlways say please.\n")
     story.house.gateway.start()
-    story.told("instructions have changed since")
+    story.asked("instructions have changed since")
     assert story.run(state="blocked")["why"] == "prompt_changed"
     story.say("continue")
     story.ends()

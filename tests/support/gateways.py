@@ -64,6 +64,10 @@ class FakeGateway:
         self.said: list[tuple[str, str]] = []
         self._told: set[str] = set()
         """The lines that users are shown: session, line."""
+        self.boards: dict[str, dict[str, Any]] = {}
+        """What the user of each session sees besides the chat."""
+        self.missing: dict[str, str] = {}
+        """What its users cannot be shown, and why."""
         self.stopped: bool | None = None
         """Whether a turn that is to be stopped is; None: there is none."""
         self.facts: dict[str, Any] = {
@@ -132,6 +136,8 @@ class FakeGateway:
             handlers = {
                 "wake": self._wake,
                 "say": self._say,
+                "show": self._show,
+                "shown": lambda: self.missing,
                 "stop": self._stop,
                 "exec": self._exec,
                 "reader": lambda: self.facts,
@@ -145,8 +151,15 @@ class FakeGateway:
         return json.dumps(said).encode()
 
     def _say(
-        self, session_key: str | None, text: str, key: str, *, in_chat: bool
+        self,
+        session_key: str | None,
+        text: str,
+        key: str,
+        *,
+        in_chat: bool,
+        question: object,
     ) -> dict[str, str]:
+        del question
         session = session_key or MAIN
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}
@@ -159,6 +172,13 @@ class FakeGateway:
         del size
         unknown = {"running": [*self.commands]}
         return {"boot": self.boot, **self.commands.get(name, unknown)}
+
+    def _show(self, **board: Any) -> dict[str, str]:
+        session = board["session_key"]
+        if session not in self.sessions:
+            return {"refused": f"The gateway has no session {session}."}
+        self.boards[session] = board
+        return {}
 
     def _stop(self, session_key: str, age: float) -> dict[str, bool]:
         del session_key, age

@@ -6,12 +6,21 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
-from taskmem_hookspecs.roles import AgentHost, Notice
+from taskmem_hookspecs.roles import (
+    AgentHost,
+    Board,
+    Card,
+    CardStep,
+    Notice,
+    StepState,
+    UserQuestion,
+)
 
 LINES = (
     "Deploy: accepted and started, 3 steps.\nDeploy: completed.",
@@ -40,6 +49,9 @@ class HostSuite:
     def said(self, tmp_path: Path) -> Sequence[str] | None:
         """Return the lines that were shown, oldest first; None: nobody can tell."""
 
+    def seen(self, tmp_path: Path) -> Board | None:
+        """Return what the user of `session_key` sees; None: nobody can tell."""
+
     def make_failing(self, tmp_path: Path) -> AgentHost | None:
         """Return a host that can do nothing just now; None: none."""
 
@@ -63,6 +75,16 @@ class HostSuite:
         for line in (LINES[0], LINES[0], LINES[1]):
             asyncio.run(host.say(a_notice(self.session_key, line)))
         assert shown(self.said(tmp_path)) == [*LINES[:2]]
+
+    def test_what_is_shown_later_replaces_all_that_was(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        first, later = a_board(self.session_key), Board(session_key=self.session_key)
+        for board in (first, later, first):
+            asyncio.run(host.show(board))
+            found = self.seen(tmp_path)
+            if found is None:
+                pytest.skip("give `seen` to try it")
+            assert found == board
 
     @pytest.mark.parametrize("age", [0.0, 37.5])
     def test_where_no_turn_runs_none_is_stopped_and_that_is_fine(
@@ -88,6 +110,22 @@ def a_notice(session_key: str | None, text: str) -> Notice:
     return Notice(session_key=session_key, text=text, key=text)
 
 
+def a_board(session_key: str) -> Board:
+    """Return a board with all that there may be on one."""
+    steps = (("Build", StepState.COMPLETED), ("Push", StepState.IN_PROGRESS))
+    return Board(
+        session_key=session_key,
+        card=Card(
+            markdown="**Deploy**",
+            plan=tuple(CardStep(step=step, status=status) for step, status in steps),
+            since=datetime(2026, 1, 1, tzinfo=UTC),
+        ),
+        questions=(
+            UserQuestion(key="1", header="Hm?", text=LINES[1], options=("Yes", "No")),
+        ),
+    )
+
+
 def shown(said: Sequence[str] | None) -> list[str]:
     """Return what was shown; skip the test where nobody can tell."""
     if said is None:
@@ -98,9 +136,10 @@ def shown(said: Sequence[str] | None) -> list[str]:
 def assert_raises(
     expected: type[TaskmemError], host: AgentHost, session_key: str
 ) -> None:
-    """Say a line and stop a turn, and see the error with a sentence on one line."""
+    """Say, show and stop something, and see the error with a sentence on a line."""
     asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
         lambda: host.say(a_notice(session_key, LINES[0])),
+        lambda: host.show(a_board(session_key)),
         lambda: host.stop(session_key, 0.0),
     )
     for ask in asked:

@@ -209,6 +209,7 @@ class Probe:
             yield opened
             if opened.state is HealthState.OK:
                 yield await self._notices()
+                yield await self._shown()
         else:
             yield self._unplugged(there=there)
         yield await self._webhooks(there=there)
@@ -262,6 +263,26 @@ class Probe:
                 cure,
             )
         return ok("notices", "Users are told of their tasks where they are.")
+
+    async def _shown(self) -> HealthRow:
+        """Ask what users can be shown besides lines of text."""
+        path = door.path(self._environ)
+        try:
+            missing = entries(await door.ask(path, "shown", GATEWAY_SECONDS))
+        except (door.NobodyHome, door.Failed) as error:
+            return warn("shown", f"What users see is not known: {error}.", RELOAD)
+        if not missing:
+            return ok("shown", "Users see progress cards, and buttons for questions.")
+        named = " and ".join(
+            f"no progress {what}" if what == "cards" else f"no {what}"
+            for what in missing
+        )
+        why = "; ".join(dict.fromkeys(str(each) for each in missing.values()))
+        return warn(
+            "shown",
+            f"This OpenClaw shows {named} ({why}); lines of text are used instead.",
+            "Run: openclaw update",
+        )
 
     async def _webhooks(self, *, there: bool) -> HealthRow:
         """Try the token with a request that is refused for having no text."""

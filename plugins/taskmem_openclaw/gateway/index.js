@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { Cards } from "./cards.js";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Execs } from "./execs.js";
@@ -49,6 +50,10 @@ export default {
       streams: ["lifecycle"],
       handle: (event) => attempt(() => started()?.sessions.lifecycle(event)),
     });
+    api.registerGatewayMethod("taskmem.questions", ({ context, respond }) => {
+      started()?.cards.enter(context);
+      respond(true, {});
+    }, { scope: "operator.questions" });
     api.registerCommand({
       name: "cancel",
       description: "Call a task off: /cancel TASK.",
@@ -81,7 +86,8 @@ class Instance {
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
     this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
-    this.notices = new Notices({ api });
+    this.cards = new Cards({ api, tell: (event) => this.daemon?.tell(event) });
+    this.notices = new Notices({ api, cards: this.cards });
     this.reader = new Reader({ api, id });
     this.execs = new Execs({ api, boot: this.boot });
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
@@ -128,6 +134,8 @@ class Instance {
     reader: () => this.reader.facts(),
     lacks: async () => ({ lacks: await this.notices.lacks() }),
     say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
+    show: this.#beginning((board) => this.cards.show(board)),
+    shown: () => this.cards.facts(this.sessions.main),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     exec: (command) => this.execs.facts(command),
     seen: ({ session_key }) => this.sessions.seen(session_key),
@@ -166,6 +174,7 @@ class Instance {
     this.work.stops();
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
     this.door?.close();
+    this.cards.close();
     await new Promise((done) => setTimeout(done, 50));
     this.daemon.close();
     if (started() === this) delete globalThis[STARTED];

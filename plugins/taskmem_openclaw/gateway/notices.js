@@ -1,4 +1,5 @@
 // Tells users what they are to know, where they are: on their channel, else in the web chat.
+import { buttons } from "./cards.js";
 import { Kept } from "./kept.js";
 
 const MOST_TOLD = 1_000;
@@ -17,14 +18,14 @@ export class Notices {
   #told = new Kept(MOST_TOLD); // keys of notices that were told
   #sending = new Map(); // key of a notice that is on its way → its promise
 
-  constructor({ api }) {
-    this.api = api;
+  constructor({ api, cards }) {
+    Object.assign(this, { api, cards });
   }
 
   /** Tell the user of a session something, once for each key. */
-  async tell(session, { text, key, in_chat: inChat }) {
+  async tell(session, { key, ...notice }) {
     if (this.#told.has(key)) return {};
-    const going = this.#sending.get(key) ?? this.#tell(session, text, key, inChat);
+    const going = this.#sending.get(key) ?? this.#tell(session, notice, `${OURS}${key}`);
     this.#sending.set(key, going);
     try {
       const done = await going;
@@ -42,27 +43,31 @@ export class Notices {
     return Object.entries({ sendDurableMessageBatch, callGatewayTool }).filter(([, there]) => !there).map(([name]) => name);
   }
 
-  async #tell(session, text, key, inChat) {
+  async #tell(session, { text, in_chat: inChat, question }, name) {
     const entry = this.#entry(session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
     const { kind, context } = entry.delivery ?? {};
-    if (kind === "external" && context?.channel && context.to && (await this.#send(context, text, `${OURS}${key}`))) return {};
-    if (inChat) return {};
+    const asked = question && (await this.cards.ask(session, question));
+    const below = asked ? buttons(asked, question) : {};
+    if (kind === "external" && context?.channel && context.to && (await this.#send(context, text, name, below))) return {};
+    if (inChat || asked) return {};
     await this.#ask("chat.inject", { sessionKey: session, message: text, label: "taskmem" });
     return {};
   }
 
-  /** Send a text the way that the user's last message came; false: that way is closed for good. */
-  async #send(context, text, name) {
+  /** Send a text, and what goes below it, the way that the user's last message came; false: that way
+   * is closed for good. */
+  async #send(context, text, name, below) {
     const { sendDurableMessageBatch: send } = await outbound();
     if (!send) return this.#plainly(context, text, name);
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
     // Each part has a name of its own: where one fails, those before it are not sent again.
-    for (const [number, part] of (await this.#parts(cfg, context, text)).entries()) {
+    const parts = await this.#parts(cfg, context, text);
+    for (const [number, part] of parts.entries()) {
       const named = { deliveryIntentId: `${name}/${number}`, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
-      const { status, error } = await send({ cfg, ...route, payloads: [{ text: part }], ...named });
+      const { status, error } = await send({ cfg, ...route, payloads: [{ text: part, ...(number === parts.length - 1 && below) }], ...named });
       if (status === "failed" && !(await this.#isSettled(context, error))) return false;
     }
     return true;

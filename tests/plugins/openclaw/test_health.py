@@ -414,8 +414,8 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
     rows = gateway_rows(facts, network, door.environ)
     assert {row.state for row in rows.values()} == {OK}
     assert CONNECTED["started_at"] in rows["gateway"].detail
-    expected = ["gateway", "door", "notices", "webhooks", "cli", "heartbeats"]
-    assert [*rows] == expected
+    expected = ["gateway", "door", "notices", "shown"]
+    assert [*rows] == [*expected, "webhooks", "cli", "heartbeats"]
 
 
 def test_a_second_gateway_is_told_of(facts):
@@ -460,6 +460,26 @@ def test_a_door_behind_which_nothing_works_is_named(facts, network, door):
     facts = replace(facts, gateways=[CONNECTED])
     row = gateway_rows(facts, network, door.environ)["door"]
     assert_row(row, FAIL, "there is no seen", "openclaw plugins reload taskmem")
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ({"cards": "unknown method"}, "no progress cards (unknown method); lines"),
+        (
+            {"cards": "forbidden", "buttons": "forbidden"},
+            "no progress cards and no buttons (forbidden); lines of text are used",
+        ),
+    ],
+)
+def test_what_this_openclaw_cannot_show_is_named(
+    facts, network, door, missing, sentence
+):
+    door.open()
+    door.said = missing
+    facts = replace(facts, gateways=[CONNECTED])
+    row = gateway_rows(facts, network, door.environ)["shown"]
+    assert_row(row, WARN, sentence, "openclaw update")
 
 
 def test_a_gateway_whose_plugin_is_not_here_is_looked_at_again(facts, network, home):
@@ -606,7 +626,7 @@ def test_where_all_is_well_every_row_is_fine(environ, network, door, monkeypatch
     environ["TASKMEM_HOME"] = str(door.home)
     rows = looked(Looking(gateways=[CONNECTED]), environ, network)
     assert {row.state for row in rows.values()} == {OK}
-    assert len(rows) == 16
+    assert len(rows) == 17
 
 
 @pytest.mark.parametrize("transport", ["stdout", "ntfy", None])

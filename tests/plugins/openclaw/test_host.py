@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from taskmem_hookspecs import WakeUndelivered
+from taskmem_hookspecs import Board, WakeUndelivered
 from taskmem_hookspecs.testing import HostSuite
 from taskmem_openclaw.host import OpenClawHost
 from tests.support.gateways import MAIN
@@ -30,6 +30,9 @@ class TestOpenClawHost(HostSuite):
 
     def said(self, tmp_path):
         return [line for _, line in self.gateway.said]
+
+    def seen(self, tmp_path):
+        return Board.model_validate(self.gateway.boards[MAIN])
 
 
 @pytest.mark.parametrize("stopped", [None, True])

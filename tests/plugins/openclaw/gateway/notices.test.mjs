@@ -5,7 +5,8 @@ import { channel, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 const { Notices } = await load("notices.js");
 const older = await load("notices.js?older");
 const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId: 7 };
-let house, notices, phone, done;
+let house, notices, phone, done, asked;
+const QUESTION = { key: "q", header: "Review", text: "It is for you to review.", options: ["Accept", "Send back"] };
 
 const tell = (more = {}, session = MAIN) => notices.tell(session, { text: "It is done.", key: "1", in_chat: false, ...more });
 const texts = () => phone.sent.map(([, , text]) => text);
@@ -13,7 +14,8 @@ const gone = (code, message) => Object.assign(new Error(message), { gatewayCode:
 
 beforeEach(() => {
   house = gateway();
-  notices = new Notices({ api: house.api });
+  asked = undefined;
+  notices = new Notices({ api: house.api, cards: { ask: async () => asked } });
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
   phone = channel();
   done = phone.sent;
@@ -178,7 +180,7 @@ test("a session that is not there is refused, and any other trouble is one", asy
 });
 
 test("an older gateway is asked by its own request to send", async () => {
-  notices = new older.Notices({ api: house.api });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
   const asked = [];
   sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
   await tell();
@@ -186,7 +188,7 @@ test("an older gateway is asked by its own request to send", async () => {
 });
 
 test("an older gateway that may have sent it is not asked again", async () => {
-  notices = new older.Notices({ api: house.api });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
   sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
   assert.deepEqual(await tell(), {});
   assert.match(house.warned[0], /may not have been sent: the line broke/);
@@ -195,7 +197,7 @@ test("an older gateway that may have sent it is not asked again", async () => {
 });
 
 test("where an older gateway has no such channel the web chat shows it", async () => {
-  notices = new older.Notices({ api: house.api });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
   const chat = sdk.callGatewayTool;
   sdk.callGatewayTool = async (method, ...rest) => (method === "send" ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel")) : chat(method, ...rest));
   await tell();
@@ -204,5 +206,30 @@ test("where an older gateway has no such channel the web chat shows it", async (
 
 test("it says what a gateway does not offer", async () => {
   assert.deepEqual(await notices.lacks(), []);
-  assert.deepEqual(await new older.Notices({ api: house.api }).lacks(), ["sendDurableMessageBatch"]);
+  assert.deepEqual(await new older.Notices({ api: house.api, cards: { ask: async () => undefined } }).lacks(), ["sendDurableMessageBatch"]);
+});
+
+test("what is asked by buttons in the web chat needs no line besides", async () => {
+  asked = "id-1";
+  await tell({ question: QUESTION }, OTHER);
+  assert.deepEqual(done, []);
+});
+
+test("where there can be no buttons the line is told as ever", async () => {
+  await tell({ question: QUESTION }, OTHER);
+  await tell({ question: QUESTION, key: "2" });
+  assert.deepEqual(done, [["chat", OTHER, "It is done."], ["channel", PHONE, "It is done."]]);
+});
+
+test("a channel is sent the line, with buttons where it has some", async () => {
+  const sent = [];
+  sdk.sendDurableMessageBatch = async ({ payloads }) => (sent.push(...payloads), { status: "sent" });
+  asked = "id-1";
+  await tell({ question: QUESTION });
+  await tell({ question: { ...QUESTION, options: [] }, key: "2" });
+  const [{ presentation, ...first }, second] = sent;
+  assert.deepEqual(first, { text: "It is done.", presentationTextMode: "fallback" });
+  const [, { buttons }] = presentation.blocks;
+  assert.deepEqual(buttons[0], { label: "Accept", action: { type: "question", questionId: "id-1", optionValue: "Accept" } });
+  assert.deepEqual(second, { text: "It is done." });
 });

@@ -40,7 +40,7 @@ registerHooks({
 export function gateway({ agents = { entries: { main: {} } }, allowed = true, home, workspace = "/nowhere" } = {}) {
   const sessions = new Map([MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]));
   const waiting = (key) => sessions.get(key).pluginNextTurnInjections.taskmem;
-  const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, warned: [] };
+  const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, methods: {}, warned: [] };
   made.run = async (run) => void made.turns.push(run);
   made.beat = async () => ({ status: "ran" });
   made.put = async (injection) => {
@@ -51,6 +51,7 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
     return { enqueued: true };
   };
   made.api = {
+    id: "taskmem",
     registrationMode: "full",
     pluginConfig: { command: ["/bin/false"], home },
     logger: { warn: (line) => made.warned.push(line) },
@@ -68,6 +69,7 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
     on: (hook, handler) => (made.hooks[hook] = handler),
     registerTool: (offer, { name }) => (made.tools[name] = offer),
     registerService: (service) => (made.service = service),
+    registerGatewayMethod: (method, handler) => (made.methods[method] = handler),
     registerCommand: (command) => (made.commands[command.name] = command),
   };
   /** A turn begins: it takes what waits before its prompt. */

@@ -1,0 +1,150 @@
+"""What a run's user is asked, and what their answer means for it.
+
+A question is open for as long as its run waits for the user, until the user has
+answered it. Of an answer the agent is told: that alone lifts no block, what the agent
+does then does. Source: rulings "buttons", "a question to the user", "consent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import carrying, events, lifecycle, notices
+from openclaw_taskmem.domain.checkpoints import digest
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    UserQuestion,
+    Wake,
+    WakeState,
+)
+
+CARRY_ON: Final = "Carry on"
+LEAVE_IT: Final = "Leave it"
+ACCEPT: Final = "Accept"
+SEND_BACK: Final = "Send back"
+ANSWER_BYTES: Final = 4_000
+_ANSWER: Final = "answer:"
+"""Before the keys of wakes that tell of an answer."""
+ASKED_BYTES: Final = 1_000
+_INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
+"""Why a run is blocked whose user is asked whether it goes on."""
+_ABOUT: Final[Mapping[str, str]] = {
+    Why.QUESTION: "Question",
+    Why.HANDED_OFF: "Review",
+    **dict.fromkeys(_INTERRUPTED, "Carry on?"),
+}
+_TOLD: Final = frozenset({"review", *_INTERRUPTED})
+"""About what the line is that told the user so."""
+
+
+def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | None:
+    """Return what a run's user is asked; None: nothing, or it is answered.
+
+    `newest` are the newest entries of its task in the log, oldest first.
+    """
+    header = _ABOUT.get(run.why or "") if run is not None else None
+    if run is None or header is None or not run.state.waiting:
+        return None
+    since = [e for e in newest if e.run_id == run.run_id and e.at >= run.changed_at]
+    told = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
+    text = next(told, f"{notices.name(task)} waits for you.")
+    options: tuple[str, ...] = (CARRY_ON, LEAVE_IT)
+    if run.state is RunState.REVIEW:
+        options = (ACCEPT, SEND_BACK)
+    elif run.why == Why.QUESTION:
+        text, options = f"{notices.name(task)}: {run.question}", ()
+    asked = digest(run.question) if run.question is not None else "0"
+    key = f"{run.run_id}-{int(run.changed_at.timestamp() * 1000)}-{asked}"
+    answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
+    if any(event.data.get("question") == key for event in answers):
+        return None
+    return UserQuestion(key=key, header=header, text=plain(text), options=options)
+
+
+def goes_on(run: Run, answer: str) -> bool | None:
+    """Whether an answer says that an interrupted run goes on; None: ask its agent."""
+    if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
+        return answer != LEAVE_IT
+    return None
+
+
+def heard(
+    facts: TaskFacts, question: UserQuestion, answer: str, now: datetime
+) -> Event:
+    """Return the entry by which a question is answered, and asked no more."""
+    run = facts.run
+    return Event(
+        at=now,
+        kind=events.QUESTION_ANSWERED,
+        task_id=facts.task.task_id,
+        run_id=run.run_id if run else None,
+        data={"question": question.key, "answer": clip(plain(answer), ANSWER_BYTES)},
+    )
+
+
+def answered(
+    facts: TaskFacts,
+    question: UserQuestion,
+    answer: str,
+    *,
+    wake_id: str,
+    now: datetime,
+) -> Change:
+    """Return what puts an answer before the agent that asked; its run waits on."""
+    run, task = facts.run, facts.task
+    assert run is not None  # noqa: S101 - only runs ask
+    said = lifecycle.answered(task, answer, now)
+    counted = task.model_copy(update={"message_count": task.message_count + 1})
+    wake = carrying.owed(run, wake_id, _told(task, run, answer), now)
+    wake = wake.model_copy(update={"key": f"{_ANSWER}{wake_id}"})
+    in_gateway = (run.session_key or "").startswith("agent:")
+    return Change(
+        tasks=(counted,),
+        messages=(said,),
+        wakes=(wake,) if in_gateway else (),
+        events=(heard(facts, question, answer, now),),
+    )
+
+
+def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
+    """Return the answers that were not sent yet, as they are sent no more."""
+    return tuple(
+        wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
+        for wake in facts.wakes
+        if wake.key.startswith(_ANSWER) and wake.state is WakeState.DUE
+        if not wake.sends
+    )
+
+
+def _told(task: Task, run: Run, answer: str) -> str:
+    """Return what the agent reads: the question and its answer, on one line."""
+    name = step_name(plain(task.name), notices.NAME_BYTES)
+    said = quoted(plain(answer), ANSWER_BYTES)
+    if run.state is RunState.REVIEW:
+        asked = f"you had handed your task {name} to the user for review."
+        next_ = (
+            'If that accepts it, call task_update with status "completed"; if not, '
+            'with status "active", and go on with what is wanted.'
+        )
+    else:
+        asked = (
+            f"your task {name} waits, for you had asked the user: "
+            f"{quoted(plain(run.question or ''), ASKED_BYTES)}"
+        )
+        next_ = (
+            'Call task_update with status "active" before you act on it, or with what '
+            "else it means for the task."
+        )
+    return (
+        f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} "
+        f"{next_}"
+    )

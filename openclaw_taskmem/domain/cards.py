@@ -1,0 +1,121 @@
+"""The card of a task: its steps, what it waits for, and how it ended.
+
+Source: issue "Runs that respect the user", part 3; ruling "the card".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain.notices import NAME_BYTES, sentence
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.texts import clip, plain, plural, quoted
+from taskmem_hookspecs import (
+    Card,
+    CardStep,
+    Run,
+    RunState,
+    StepState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wait,
+    WaitStatus,
+)
+
+STEPS: Final = 50
+"""What a host takes. Source: OpenClaw's docs/tools/progress-card.md."""
+STEP_BYTES: Final = 300
+BEFORE: Final = 5
+"""Steps that are shown before the current one, where there are too many."""
+WAITS: Final = 3
+WAIT_BYTES: Final = 160
+ASKED_BYTES: Final = 400
+_MARKED: Final = re.compile(r"([\\`*_\[\]<>#|~])")
+"""What Markdown would take for its own."""
+_ENDED: Final[Mapping[TaskStatus, str]] = {
+    TaskStatus.COMPLETED: "Done.",
+    TaskStatus.FAILED: "Failed.",
+}
+
+
+def draw(facts: TaskFacts, run: Run | None) -> Card | None:
+    """Return the card of a task; None: it is not to be seen, or no more.
+
+    `run` is the task's last, which may have ended; None: it had none.
+    """
+    task = facts.task
+    if task.implicit or task.status is TaskStatus.CANCELLED:
+        return None
+    first, steps = _steps(task, run)
+    notes = [*_standing(task, run), *_waiting(facts.waits)]
+    if len(task.plan) > STEPS:
+        notes.append(
+            f"Steps {first + 1} to {first + len(steps)} of "
+            f"{plural(len(task.plan), 'step')}."
+        )
+    title = f"**{_shown(task.name, NAME_BYTES)}**"
+    return Card(
+        markdown="\n\n".join((title, *notes)),
+        plan=tuple(steps),
+        since=task.created_at,
+    )
+
+
+def _steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
+    """Return the first step that is shown, from 0, and those from there on."""
+    current = progress(task).current
+    works = task.status is TaskStatus.ACTIVE and not (run and run.state.waiting)
+    place = current if current is not None else len(task.plan)
+    first = max(0, min(place - BEFORE, len(task.plan) - STEPS))
+
+    def state(step: int) -> StepState:
+        if step in task.done:
+            return StepState.COMPLETED
+        return StepState.IN_PROGRESS if works and step == current else StepState.PENDING
+
+    return first, [
+        CardStep(
+            step=clip(plain(task.plan[step]), STEP_BYTES) or f"Step {step + 1}",
+            status=state(step),
+        )
+        for step in range(first, min(first + STEPS, len(task.plan)))
+    ]
+
+
+def _standing(task: Task, run: Run | None) -> Sequence[str]:
+    if task.status in _ENDED:
+        return (_ENDED[task.status],)
+    if run is not None and run.state is RunState.REVIEW:
+        return ("Waits for your review.",)
+    if run is not None and run.state is RunState.BLOCKED:
+        if run.why == Why.QUESTION and run.question is not None:
+            return (f"Waits for your answer: {_shown(run.question, ASKED_BYTES)}",)
+        if run.why not in (Why.PAUSED, Why.STOPPED):
+            return ("Waits for you to say whether it goes on.",)
+    if task.status is TaskStatus.PAUSED or (run and run.state is RunState.BLOCKED):
+        return ("Rests.",)
+    return ()
+
+
+def _waiting(waits: Sequence[Wait]) -> Sequence[str]:
+    """Say what is awaited, in the agent's words."""
+    watched = [wait for wait in waits if wait.status is WaitStatus.WATCHING]
+    lines = [f"Waits for {_awaited(wait)}." for wait in watched[:WAITS]]
+    more = len(watched) - WAITS
+    return (*lines, f"Waits for {more} more.") if more > 0 else lines
+
+
+def _awaited(wait: Wait) -> str:
+    scheme, _, name = wait.target.partition(":")
+    target = _shown(name or scheme, WAIT_BYTES)
+    when = _MARKED.sub(r"\\\1", quoted(plain(wait.wake_when), WAIT_BYTES))
+    return f"{target} until {when}"
+
+
+def _shown(text: str, size: int) -> str:
+    """Return a text on one line, as Markdown shows it as it is."""
+    return _MARKED.sub(r"\\\1", sentence(clip(plain(text), size)))

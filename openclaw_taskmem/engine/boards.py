@@ -1,0 +1,145 @@
+"""What the user of a session sees besides the chat, and what they answer there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Final
+
+from openclaw_taskmem.domain import asking, cards, events
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    Board,
+    Card,
+    Change,
+    Event,
+    Run,
+    Task,
+    TaskFacts,
+    TaskNotFound,
+    TaskStatus,
+    UserQuestion,
+)
+from taskmem_hookspecs.errors import RunNotFound
+
+NEWEST: Final = 200
+"""Entries of a task's log among which an answer to its question is looked for."""
+_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+
+
+def session_of(shell: Shell, task_id: str) -> str | None:
+    """Return the session whose user is to see a task; None: no gateway has it."""
+    with suppress(TaskNotFound):
+        task = shell.store.read_task(task_id).task
+        run = last_run(shell, task_id)
+        if task.implicit or not shell.minds(run.home if run else task.home):
+            return None
+        session = (run.told_session or run.session_key) if run else None
+        session = session or task.session_key or ""
+        return session if session.startswith("agent:") else None
+    return None
+
+
+def draw(shell: Shell, session: str, task_id: str) -> Board:
+    """Return what the user of a session is to see, now that a task has changed.
+
+    The card is of the session's newest open task, else of one that it hears of in the
+    background, and else of the task that has changed, as that ended.
+    """
+    away_ = away(shell, session)
+    open_ = chain(_own(shell, session), (run.task_id for run in away_))
+    shown = next(chain(open_, (task_id,)))
+    asked = (
+        _question(shell, run)
+        for run in (*shell.store.session_runs(session, shell.only), *away_)
+        if run.told_session in (None, session)
+    )
+    return Board(
+        session_key=session,
+        card=_card(shell, shown),
+        questions=tuple(each for each in asked if each is not None),
+    )
+
+
+def question_of(shell: Shell, run_id: str | None) -> UserQuestion | None:
+    """Return what a run's user is asked; None: nothing any more."""
+    with suppress(RunNotFound):
+        return _question(shell, shell.store.read_run(run_id or ""))
+    return None
+
+
+def answer(shell: Shell, key: str, said: str) -> None:
+    """Take a user's answer to the question with a key; one that is over is passed by.
+
+    An interrupted run is taken up again, or left; of any other answer its agent is
+    told, in a turn of its session.
+    """
+    with suppress(RunNotFound, TaskNotFound):
+        task_id = shell.store.read_run(key.partition("-")[0]).task_id
+        if shell.decide(task_id, lambda: _answered(shell, task_id, key, said)):
+            words = None if said == asking.CARRY_ON else said
+            runs.resume(shell, task_id, Caller(person=True), words)
+
+
+def lost(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
+    """Return what lets questions be asked again that went with a gateway."""
+    now = shell.clock.now()
+    return tuple(
+        Event(
+            at=now,
+            kind=events.QUESTION_LOST,
+            task_id=run.task_id,
+            run_id=run.run_id,
+        )
+        for run in waiting
+        if _question(shell, run) is not None
+    )
+
+
+def _answered(shell: Shell, task_id: str, key: str, said: str) -> bool:
+    """Write an answer down; True: its run goes on."""
+    facts = shell.store.read_task(task_id)
+    question = _question(shell, facts.run)
+    if facts.run is None or question is None or question.key != key:
+        return False
+    now = shell.clock.now()
+    goes_on = asking.goes_on(facts.run, said)
+    if goes_on is None:
+        wake_id = shell.new_id("wake", now)
+        shell.commit(asking.answered(facts, question, said, wake_id=wake_id, now=now))
+    else:
+        shell.commit(Change(events=(asking.heard(facts, question, said, now),)))
+    return goes_on is True
+
+
+def _own(shell: Shell, session: str) -> Iterator[str]:
+    """Return the open tasks that a session works on, the newest first."""
+    found = (
+        task
+        for status in _OPEN
+        for task in shell.store.list_tasks(status, PAGE, shell.only, session)
+        if not task.implicit
+    )
+    mine = islice(own_tasks(shell, session, found), PAGE)
+    return (task.task_id for task in sorted(mine, key=_age, reverse=True))
+
+
+def _age(task: Task) -> tuple[float, str]:
+    return task.created_at.timestamp(), task.task_id
+
+
+def _card(shell: Shell, task_id: str) -> Card | None:
+    facts: TaskFacts = shell.store.read_task(task_id)
+    return cards.draw(facts, facts.run or last_run(shell, task_id))
+
+
+def _question(shell: Shell, run: Run | None) -> UserQuestion | None:
+    if run is None or not run.state.waiting:
+        return None
+    task = shell.store.read_task(run.task_id).task
+    return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))

@@ -1,0 +1,113 @@
+"""What a user of the Control UI sees besides the chat: a card, and buttons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.shared_house import Story
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+ASK = "Shall I delete the old drafts for good?"
+
+
+def card(story: Story) -> dict[str, Any] | None:
+    """The card that the session's user sees."""
+    with story.house.gateway.rpc() as rpc:
+        found: dict[str, Any] = rpc.call("progressCard.get", sessionKey=story.session)
+    return found["card"]
+
+
+def seen(story: Story, note: str, *states: str) -> None:
+    """Wait until the card says this of its task, and of each of the steps."""
+
+    def shown() -> bool:
+        found = card(story) or {"markdown": ""}
+        steps = tuple(step["status"] for step in found.get("steps", ()))
+        return found["markdown"].endswith(note) and steps == states
+
+    until(shown, f"the card says {note!r}: {states}", 60)
+
+
+def update(story: Story, **report: Any) -> Reply:
+    """Report on the session's task."""
+    return [Call("task_update", {"task_id": story.task["task_id"], **report})]
+
+
+def registers(request: ModelRequest, *plan: str) -> Reply | None:
+    """Register a task in the turn in which the user asks for it."""
+    if "Please" in request.turn.text and not request.turn.results:
+        return [Call("task_register", {"name": "Tidy", "plan": [*plan]})]
+    return None
+
+
+def test_a_card_shows_the_steps_what_is_awaited_and_the_end(story: Story):
+    def waits(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if first := registers(request, "Sort", "Sweep"):
+            return first
+        if "smart_wait resolved" in turn.text and not turn.results:
+            return update(story, completed_steps=[2], status="completed")
+        if len(turn.results) == 1 and "Please" in turn.text:
+            return update(story, completed_steps=[1])
+        return "So be it."
+
+    story.follow(waits)
+    story.say("Please tidy up.")
+    task_id = story.task["task_id"]
+    seen(story, "**Tidy**", "completed", "in_progress")
+
+    wait = {"target": f"pty:file:{story.house.folder / 'watched.log'}"}
+    story.call("smart_wait", task_id=task_id, wake_when='"swept" appears', **wait)
+    seen(story, 'until ""swept" appears".', "completed", "in_progress")
+
+    story.house.end("swept")
+    story.ends()
+    seen(story, "Done.", "completed", "completed")
+
+
+def test_a_question_outlives_its_gateway_and_its_answer_resumes_the_task(
+    story: Story,
+):
+    def asks(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if first := registers(request, "Delete the drafts"):
+            return first
+        if "task_answer" in turn.text:
+            answers.append(turn.text)
+            report = {"completed_steps": [1], "status": "completed"}
+            return "Done." if turn.results else update(story, **report)
+        if len(turn.results) == 1:
+            return update(story, ask=ASK)
+        return "I wait for your word."
+
+    answers: list[str] = []
+    story.follow(asks)
+    story.say("Please tidy up.")
+    first = story.asked(f"Tidy: {ASK}")
+    seen(story, f"Waits for your answer: {ASK}", "pending")
+    # Its button stands for the line, which is told nowhere besides.
+    assert not [
+        line for line in story.lines if line.startswith("[taskmem] Tidy: Shall")
+    ]
+
+    story.house.gateway.restart()
+    again = story.asked(f"Tidy: {ASK}")
+    assert again["id"] != first["id"]
+    assert story.run(state="blocked")["why"] == "question"
+
+    story.press(ASK, "Yes, but not the one of May.")
+    story.ends()
+    assert 'The user answered: "Yes, but not the one of May."' in answers[0]
+    assert story.questions == []
+    seen(story, "Done.", "completed")
+
+
+def test_doctor_says_that_users_see_cards_and_buttons(story: Story):
+    said = story.house.taskmem.tried("doctor").stdout
+    assert "Users see progress cards, and buttons for questions." in said

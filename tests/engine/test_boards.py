@@ -1,0 +1,272 @@
+"""What a session's user sees besides the chat, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.domain.asking import ACCEPT, CARRY_ON, LEAVE_IT, SEND_BACK
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import boards, say
+from openclaw_taskmem.engine.say import Errand
+from taskmem_hookspecs import Board, RunState, TaskStatus, UserQuestion
+from tests.support.sessions import MAIN, Session
+from tests.support.world import PERSON
+
+HOUR = 3600
+
+
+def board(session: Session, key: str = MAIN) -> Board:
+    """What the user of a session is shown next."""
+    changes, _ = say.due(session.world.shell, Errand.BOARDS, 0)
+    mine = [event for event in changes if say.session_of(event) == key]
+    return say.board_of(session.world.shell, mine)
+
+
+def question(session: Session, key: str = MAIN) -> UserQuestion:
+    """The one question that a session's user is asked."""
+    [only] = board(session, key).questions
+    return only
+
+
+def asked(session: Session) -> str:
+    """Let a task ask its user something; its id."""
+    task = session.works()
+    session.asks("Shall I push it?")
+    session.world.deliver()
+    return task
+
+
+def interrupted(session: Session) -> str:
+    """Let a task be interrupted for so long that its user is asked; its id."""
+    task = session.works()
+    session.world.clock.tick(2 * HOUR)
+    session.settles(session.restarts("boot_2"))
+    return task
+
+
+def title(shown: Board) -> str | None:
+    return shown.card.markdown.splitlines()[0] if shown.card else None
+
+
+# --- the card ---------------------------------------------------------------------
+
+
+def test_a_session_sees_the_newest_of_its_open_tasks(session: Session) -> None:
+    first = session.works()
+    session.world.clock.tick(1)
+    session.register(name="Second")
+    session.call("task_update", task_id=first, completed_steps=[1])
+
+    assert title(board(session)) == "**Second**"
+
+
+def test_a_card_ends_with_its_task(session: Session) -> None:
+    task = session.works()
+    session.call("task_update", task_id=task, status="failed", message="No disk.")
+
+    shown = board(session).card
+    assert shown is not None
+    assert shown.markdown.endswith("Failed.")
+
+
+def test_a_task_that_is_called_off_takes_its_card_along(session: Session) -> None:
+    task = session.works()
+    session.world.call("task_cancel", PERSON, task_id=task, reason="No longer.")
+
+    assert board(session) == Board(session_key=MAIN)
+
+
+def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.call("task_background", task_id=task)
+    assert title(board(session)) == "**Deploy**"
+
+    session.world.clock.tick(1)
+    session.register(name="Here")
+    assert title(board(session)) == "**Here**"
+    changes, _ = say.due(session.world.shell, Errand.BOARDS, 0)
+    assert {say.session_of(event) for event in changes} == {MAIN}
+
+
+def test_nobody_is_shown_a_task_of_no_gateway(session: Session) -> None:
+    session.world.register()
+
+    assert say.due(session.world.shell, Errand.BOARDS, 0)[0] == []
+
+
+# --- questions --------------------------------------------------------------------
+
+
+def test_what_an_agent_asks_is_asked_in_free_words(session: Session) -> None:
+    asked(session)
+
+    found = question(session)
+    assert (found.header, found.text) == ("Question", "Deploy: Shall I push it?")
+    assert found.options == ()
+
+
+def test_whether_an_interrupted_task_goes_on_is_asked_with_options(
+    session: Session,
+) -> None:
+    interrupted(session)
+
+    found = question(session)
+    assert found.header == "Carry on?"
+    assert found.text.startswith("Deploy: it was interrupted 2 hours ago.")
+    assert found.options == (CARRY_ON, LEAVE_IT)
+
+
+def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
+    task = session.works()
+    session.call("task_handoff", task_id=task, to="user", note="Is the colour right?")
+
+    found = question(session)
+    assert found.text == "Deploy: for you to review. Is the colour right?"
+    assert found.options == (ACCEPT, SEND_BACK)
+
+
+def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
+    asked(session)
+
+    entries, _ = say.due(session.world.shell, Errand.LINES, 0)
+    [line] = [e for e in entries if e.data.get("about") == "question"]
+    notice = say.notice_of(session.world.shell, [line])
+    assert notice.question == question(session)
+
+
+def test_a_question_in_the_background_is_asked_where_it_is_heard_of(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, key=str(session.run(task).session_key))
+    away.begins(Origin.TASKMEM)
+    away.asks("Shall I push it?")
+
+    assert question(session).text == "Deploy: Shall I push it?"
+
+
+def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
+    task = asked(session)
+    session.begins()
+    session.call("task_update", task_id=task, status="active")
+
+    assert board(session).questions == ()
+
+
+def test_a_question_that_went_with_its_gateway_is_asked_again(
+    session: Session,
+) -> None:
+    asked(session)
+    _, place = say.due(session.world.shell, Errand.BOARDS, 0)
+    session.restarts("boot_2")
+
+    [again], _ = say.due(session.world.shell, Errand.BOARDS, place)
+    assert say.board_of(session.world.shell, [again]).questions
+
+
+# --- answers ----------------------------------------------------------------------
+
+
+def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
+    task = asked(session)
+    boards.answer(session.world.shell, question(session).key, "Yes, but not to prod.")
+
+    [wake] = session.world.deliver()
+    assert wake.session_key == MAIN
+    assert 'you had asked the user: "Shall I push it?"' in wake.text
+    assert 'The user answered: "Yes, but not to prod."' in wake.text
+    assert session.run(task).state is RunState.BLOCKED
+    assert session.world.thread(task)[-1][2] == "Yes, but not to prod."
+
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=task, status="active")
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_second_answer_counts_for_nothing(session: Session) -> None:
+    asked(session)
+    key = question(session).key
+    boards.answer(session.world.shell, key, "Yes")
+    boards.answer(session.world.shell, key, "No")
+
+    assert board(session).questions == ()
+    [wake] = session.world.deliver()
+    assert '"Yes"' in wake.text
+    assert session.world.deliver() == []
+
+
+def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
+    session: Session,
+) -> None:
+    task = asked(session)
+    key = question(session).key
+    session.begins()
+    session.call("task_update", task_id=task, status="active")
+    boards.answer(session.world.shell, key, "No")
+
+    assert session.world.deliver() == []
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_an_answer_not_yet_told_is_dropped_where_the_agent_has_acted(
+    session: Session,
+) -> None:
+    task = asked(session)
+    boards.answer(session.world.shell, question(session).key, "Yes")
+    session.begins()
+    session.call("task_update", task_id=task, status="active")
+
+    assert session.world.deliver() == []
+
+
+def test_a_new_question_is_another_one(session: Session) -> None:
+    task = asked(session)
+    first = question(session)
+    boards.answer(session.world.shell, first.key, "To where?")
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=task, ask="Shall I push it to prod?")
+
+    assert question(session).key != first.key
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (CARRY_ON, RunState.QUEUED),
+        ("Yes, and be quick", RunState.QUEUED),
+        (LEAVE_IT, RunState.BLOCKED),
+    ],
+)
+def test_an_interrupted_task_goes_on_as_its_user_says(
+    session: Session, answer: str, state: RunState
+) -> None:
+    task = interrupted(session)
+    boards.answer(session.world.shell, question(session).key, answer)
+
+    assert session.run(task).state is state
+    assert len(session.world.deliver()) == (state is RunState.QUEUED)
+    assert board(session).questions == ()
+
+
+def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.call("task_handoff", task_id=task, to="user", note="Is it right?")
+    boards.answer(session.world.shell, question(session).key, ACCEPT)
+
+    [wake] = session.world.deliver()
+    assert f'The user answered: "{ACCEPT}"' in wake.text
+    assert session.run(task).state is RunState.REVIEW
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=task, status="completed", message="Accepted.")
+    assert session.world.task(task).status is TaskStatus.COMPLETED
+
+
+def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
+    boards.answer(session.world.shell, "run_9999-1-0", "Yes")
+
+    assert session.world.deliver() == []
