@@ -61,13 +61,23 @@ def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | 
     if run.state is RunState.REVIEW:
         options = (ACCEPT, SEND_BACK)
     elif run.why == Why.QUESTION:
-        text, options = f"{notices.name(task)}: {run.question}", ()
+        text = f"{notices.name(task)}: {run.question}"
+        options = _given(since)
     asked = digest(run.question) if run.question is not None else "0"
     key = f"{run.run_id}-{int(run.changed_at.timestamp() * 1000)}-{asked}"
     answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
     if any(event.data.get("question") == key for event in answers):
         return None
     return UserQuestion(key=key, header=header, text=plain(text), options=options)
+
+
+def _given(since: Sequence[Event]) -> tuple[str, ...]:
+    """Return the options of the agent's last question; none: it gave none."""
+    for event in reversed(since):
+        given = event.data.get("options")
+        if event.data.get("about") == Why.QUESTION and isinstance(given, list):
+            return tuple(map(str, given))
+    return ()
 
 
 def goes_on(run: Run, answer: str) -> bool | None:

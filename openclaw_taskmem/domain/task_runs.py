@@ -90,6 +90,7 @@ def followed(
     status: bool = True,
     acts: bool = True,
     ask: str | None = None,
+    options: tuple[str, ...] = (),
     said: str | None,
     now: datetime,
     policy: RunPolicy,
@@ -97,8 +98,9 @@ def followed(
     """Return what a call that changes a task means for its open run.
 
     `task` is the task as it is after the call; `marked` are the steps that are done
-    and were not, `said` what the call says, `ask` what it asks the user. `status`:
-    whether it says how the task stands, `acts`: whether it marks steps.
+    and were not, `said` what the call says, `ask` what it asks the user,
+    `options` what may answer that. `status`: whether it says how the task stands,
+    `acts`: whether it marks steps.
     """
     run = facts.run
     if run is None:
@@ -108,7 +110,7 @@ def followed(
     if status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
         moved = _moved(run, change, caller, now, policy)
     if ask is not None:
-        moved = _asked(task, moved, ask, now)
+        moved = _asked(task, moved, ask, options, now)
     after = runs.called(moved.run, caller, token, now, policy)
     if marked:
         after = runs.came_to_an_end(after).model_copy(
@@ -140,7 +142,9 @@ def _heard(run: Run, caller: Caller) -> bool:
     return caller.turn_since is None or caller.turn_since >= run.changed_at
 
 
-def _asked(task: Task, moved: Moved, ask: str, now: datetime) -> Moved:
+def _asked(
+    task: Task, moved: Moved, ask: str, options: tuple[str, ...], now: datetime
+) -> Moved:
     """Return a run that waits for its user's answer."""
     blocked = moved
     if moved.run.state is not RunState.BLOCKED:
@@ -149,8 +153,10 @@ def _asked(task: Task, moved: Moved, ask: str, now: datetime) -> Moved:
     how = ""
     if run.told_session is not None:
         how = f" Say {notices.to_resume(task, run)} and your answer."
-    line = f"{notices.name(task)}: {ask}{how}"
+    choice = f" ({' / '.join(options)})" if options else ""
+    line = f"{notices.name(task)}: {ask}{choice}{how}"
     told = notices.notice(Why.QUESTION, task, run, line, now)
+    told = told.model_copy(update={"data": {**told.data, "options": [*options]}})
     return Moved(run=run, events=(*blocked.events, told))
 
 

@@ -57,6 +57,8 @@ class Wish(Value):
     reopened_steps: tuple[int, ...] = ()
     ask: str | None = None
     """What the user is asked, and the task waits for; None: nothing."""
+    ask_options: tuple[str, ...] = ()
+    """Answers to that which the user may press; free words do, too."""
     artifacts: tuple[str, ...] = ()
     """What was made, besides what the task itself names."""
     acceptance: Acceptance | None = None
@@ -205,6 +207,7 @@ def _worked(
         status=wish.status is not None,
         acts=bool(updated.marked | updated.unmarked),
         ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
+        options=wish.ask_options,
         said=wish.message,
         now=now,
         policy=policy,

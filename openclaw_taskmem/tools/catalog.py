@@ -144,6 +144,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         completed_steps=tuple(form.completed_steps or ()),
         reopened_steps=tuple(form.reopened_steps or ()),
         ask=form.ask,
+        ask_options=tuple(form.ask_options or ()),
         artifacts=tuple(form.artifacts or ()),
         token=form.token,
         caller=caller,

@@ -60,6 +60,19 @@ Numbers = Annotated[list[int], Field(max_length=STEPS)]
 Subjects = Annotated[
     list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)
 ]
+
+
+def _differ(options: list[str]) -> list[str]:
+    if len({option.strip().lower() for option in options}) < len(options):
+        raise ValueError("has the same option twice")
+    return options
+
+
+Options = Annotated[
+    list[Annotated[Filled, Field(max_length=80)]],
+    Field(min_length=2, max_length=4),
+    AfterValidator(_differ),
+]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
@@ -165,6 +178,9 @@ class TaskUpdate(Form):
             description="Only the user can help: your question. It is shown to them.",
         ),
     ] = None
+    ask_options: Annotated[
+        Options | None, Field(description="Its answers to press, 2 to 4.")
+    ] = None
     artifacts: Annotated[
         Subjects | None,
         Field(description="What was made: whole paths, URLs, command:NAME."),
@@ -186,6 +202,8 @@ class TaskUpdate(Form):
                 "give at least one of message, query, status, completed_steps, "
                 "reopened_steps, ask"
             )
+        if self.ask_options and self.ask is None:
+            raise ValueError("ask_options goes with ask")
         if self.after is not None and self.query is None:
             raise ValueError("after goes with the query that it was given for")
         return self

@@ -8,7 +8,13 @@ from openclaw_taskmem.domain.asking import ACCEPT, CARRY_ON, LEAVE_IT, SEND_BACK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import boards, say
 from openclaw_taskmem.engine.say import Errand
-from taskmem_hookspecs import Board, RunState, TaskStatus, UserQuestion
+from taskmem_hookspecs import (
+    Board,
+    InvalidArguments,
+    RunState,
+    TaskStatus,
+    UserQuestion,
+)
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON
 
@@ -105,6 +111,18 @@ def test_what_an_agent_asks_is_asked_in_free_words(session: Session) -> None:
     found = question(session)
     assert (found.header, found.text) == ("Question", "Deploy: Shall I push it?")
     assert found.options == ()
+
+
+def test_an_agent_may_give_options_and_may_not_repeat_one(session: Session) -> None:
+    task = session.works()
+    given = {"task_id": task, "ask": "Which colour?"}
+    session.call("task_update", **given, ask_options=["Red", "Blue"])
+
+    assert question(session).options == ("Red", "Blue")
+    assert "Deploy: Which colour? (Red / Blue)" in session.lines
+    for options in (["Red"], ["Red", "red "], ["a", "b", "c", "d", "e"]):
+        with pytest.raises(InvalidArguments):
+            session.call("task_update", **given, ask_options=options)
 
 
 def test_whether_an_interrupted_task_goes_on_is_asked_with_options(
