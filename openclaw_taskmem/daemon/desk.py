@@ -22,8 +22,16 @@ from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.callers import Caller, too_long
 from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
-from openclaw_taskmem.engine import evidence, gateway, runs, tasks, turns
+from openclaw_taskmem.engine import (
+    evidence,
+    gateway,
+    runs,
+    task_commands,
+    tasks,
+    turns,
+)
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
@@ -94,6 +102,7 @@ class Desk:
             "question": self._question,
             "budget": self._budget,
             "finalize": self._finalize,
+            "command": self._command,
         }
 
     async def close(self) -> None:
@@ -257,6 +266,17 @@ class Desk:
         if session_key is None:
             raise InvalidArguments("question takes a session_key.")
         return {"text": gateway.question(self._shell, session_key)}
+
+    def _command(self, params: Params, caller: Caller) -> JsonValue:
+        """Do what a person says in a session's chat, and return what they read."""
+        try:
+            command = Command(_text(params, "command") or "")
+        except ValueError:
+            known = ", ".join(Command)
+            raise InvalidArguments(f"command takes one of: {known}.") from None
+        words = _text(params, "words") or ""
+        reply = task_commands.obey(self._shell, command, words, caller)
+        return reply.model_dump(mode="json")
 
     def _budget(self, _: Params, caller: Caller) -> JsonValue:
         """Return what the current step of a session's task may still call."""

@@ -120,7 +120,10 @@ def cancelled(
     stop = () if turn is None or inside else (notices.stop(run, turn, now),)
     line = f"{notices.name(task)}: cancelled. {reason}".strip()
     told = notices.notice("cancelled", task, moved.run, line, now)
-    return _written(facts, (task, message), moved, now, (*stop, told))
+    more: tuple[Event, ...] = (*stop, told)
+    if caller.person and caller.session_key == told.data["session_key"]:
+        more = stop  # whoever said so there reads it as the answer
+    return _written(facts, (task, message), moved, now, more)
 
 
 def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:

@@ -26,6 +26,8 @@ from taskmem_hookspecs import Event, Run, Task
 LINE_BYTES: Final = 400
 NAME_BYTES: Final = 160
 """Of a task's name in a line, so that there is room for what is to be done."""
+CALLED: Final = 40
+"""Characters of a task's name that are enough in a command."""
 UNCLAIMED: Final = "unclaimed"
 """About what lies for a role; where its task has no session, the main one hears it."""
 WORDS: Final = "words"
@@ -181,7 +183,7 @@ def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Eve
     last = max(marked)
     line = (
         f"{name(task)}: {len(task.done)} of {plural(len(task.plan), 'step')} "
-        f"done: {step_name(task.plan[last], 120)}. /cancel {task.task_id} stops it."
+        f"done: {step_name(task.plan[last], 120)}. /cancel {call(task)} stops it."
     )
     return notice("progress", task, run, line, now)
 
@@ -232,9 +234,17 @@ def name(task: Task) -> str:
     return clip(plain(task.name), NAME_BYTES)
 
 
+def call(task: Task) -> str:
+    """Return what the user calls a task in a command: the first words of its name."""
+    words = plain(task.name)
+    if len(words) <= CALLED:
+        return words
+    return words[: CALLED + 1].rpartition(" ")[0] or words[:CALLED]
+
+
 def to_resume(task: Task, run: Run) -> str:
     """Return what the user says in the line's chat, for a run to go on."""
-    return "/resume" if run.told_session is None else f"/resume {task.task_id}"
+    return "/resume" if run.told_session is None else f"/resume {call(task)}"
 
 
 def _event(

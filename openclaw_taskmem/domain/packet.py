@@ -194,6 +194,23 @@ def minimal(
     )
 
 
+def away(task: Task, wake_id: str, reason: str) -> str:
+    """Return what is told of a task where it is not to be worked on.
+
+    It has neither a plan nor a next action, so that nobody acts on them.
+    """
+    return f"{REMINDER} " + _safe(
+        {
+            "v": 1,
+            "wake_id": wake_id,
+            "task_id": task.task_id,
+            "name": clip(task.name, 600),
+            "status": task.status.value,
+            "reason": reason,
+        }
+    )
+
+
 def with_others(text: str, others: Sequence[str]) -> str:
     """Return a stuck wake's text that also names the tasks of other stuck wakes."""
     packet = decode(text)

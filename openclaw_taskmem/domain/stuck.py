@@ -224,26 +224,25 @@ def given_away(
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    line = f"{notices.name(task)} {_lies(task, run, verdict, now)}"
+    line = f"{notices.name(task)} {_lies(run, verdict, now)}"
     told = notices.notice(notices.UNCLAIMED, task, run, line, now)
     return Change(tasks=(_alerted(task, now),), events=(told,))
 
 
-def _lies(task: Task, run: Run, verdict: StuckVerdict, now: datetime) -> str:
+def _lies(run: Run, verdict: StuckVerdict, now: datetime) -> str:
     """Return how a task lies that was given away, and what the user can do."""
     if run.state is RunState.RUNNING:
         idle = duration(verdict.idle_seconds)
         return (
-            f"is with {run.role}, and nothing was noted of it for {idle} "
-            f"({task.task_id}). Ask that agent, or take it back with taskmem call "
-            "task_reset."
+            f"is with {run.role}, and nothing was noted of it for {idle}. Ask that "
+            "agent, or take it back with taskmem call task_reset."
         )
     queued = duration((now - run.changed_at).total_seconds())
     again = run.why in (Why.LEASE_EXPIRED, Why.OWNER_GONE)
     gone = " again: whoever worked on it is gone" if again else ""
     return (
-        f"is queued for {run.role}{gone}, and nobody has claimed it for {queued} "
-        f"({task.task_id}). Start an agent of that role, or hand it to another."
+        f"is queued for {run.role}{gone}, and nobody has claimed it for "
+        f"{queued}. Start an agent of that role, or hand it to another."
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain import gateway, outbox, reminders, texts, working
+from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import boards, packets, recovery, wakes
 from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
@@ -124,12 +124,13 @@ def reminder(
     if found is None:
         return None
     facts = shell.store.read_task(found)
-    reason = f"This task was asked for; it is {facts.task.status}."
+    wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
-        reason = AWAY
-    elif facts.task.status is TaskStatus.ACTIVE:
+        return found, packet.away(facts.task, wake_id, AWAY)
+    reason = f"This task was asked for; it is {facts.task.status}."
+    if facts.task.status is TaskStatus.ACTIVE:
         reason = "This is your open task; your context may have lost it."
-    text = packets.told(shell, facts, f"reminder_{found}", reason, plain=plain)
+    text = packets.told(shell, facts, wake_id, reason, plain=plain)
     return found, text
 
 

@@ -15,6 +15,7 @@ from openclaw_taskmem.domain import (
     fencing,
     lifecycle,
     outbox,
+    packet,
     runs,
     task_runs,
 )
@@ -147,8 +148,10 @@ def resume(
         return shell.store.read_task(wanted)
 
     facts = shell.decide(wanted, once)
-    reason = AWAY if _hears(facts.run, caller) else GO_ON
-    text = packets.told(shell, facts, f"resume_{wanted}", reason, answer=answer)
+    wake_id = f"resume_{wanted}"
+    if _hears(facts.run, caller):
+        return facts.task, facts.run, packet.away(facts.task, wake_id, AWAY)
+    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
     return facts.task, facts.run, text
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from openclaw_taskmem.domain.callers import AGENT
+from openclaw_taskmem.domain.task_commands import LONGEST_ANSWER
 from openclaw_taskmem.tools.forms import Form, Id, Plan, Text, Token
 
 
@@ -16,7 +17,7 @@ def _role(name: str) -> str:
     return name.strip().lower()
 
 
-Answer = Annotated[Text, Field(max_length=1000)]
+Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
 RoleName = Annotated[str, AfterValidator(_role), Field(max_length=200)]
 
 

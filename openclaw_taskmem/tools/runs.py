@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, effects, ledger
+from openclaw_taskmem.domain import answers, effects, ledger, notices
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
@@ -130,7 +130,7 @@ def task_background(
         "message": (
             "It goes on in the background, in a session of its own, and the user hears "
             "of each step here. Do not work on it in this session; tell the user, who "
-            f"can stop it with /cancel {task.task_id}."
+            f"can stop it with /cancel {notices.call(task)}."
         ),
     }
 

@@ -354,3 +354,16 @@ def test_a_process_is_known_by_its_number_and_by_its_home() -> None:
     assert owner is not None
     assert (owner.process, owner.home) == ("412:1203", "home_1")
     assert _by_relay(None, "home_1").owner is None
+
+
+async def test_a_person_commands_in_the_name_of_the_chat(desk: Desk) -> None:
+    await ask(desk, "report", events=[HELLO])
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Think"])
+    said = {"session_key": MAIN, "agent_id": "main", "begins": True}
+
+    reply = await ask(desk, "command", command="resume", words="", **said)
+    assert reply["packet"].startswith("[task_resume] {")
+    reply = await ask(desk, "command", command="cancel", words="dep", **said)
+    assert reply["text"].startswith("Deploy: cancelled")
+    with pytest.raises(InvalidArguments, match="tasks, resume, cancel"):
+        await ask(desk, "command", command="sudo", **said)

@@ -204,3 +204,20 @@ def test_last_words_go_whole_to_who_hears_of_the_run(
 
     assert words.data["session_key"] == session
     assert (words.data["line"], words.data["in_chat"]) == (said, in_chat)
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("Deploy\nthe site", "Deploy the site"),
+        (
+            "Deploy the site and tell everybody of it at once",
+            "Deploy the site and tell everybody of it",
+        ),
+        ("x" * 90, "x" * 40),
+    ],
+)
+def test_a_task_is_called_by_the_first_words_of_its_name(
+    name: str, called: str
+) -> None:
+    assert notices.call(a_task(name=name)) == called

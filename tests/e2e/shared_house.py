@@ -124,6 +124,18 @@ class Story:
                 "chat.send", sessionKey=self.session, message=text, idempotencyKey=text
             )
 
+    def replied(self, command: str, words: str) -> str:
+        """Type a command; what the user reads of it that holds these words."""
+        self.chat(command)
+
+        def read() -> str | None:
+            return next((line for line in self.lines if words in line), None)
+
+        try:
+            return until(read, f"{command} is answered {words!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.lines}") from None
+
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool in the name of this session."""
         return self.house.call(tool, session_key=self.session, **arguments)

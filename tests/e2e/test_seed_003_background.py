@@ -99,6 +99,9 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
         # Meanwhile the session answers.
         assert story.say("What time is it?")["status"] == "ok"
         assert "It is four o'clock." in story.lines
+        # People count the chat's tasks, and call them by their names.
+        listed = story.replied("/tasks", "1. Bread: step 2 of 2 (Bake)")
+        assert "in the background" in listed
         story.told('1 of 2 steps done: "Mix"')
         kitchen.baked.touch()
         away.ends()
@@ -117,9 +120,9 @@ def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
     kitchen, away = begun(story, tmp_path)
     assert kitchen.baking.wait(60)
     away.run(checkpoints=3)
-    story.chat(f"/cancel {kitchen.task_id}")
+    story.replied("/cancel bre", "Bread: cancelled; what was done so far is kept.")
     assert away.ends("cancelled")["status"] == "cancelled"
-    story.told("Bread: cancelled")
+    assert kitchen.task_id not in "".join(story.lines)
     # Its turn is stopped, and what it had done is known.
     until(lambda: away.session not in running(story), "its turn has stopped")
     status = story.call("task_status", task_id=kitchen.task_id)
@@ -164,6 +167,16 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
 ):
     asks, away = begun(story, tmp_path, Asks)
     story.asked("Bread: The oven is hot. Which flour?")
-    story.chat(f"/resume {asks.task_id} rye, and some salt")
+    before = len(story.requests)
+    story.replied(
+        "/resume rye, and some salt",
+        "Bread: its agent is told so, and goes on in the background.",
+    )
     away.ends()
     story.told("Bread: completed; nothing was written. Baked with rye, and some salt.")
+    # Where the user is, no model is asked about it; and where it is baked, the packet
+    # of each turn comes once.
+    assert len(story.requests) == before
+    first = away.requests[0].turn.text
+    assert len(reminders_in(first)) == 1, first
+    assert asks.task_id not in "".join(story.lines)

@@ -136,11 +136,11 @@ def test_who_hears_of_a_run_in_the_background_lets_it_go_on_there(
 def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
     session: Session,
 ) -> None:
-    task, away = in_the_background(session)
+    _, away = in_the_background(session)
 
     away.asks("Both are free. Which region?")
 
-    line = f"Deploy: Both are free. Which region? Say /resume {task} and your answer."
+    line = "Deploy: Both are free. Which region? Say /resume Deploy and your answer."
     assert session.lines[-1] == line
 
 
@@ -160,8 +160,7 @@ def test_the_users_answer_goes_along_to_the_background(session: Session) -> None
     answered = "eu-west, password=hunter2hunter2"
     here = session.call("task_resume", task_id=task, answer=answered)
 
-    assert "The user answers: " in here["packet"]
-    assert "hunter2" not in here["packet"]
+    assert "eu-west" not in here["packet"]
     [wake] = session.world.deliver()
     packet, answer = wake.text.split("\n")
     assert packet.startswith("[task_resume] {")
@@ -254,7 +253,7 @@ def test_what_failed_in_the_background_is_taken_up_again_where_it_was_heard_of(
     task, away = in_the_background(session)
     away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
     assert session.run(task).state is RunState.FAILED
-    assert session.lines[-1].endswith(f"/resume {task} tries again.")
+    assert session.lines[-1].endswith("/resume Deploy tries again.")
 
     answer = session.call("task_resume")
 
@@ -273,7 +272,7 @@ def test_who_hears_of_a_run_in_the_background_is_told_which_to_resume(
 
     assert session.run(task).state is RunState.BLOCKED
     assert session.lines[-1].endswith(
-        f"was interrupted 2 hours ago. Say /resume {task} to go on."
+        "was interrupted 2 hours ago. Say /resume Deploy to go on."
     )
 
 

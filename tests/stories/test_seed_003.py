@@ -147,8 +147,8 @@ def test_p2_3_5_progress_is_told_once_for_each_step(real_world: World) -> None:
         away.call("task_update", task_id=task, completed_steps=[step])
     progress = [line for line in session.lines if "steps done" in line]
     assert progress == [
-        f'Deploy: 1 of 3 steps done: "One". /cancel {task} stops it.',
-        f'Deploy: 2 of 3 steps done: "Two". /cancel {task} stops it.',
+        'Deploy: 1 of 3 steps done: "One". /cancel Deploy stops it.',
+        'Deploy: 2 of 3 steps done: "Two". /cancel Deploy stops it.',
     ]
     away.call("task_update", task_id=task, completed_steps=[3], status="completed")
     assert session.lines[-1].startswith("Deploy: completed; nothing was written")

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Cards } from "./cards.js";
+import { registerCommands } from "./commands.js";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
 import { Execs } from "./execs.js";
@@ -54,18 +55,7 @@ export default {
       started()?.cards.enter(context);
       respond(true, {});
     }, { scope: "operator.questions" });
-    api.registerCommand({
-      name: "cancel",
-      description: "Call a task off: /cancel TASK.",
-      acceptsArgs: true,
-      handler: (ctx) => cancel(ctx),
-    });
-    api.registerCommand({
-      name: "resume",
-      description: "Carry on with this session's open task, or another: /resume [TASK [ANSWER]].",
-      acceptsArgs: true,
-      handler: (ctx) => resume(api, ctx),
-    });
+    registerCommands(api, started);
   },
 };
 
@@ -314,36 +304,4 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
       return { content: [{ type: "text", text: JSON.stringify(said) }], details: { ok: !said.error } };
     },
   };
-}
-
-/** `/resume [TASK [ANSWER]]`: the packet rides on the turn that the command continues. */
-async function resume(api, { sessionKey, agentId, args }) {
-  try {
-    const here = started();
-    if (!here) return { text: "The plug-in is just starting; try again." };
-    const [, task, answer] = /^\s*(\S*)\s*([^]*?)\s*$/.exec(args ?? "");
-    const given = { ...(task && { task_id: task }), ...(answer && { answer }) };
-    const asked = { tool: "task_resume", arguments: given, session_key: sessionKey, agent_id: agentId, begins: true };
-    const { task_id, packet: text } = await here.daemon.call("call", asked, COMMAND_MS);
-    const injection = { sessionKey, text, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: 60_000 };
-    const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);
-    if (enqueued) here.given.set(sessionKey, true);
-    return { continueAgent: true };
-  } catch (error) {
-    return { text: error.message };
-  }
-}
-
-/** `/cancel TASK`. */
-async function cancel({ sessionKey, args }) {
-  try {
-    const here = started();
-    if (!here) return { text: "The plug-in is just starting; try again." };
-    const task_id = args?.trim();
-    if (!task_id) return { text: "Say which task: /cancel TASK, by its id." };
-    const asked = { tool: "task_cancel", arguments: { task_id, reason: "The user said so." }, session_key: sessionKey, by: "user" };
-    return { text: (await here.daemon.call("call", asked, COMMAND_MS)).message };
-  } catch (error) {
-    return { text: error.message };
-  }
 }

@@ -192,12 +192,6 @@ test("a refusal is an answer that the model can read", async (t) => {
   assert.equal(details.ok, false);
 });
 
-test("/cancel without a task asks which, and calls none off", async (t) => {
-  const house = await at_home(t);
-  for (const args of [undefined, " "]) assert.match((await house.commands.cancel.handler({ sessionKey: MAIN, args })).text, /which task/);
-  assert.deepEqual(house.asked("call"), []);
-});
-
 test("before it has started, tools and commands say so", async (t) => {
   const house = await at_home(t, { started: false });
   const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
@@ -205,48 +199,31 @@ test("before it has started, tools and commands say so", async (t) => {
   for (const { handler } of Object.values(house.commands)) assert.match((await handler({ sessionKey: MAIN })).text, /just starting/);
 });
 
-test("/resume takes the task up again, and its packet is put before the turn that it continues, once", async (t) => {
-  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, agentId: "main", args: " task_1 " }), { continueAgent: true });
+const obeys = (house, command, args) => house.commands[command].handler({ sessionKey: MAIN, agentId: "main", args });
+
+const RESUMED = { says: { command: { text: "", task_id: "task_1", packet: "the packet" } } };
+
+test("the packet of a task that is taken up is put before the turn that its command continues, once", async (t) => {
+  const house = await at_home(t, RESUMED);
+  assert.deepEqual(await obeys(house, "resume"), { continueAgent: true });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  const asked = { tool: "task_resume", arguments: { task_id: "task_1" }, session_key: MAIN, agent_id: "main", begins: true };
-  assert.deepEqual(house.asked("call").map(({ params }) => params), [asked]);
   assert.equal((await prompted(house, "/resume")).given, undefined);
 });
 
 test("a packet that could not be put there comes when the turn's prompt is built", async (t) => {
-  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
+  const house = await at_home(t, RESUMED);
   await prompted(house, "hello");
   house.api.session.workflow.enqueueNextTurnInjection = async () => ({ enqueued: false });
-  await house.commands.resume.handler({ sessionKey: MAIN });
+  await obeys(house, "resume");
   assert.equal((await prompted(house, "/resume")).given, "the packet");
 });
 
-test("/resume without a task's name takes up the session's own", async (t) => {
-  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
-  for (const args of [undefined, " "]) await house.commands.resume.handler({ sessionKey: MAIN, args });
-  assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), [{}, {}]);
-});
-
-test("/resume takes what the user answers along, as it was written", async (t) => {
-  const house = await at_home(t, { says: { call: { task_id: "task_1", packet: "the packet" } } });
-  for (const args of ["task_1 eu-west,  if free\nelse us-east ", " task_1\nyes"]) await house.commands.resume.handler({ sessionKey: MAIN, args });
-  const answers = ["eu-west,  if free\nelse us-east", "yes"];
-  assert.deepEqual(house.asked("call").map(({ params }) => params.arguments), answers.map((answer) => ({ task_id: "task_1", answer })));
-});
-
-test("a task that may not be taken up is not, and its user reads why", async (t) => {
+test("a row that is for the model alone is written so", async (t) => {
   const house = await at_home(t);
-  house.there.answer = () => ({ error: { error: "run_held", message: "task_1 belongs to another session." } });
-  assert.deepEqual(await house.commands.resume.handler({ sessionKey: MAIN, args: "task_1" }), { text: "task_1 belongs to another session." });
-  assert.deepEqual(house.begin("r1"), []);
-});
-
-test("/cancel calls a task off in the user's name, and says what became of it", async (t) => {
-  const house = await at_home(t, { says: { call: { message: "Cancelled." } } });
-  assert.deepEqual(await house.commands.cancel.handler({ sessionKey: MAIN, args: " task_1 " }), { text: "Cancelled." });
-  const [{ params }] = house.asked("call");
-  assert.deepEqual([params.tool, params.arguments.task_id, params.session_key, params.by], ["task_cancel", "task_1", MAIN, "user"]);
+  sdk.callGatewayTool = async () => {};
+  await globalThis[STARTED].sessions.wake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  const message = { role: "user", content: "[taskmem] Deploy: on.", idempotencyKey: `${house.turns[0].idempotencyKey}:user` };
+  assert.deepEqual(house.hooks.before_message_write({ message }, { sessionKey: MAIN }), { message: { ...message, display: false } });
 });
 
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {

@@ -1,0 +1,289 @@
+"""What a person says of the tasks of a chat: `/tasks`, `/resume` and `/cancel`.
+
+A task is meant by nothing where there is but one, by its number in the list, by its
+name, or by the beginning of its name or id. Where that leaves several, all are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import notices, working
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.texts import (
+    brief,
+    clip,
+    one_line,
+    plain,
+    quoted,
+    step_words,
+)
+from taskmem_hookspecs import Run, RunState, Task, TaskStatus, Value, Wait
+
+ENDED: Final = 3
+"""Tasks of a chat that have ended and are still listed."""
+LONGEST_ANSWER: Final = 1000
+"""Characters of what a person says to a task's question."""
+NAMED_BYTES: Final = 60
+"""Of what was said and is no task's name, when that is said."""
+ASKED_BYTES: Final = 200
+"""Of a task's question to the user, in the list."""
+_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_WORD: Final = re.compile(r"\S+")
+_NUMBER: Final = re.compile(r"#?(\d{1,3})\.?")
+_ID_PREFIX: Final = len("task_") + 1
+
+
+class Command(StrEnum):
+    """What a person may say."""
+
+    TASKS = "tasks"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+_TAKES: Final = {
+    Command.RESUME: (*_OPEN, TaskStatus.FAILED),
+    Command.CANCEL: _OPEN,
+}
+"""The statuses from which a task can be taken up, and called off."""
+_NOTHING: Final = {
+    Command.RESUME: "No task of this chat can be taken up.",
+    Command.CANCEL: "No task of this chat can be called off.",
+}
+
+_TOO_LONG: Final = (
+    f"An answer can have {LONGEST_ANSWER:,} characters at most; nothing was done."
+)
+_NOT_IT: Final = {
+    Command.RESUME: "It cannot be taken up.",
+    Command.CANCEL: "It cannot be called off.",
+}
+
+
+class Listed(Value):
+    """One task of a chat, as its list shows it."""
+
+    number: int
+    """Its place in the list, from 1."""
+    task: Task
+    run: Run | None = None
+    """Its newest run; None: it has none."""
+    waits: tuple[Wait, ...] = ()
+    """Those that are watched."""
+
+    @property
+    def question(self) -> str | None:
+        """Return what it asks the user; None: nothing."""
+        run = self.run
+        return run.question if run is not None and _asks(run) else None
+
+
+class Choice(Value):
+    """Which task is meant."""
+
+    one: Listed | None = None
+    """None: it is not known which."""
+    words: str = ""
+    """What else was said, for its agent."""
+    reply: str = ""
+    """What is answered where it is not known."""
+
+
+def choose(
+    listed: Sequence[Listed], command: Command, words: str, now: datetime
+) -> Choice:
+    """Return the task that is meant by the words after a command.
+
+    What `/resume` is given beyond a task's name is for that task's agent; where one
+    task alone asks something, all is that is no name.
+    """
+    words = words.strip()
+    may = [each for each in listed if each.task.status in _TAKES[command]]
+    if not may:
+        return Choice(reply=_NOTHING[command])
+    if len(words) > LONGEST_ANSWER:
+        return Choice(reply=_TOO_LONG)
+    if not words:
+        found = may if command is Command.CANCEL else _resting(may)
+        return _only(found, command, "", now)
+    named = _named(listed, may, command, words)
+    if named is None:
+        return _answer(may, command, words, now)
+    found, rest = named
+    taken = [each for each in found if each in may]
+    if not taken:
+        return Choice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
+    return _only(taken, command, rest, now)
+
+
+def _answer(
+    may: Sequence[Listed], command: Command, words: str, now: datetime
+) -> Choice:
+    """Return whom words are for that name no task: who alone asks, or alone may."""
+    asking = [each for each in may if each.question is not None]
+    only = asking if len(asking) == 1 else may
+    if command is Command.RESUME and len(only) == 1:
+        return Choice(one=only[0], words=words)
+    what = quoted(plain(words), NAMED_BYTES)
+    return Choice(reply=f"No task here is called {what}.\n{_which(may, command, now)}")
+
+
+def describe_listed(listed: Sequence[Listed], now: datetime) -> str:
+    """Return the lines of a list, each with what its task does or waits for."""
+    return "\n".join(_line(each, now) for each in listed)
+
+
+def describe_list(listed: Sequence[Listed], now: datetime) -> str:
+    """Return what `/tasks` answers."""
+    if not listed:
+        return "This chat has no tasks."
+    ways = {Command.RESUME: "takes one up", Command.CANCEL: "calls one off"}
+    able = [
+        f"/{command} NUMBER {does}"
+        for command, does in ways.items()
+        if any(each.task.status in _TAKES[command] for each in listed)
+    ]
+    how = f"\n{', '.join(able)}." if able else ""
+    return f"{describe_listed(listed, now)}{how}"
+
+
+def _resting(may: Sequence[Listed]) -> Sequence[Listed]:
+    """Return which of the tasks are meant by `/resume` alone.
+
+    Those that rest come before those that are worked on, and what has failed last.
+    """
+    open_ = [each for each in may if each.task.status in _OPEN]
+    rest = [e for e in open_ if e.run is None or not working.at_work(e.run)]
+    return rest or open_ or may
+
+
+def _only(
+    found: Sequence[Listed], command: Command, rest: str, now: datetime
+) -> Choice:
+    if len(found) == 1:
+        return Choice(one=found[0], words=rest)
+    return Choice(reply=_which(found, command, now))
+
+
+def _which(found: Sequence[Listed], command: Command, now: datetime) -> str:
+    example = found[0].number
+    return f"{describe_listed(found, now)}\nSay which: /{command} {example}, say."
+
+
+def _named(
+    listed: Sequence[Listed], may: Sequence[Listed], command: Command, words: str
+) -> tuple[Sequence[Listed], str] | None:
+    """Return the tasks that the words name first, and the rest; None: they name none.
+
+    A number, and the beginning of a name with more words after it, may as well be an
+    answer: they name no task where one alone asks something.
+    """
+    resumes = command is Command.RESUME
+    asking = [each for each in may if resumes and each.question is not None]
+    head = words.split(maxsplit=1)[0]
+    rest = words[len(head) :].strip()
+    wanted, number = one_line(words).casefold(), _NUMBER.fullmatch(head)
+    if asking and len(may) == 1:
+        number = None
+    by_id = [each for each in listed if each.task.task_id.startswith(head.lower())]
+    same = [each for each in listed if _name(each).casefold() == wanted]
+    begun = [each for each in listed if _name(each).casefold().startswith(wanted)]
+    longest = max(
+        (_name(e) for e in listed if _begins(words, _name(e))), key=len, default=""
+    )
+    ways = (
+        (by_id if len(head) >= _ID_PREFIX else [], rest),
+        (same, ""),
+        ([e for e in listed if number and e.number == int(number[1])], rest),
+        (begun, ""),
+        ([e for e in listed if _name(e) == longest], words[len(longest) :].strip()),
+    )
+    for found, after in ways:
+        if found:
+            return [each for each in found if each in may] or found, after
+    return _begun(may, words) if resumes and len(asking) != 1 else None
+
+
+def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str] | None:
+    """Return the one task whose name the first words begin, and the words after."""
+    for end in reversed([match.end() for match in _WORD.finditer(words)]):
+        head = one_line(words[:end]).casefold()
+        found = [each for each in may if _name(each).casefold().startswith(head)]
+        if len(found) == 1:
+            return found, words[end:].strip()
+    return None
+
+
+def _begins(words: str, name: str) -> bool:
+    """Whether words begin with a name, and more words follow it."""
+    begins = words[: len(name)].casefold() == name.casefold()
+    return begins and not words[len(name) : len(name) + 1].isalnum()
+
+
+def _name(listed: Listed) -> str:
+    return one_line(listed.task.name)
+
+
+def _line(listed: Listed, now: datetime) -> str:
+    task = listed.task
+    if task.status.terminal:
+        ago = brief((now - task.updated_at).total_seconds())
+        said = f"{task.status} {ago} ago"
+    else:
+        said = "; ".join(_standing(listed))
+    stop = "" if said.endswith(("?", "!", "…")) else "."
+    return f"{listed.number}. {notices.name(task)}: {said}{stop}"
+
+
+def _standing(listed: Listed) -> list[str]:
+    """Return where an open task stands, and what it waits for."""
+    task, run = listed.task, listed.run
+    current = progress(task).current
+    if current is None:
+        where = "all steps done"
+    else:
+        step = clip(step_words(plain(task.plan[current])), NAMED_BYTES)
+        where = f"step {current + 1} of {len(task.plan)} ({step})"
+    away = run is not None and run.told_session is not None
+    awaited = dict.fromkeys(describe_target(wait.target) for wait in listed.waits)
+    state = _STATES[run.state](run) if run is not None else ""
+    if task.status is TaskStatus.PAUSED and not state:
+        state = "set aside"
+    said = (
+        where,
+        "in the background" if away else "",
+        f"waits for {', '.join(awaited)}" if awaited else state,
+    )
+    return [each for each in said if each]
+
+
+def _asks(run: Run) -> bool:
+    return run.state is RunState.BLOCKED and run.why == Why.QUESTION
+
+
+def _blocked(run: Run) -> str:
+    if _asks(run) and run.question is not None:
+        return f"asks you: {clip(plain(run.question), ASKED_BYTES)}".rstrip(".")
+    return {
+        Why.CREDENTIALS: "waits for a key that the model's provider takes",
+        Why.STOPPED: "stopped",
+        Why.PAUSED: "set aside",
+    }.get(Why(run.why) if run.why else Why.QUESTION, "waits for your word")
+
+
+_STATES: Final[dict[RunState, Callable[[Run], str]]] = {
+    RunState.QUEUED: lambda _: "",
+    RunState.RUNNING: lambda run: "at work" if working.at_work(run) else "",
+    RunState.BLOCKED: _blocked,
+    RunState.REVIEW: lambda _: "waits for your review",
+    **dict.fromkeys(
+        (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED), lambda _: ""
+    ),
+}

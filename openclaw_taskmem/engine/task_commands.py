@@ -1,0 +1,152 @@
+"""What the daemon does at a person's word in a chat: list, take up, call off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from openclaw_taskmem.domain import notices
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.task_commands import (
+    ENDED,
+    Command,
+    Listed,
+    choose,
+    describe_list,
+    describe_listed,
+)
+from openclaw_taskmem.engine import handovers, runs
+from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import (
+    RunState,
+    Task,
+    TaskmemError,
+    TaskStatus,
+    Value,
+    WaitStatus,
+)
+
+_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_OVER: Final = tuple(state for state in RunState if state.terminal)
+
+
+class Reply(Value):
+    """What comes of a command."""
+
+    text: str = ""
+    """What the person reads at once."""
+    task_id: str | None = None
+    packet: str | None = None
+    """What its agent goes on with, in a turn that the command begins; None: there is
+    no such turn."""
+
+
+def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
+    """Do what a person says in the chat of the caller's session."""
+    now, session = shell.clock.now(), caller.session_key
+    listed = list_chat(shell, session) if session is not None else []
+    if command is Command.TASKS:
+        return Reply(text=describe_list(_registered(listed), now))
+    choice = choose(_registered(listed) or listed, command, words, now)
+    if choice.one is None:
+        return Reply(text=choice.reply)
+    task = choice.one.task
+    try:
+        if command is Command.CANCEL:
+            return _cancel(shell, task, caller)
+        if _is_at_work_elsewhere(choice.one, session):
+            line = describe_listed([choice.one], now)
+            return Reply(text=f"{line}\nIt is worked on already, and asks nothing.")
+        return _resume(shell, task, choice.words or None, caller)
+    except TaskmemError as error:
+        return Reply(text=str(error).replace(task.task_id, notices.name(task)))
+
+
+def _is_at_work_elsewhere(listed: Listed, session: str | None) -> bool:
+    """Whether a task is worked on in the background: nobody else may write for it."""
+    run = listed.run
+    away = run is not None and run.told_session == session
+    return away and run is not None and run.state is RunState.RUNNING
+
+
+def list_chat(shell: Shell, session: str) -> list[Listed]:
+    """Return the tasks of a session as people count them.
+
+    First its own that are open, then those in the background, then the last that ended.
+    """
+    listed: list[Listed] = []
+    seen: set[str] = set()
+    for task in chain(*(each(shell, session) for each in (_own, _away, _ended))):
+        if task.task_id not in seen:
+            seen.add(task.task_id)
+            listed.append(_listed(shell, task, len(listed) + 1))
+    return listed
+
+
+def _registered(listed: list[Listed]) -> list[Listed]:
+    """Return those that an agent has registered, counted anew."""
+    kept = [each for each in listed if not each.task.implicit]
+    return [e.model_copy(update={"number": n}) for n, e in enumerate(kept, 1)]
+
+
+def _own(shell: Shell, session: str) -> list[Task]:
+    found = [
+        task
+        for status in _OPEN
+        for task in shell.store.list_tasks(status, PAGE, shell.only, session)
+    ]
+    return _latest_first(own_tasks(shell, session, found))
+
+
+def _away(shell: Shell, session: str) -> Iterator[Task]:
+    for run in away(shell, session):
+        yield shell.store.read_task(run.task_id).task
+
+
+def _ended(shell: Shell, session: str) -> list[Task]:
+    over = (status for status in TaskStatus if status.terminal)
+    found = [
+        task
+        for status in over
+        for task in shell.store.list_tasks(status, ENDED, shell.only, session)
+    ]
+    found += (
+        shell.store.read_task(run.task_id).task
+        for run in shell.store.list_runs(_OVER, None, PAGE, shell.only)
+        if run.told_session == session
+    )
+    distinct = {task.task_id: task for task in found if task.status.terminal}
+    return _latest_first(distinct.values())[:ENDED]
+
+
+def _latest_first(tasks: Iterable[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: task.updated_at, reverse=True)
+
+
+def _listed(shell: Shell, task: Task, number: int) -> Listed:
+    facts = shell.store.read_task(task.task_id)
+    return Listed(
+        number=number,
+        task=facts.task,
+        run=facts.run or last_run(shell, task.task_id),
+        waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
+    )
+
+
+def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
+    person = Caller(person=True, session_key=caller.session_key, home=caller.home)
+    handovers.cancel(shell, task.task_id, "The user said so.", person)
+    name = notices.name(task)
+    return Reply(text=f"{name}: cancelled; what was done so far is kept.")
+
+
+def _resume(shell: Shell, task: Task, answer: str | None, caller: Caller) -> Reply:
+    again, run, packet = runs.resume(shell, task.task_id, caller, answer=answer)
+    if run is not None and run.told_session == caller.session_key:
+        told = "is told so, and " if answer is not None else ""
+        name = notices.name(task)
+        return Reply(text=f"{name}: its agent {told}goes on in the background.")
+    return Reply(task_id=again.task_id, packet=packet)

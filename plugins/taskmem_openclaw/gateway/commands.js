@@ -1,0 +1,30 @@
+// What a person may say of the tasks of a chat. What is meant by it is decided by the daemon.
+const COMMAND_MS = 2_000;
+const PACKET_MS = 60_000; // for which a packet waits for the turn that its command begins
+const COMMANDS = {
+  tasks: "List this chat's tasks.",
+  resume: "Carry on with a task, and answer what it asks: /resume [TASK] [ANSWER].",
+  cancel: "Call a task off: /cancel [TASK].",
+};
+
+/** Take the commands; `started` finds the instance that was started. */
+export function registerCommands(api, started) {
+  for (const [name, description] of Object.entries(COMMANDS))
+    api.registerCommand({ name, description, acceptsArgs: true, handler: (ctx) => obey(api, started(), name, ctx) });
+}
+
+/** Do it; the packet of a task that is taken up rides on the turn that the command continues. */
+async function obey(api, here, command, { sessionKey, agentId, args }) {
+  if (!here) return { text: "The plug-in is just starting; try again." };
+  try {
+    const asked = { command, words: args ?? "", session_key: sessionKey, agent_id: agentId, begins: true };
+    const { text, task_id, packet } = await here.daemon.call("command", asked, COMMAND_MS);
+    if (!packet) return { text };
+    const injection = { sessionKey, text: packet, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: PACKET_MS };
+    const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);
+    if (enqueued) here.given.set(sessionKey, true);
+    return { continueAgent: true };
+  } catch (error) {
+    return { text: error.message };
+  }
+}

@@ -1,0 +1,194 @@
+"""Which task a person means in a chat, and how its tasks are listed there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.task_commands import (
+    Command,
+    Listed,
+    choose,
+    describe_list,
+)
+from taskmem_hookspecs import RunState, TaskStatus
+from taskmem_hookspecs.testing import a_run, a_task, a_wait
+from taskmem_hookspecs.testing.clock import DAWN
+
+NOW = DAWN + timedelta(minutes=5)
+RESUME, CANCEL = Command.RESUME, Command.CANCEL
+
+
+def listed(number: int, name: str, status: str = "active", **run: object) -> Listed:
+    run = {"state": RunState.QUEUED, **run}
+    task = a_task(task_id=f"task_1m{number}abc", name=name, status=status)
+    return Listed(number=number, task=task, run=a_run(**run))
+
+
+def asking(number: int, name: str) -> Listed:
+    question = {"why": Why.QUESTION, "question": "Which flour?"}
+    return listed(number, name, state=RunState.BLOCKED, **question)
+
+
+def at_work(number: int, name: str) -> Listed:
+    return listed(number, name, state=RunState.RUNNING, lease_until=NOW)
+
+
+BREAD = listed(1, "Bread")
+CAKE = listed(2, "Carrot cake")
+ROLLS = listed(3, "Bread rolls")
+DONE = listed(4, "Soup", "completed", state=RunState.COMPLETED)
+ALL = (BREAD, CAKE, ROLLS, DONE)
+ASKS = asking(1, "Bread")
+BUSY = at_work(2, "Carrot cake")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "command", "words", "number", "rest"),
+    [
+        # nothing, where there is one
+        ((BREAD, DONE), RESUME, "  ", 1, ""),
+        ((BREAD, DONE), CANCEL, "", 1, ""),
+        ((listed(1, "Bread", "failed"), DONE), RESUME, "", 1, ""),
+        ((BREAD, BUSY), RESUME, "", 1, ""),
+        ((BUSY, listed(3, "Soup", "failed")), RESUME, "", 2, ""),
+        # a number, a name, the beginning of a name or an id
+        (ALL, RESUME, "2", 2, ""),
+        (ALL, CANCEL, "#2", 2, ""),
+        (ALL, RESUME, "2. rye,  please\nor spelt", 2, "rye,  please\nor spelt"),
+        (ALL, RESUME, "carrot CAKE", 2, ""),
+        (ALL, RESUME, "Bread", 1, ""),
+        (ALL, RESUME, "Bread rolls", 3, ""),
+        (ALL, RESUME, "bread rolls with rye", 3, "with rye"),
+        (ALL, RESUME, "Bread: rye", 1, ": rye"),
+        (ALL, RESUME, "car", 2, ""),
+        (ALL, RESUME, "bread r", 3, ""),
+        (ALL, CANCEL, "task_1m3", 3, ""),
+        (ALL, RESUME, "task_1m3abc rye", 3, "rye"),
+        (ALL, RESUME, "carrot with nuts", 2, "with nuts"),
+        # what is no name is the answer to the one question
+        ((ASKS, BUSY, DONE), RESUME, "formal, of course", 1, "formal, of course"),
+        ((ASKS, BUSY), RESUME, "carrot with nuts", 1, "carrot with nuts"),
+        ((ASKS, DONE), RESUME, "2", 1, "2"),
+        ((ASKS, BUSY), RESUME, "2", 2, ""),
+        ((BREAD, DONE), RESUME, "formal, of course", 1, "formal, of course"),
+    ],
+)
+def test_a_person_names_a_task_by_little(
+    tasks: tuple[Listed, ...], command: Command, words: str, number: int, rest: str
+) -> None:
+    choice = choose(tasks, command, words, NOW)
+    assert choice.one is not None
+    assert (choice.one.number, choice.words) == (number, rest)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "command", "words", "shown", "said"),
+    [
+        (ALL, RESUME, "", "123", "Say which: /resume 1, say."),
+        (ALL, CANCEL, "", "123", "Say which: /cancel 1, say."),
+        (ALL, CANCEL, "brea", "13", "Say which: /cancel 1, say."),
+        (ALL, RESUME, "formal", "123", 'No task here is called "formal".'),
+        (ALL, CANCEL, "9", "123", 'No task here is called "9".'),
+        ((ASKS, DONE), CANCEL, "formal", "1", 'No task here is called "formal".'),
+        (ALL, RESUME, "Soup", "4", "It cannot be taken up."),
+        (ALL, CANCEL, "4", "4", "It cannot be called off."),
+        ((DONE,), RESUME, "", "", "No task of this chat can be taken up."),
+        ((DONE,), CANCEL, "Soup", "", "No task of this chat can be called off."),
+        (
+            (asking(1, "Bread"), asking(2, "Cake")),
+            RESUME,
+            "formal",
+            "12",
+            "Say which: /resume 1, say.",
+        ),
+        (
+            (listed(1, "Twin"), listed(2, "Twin")),
+            CANCEL,
+            "twin",
+            "12",
+            "Say which: /cancel 1, say.",
+        ),
+    ],
+)
+def test_where_several_are_meant_all_are_shown(
+    tasks: tuple[Listed, ...], command: Command, words: str, shown: str, said: str
+) -> None:
+    choice = choose(tasks, command, words, NOW)
+    assert choice.one is None
+    lines = choice.reply.splitlines()
+    assert "".join(line[0] for line in lines if line[0].isdigit()) == shown
+    assert said in lines
+
+
+@given(st.text(max_size=30), st.sampled_from([RESUME, CANCEL]))
+def test_whatever_is_said_a_task_is_chosen_or_nothing_is_and_no_id_is_shown(
+    words: str, command: Command
+) -> None:
+    choice = choose(ALL, command, words, NOW)
+    assert (choice.one is None) == bool(choice.reply)
+    assert "task_1m" not in choice.reply
+
+
+FIRST = "1. Bread: step 1 of 3 (Build it)"
+WATCHED = a_wait(target="pty:oven")
+
+
+@pytest.mark.parametrize(
+    ("each", "line"),
+    [
+        (BREAD, f"{FIRST}."),
+        (BUSY, "2. Carrot cake: step 1 of 3 (Build it); at work."),
+        (ASKS, f"{FIRST}; asks you: Which flour?"),
+        (
+            listed(1, "Bread", told_session="agent:main:main"),
+            f"{FIRST}; in the background.",
+        ),
+        (
+            at_work(1, "Bread").model_copy(update={"waits": (WATCHED, WATCHED)}),
+            f"{FIRST}; waits for oven.",
+        ),
+        (
+            listed(1, "Bread", state=RunState.BLOCKED, why=Why.CREDENTIALS),
+            f"{FIRST}; waits for a key that the model's provider takes.",
+        ),
+        (
+            listed(1, "Bread", state=RunState.BLOCKED, why=Why.STALE),
+            f"{FIRST}; waits for your word.",
+        ),
+        (
+            listed(1, "Bread", "paused", state=RunState.REVIEW),
+            f"{FIRST}; waits for your review.",
+        ),
+        (
+            Listed(number=1, task=a_task(status=TaskStatus.PAUSED)),
+            "1. Deploy the site: step 1 of 3 (Build it); set aside.",
+        ),
+        (
+            Listed(number=1, task=a_task(done=frozenset({0, 1, 2}))),
+            "1. Deploy the site: all steps done.",
+        ),
+        (DONE, "4. Soup: completed 5 min ago."),
+    ],
+)
+def test_a_list_says_where_each_stands_and_what_it_waits_for(
+    each: Listed, line: str
+) -> None:
+    assert describe_list([each], NOW).splitlines()[0] == line
+
+
+def test_a_list_says_what_can_be_done() -> None:
+    how = "/resume NUMBER takes one up, /cancel NUMBER calls one off."
+    assert describe_list(ALL, NOW).splitlines()[-1] == how
+    assert len(describe_list([DONE], NOW).splitlines()) == 1
+    assert describe_list([], NOW) == "This chat has no tasks."
+
+
+def test_an_answer_that_would_not_arrive_whole_is_refused() -> None:
+    assert choose([ASKS], RESUME, "x" * 1000, NOW).one is ASKS
+    refused = choose([ASKS], RESUME, "x" * 1001, NOW)
+    assert (refused.one, "1,000 characters" in refused.reply) == (None, True)

@@ -1,0 +1,148 @@
+"""`/tasks`, `/resume` and `/cancel`, as a person says them in a session's chat."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from openclaw_taskmem.domain.task_commands import Command
+from openclaw_taskmem.engine.task_commands import Reply, obey
+from taskmem_hookspecs import Change, RunState
+from tests.support.sessions import Session
+
+
+def says(session: Session, command: str, words: str = "") -> Reply:
+    return obey(session.world.shell, Command(command), words, session.caller)
+
+
+def packet_of(reply: Reply) -> dict[str, object]:
+    marker, _, packet = (reply.packet or "").partition(" ")
+    assert marker == "[task_resume]"
+    return json.JSONDecoder().raw_decode(packet)[0]
+
+
+def wakes_of(session: Session) -> list[str]:
+    return [wake.text for wake in session.world.wakes() if wake.state == "due"]
+
+
+def test_a_chat_lists_its_open_tasks_those_away_and_the_last_that_ended(
+    session: Session, other: Session
+) -> None:
+    for number in range(5):
+        task = session.takes_up(name=f"Old {number}")
+        session.call("task_update", task_id=task, status="failed")
+        session.world.clock.tick(60)
+    away = session.takes_up(name="Away")
+    session.call("task_background", task_id=away)
+    session.takes_up(name="Here")
+    other.takes_up(name="Theirs")
+
+    assert says(session, "tasks").text.splitlines()[:-1] == [
+        "1. Here: step 1 of 4 (Build the image); at work.",
+        "2. Away: step 1 of 4 (Build the image); in the background.",
+        "3. Old 4: failed 1 min ago.",
+        "4. Old 3: failed 2 min ago.",
+        "5. Old 2: failed 3 min ago.",
+    ]
+
+
+def test_an_ended_task_that_was_in_the_background_is_listed(session: Session) -> None:
+    task = session.takes_up(name="Away")
+    session.call("task_background", task_id=task)
+    says(session, "cancel")
+
+    assert says(session, "tasks").text == "1. Away: cancelled 0 s ago."
+
+
+def test_an_implicit_task_is_not_listed_and_is_resumed_where_it_is_alone(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    found = session.world.store.read_task(task).task
+    implicit = found.model_copy(update={"implicit": True})
+    session.world.shell.commit(Change(tasks=(implicit,)))
+
+    assert says(session, "tasks").text == "This chat has no tasks."
+    assert packet_of(says(session, "resume"))["task_id"] == task
+
+
+def test_a_resumed_task_brings_its_packet_with_the_answer(session: Session) -> None:
+    task = session.takes_up()
+    session.asks("Which region?")
+
+    reply = says(session, "resume", "eu-west,  if free")
+
+    assert (reply.text, reply.task_id) == ("", task)
+    assert packet_of(reply)["plan"]
+    assert (reply.packet or "").endswith('The user answers: "eu-west,  if free"')
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_what_goes_on_in_the_background_is_answered_without_a_turn(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+
+    reply = says(session, "resume", "deploy eu-west")
+
+    said = "Deploy: its agent is told so, and goes on in the background."
+    assert reply == Reply(text=said)
+    assert [text for text in wakes_of(session) if '"eu-west"' in text]
+    said = "Deploy: its agent goes on in the background."
+    assert says(session, "resume").text == said
+
+
+def test_an_agent_that_resumes_what_is_away_gets_no_plan_of_it(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+
+    answer = session.call("task_resume", task_id=task, answer="eu-west")
+
+    packet = json.loads(answer["packet"].partition(" ")[2])
+    assert packet.keys() == {"v", "wake_id", "task_id", "name", "status", "reason"}
+    assert "in the background" in packet["reason"]
+
+
+def test_whoever_cancels_reads_that_once_in_words(session: Session) -> None:
+    task = session.takes_up()
+    lines = session.lines
+
+    reply = says(session, "cancel", "dep")
+
+    assert reply.text == "Deploy: cancelled; what was done so far is kept."
+    assert session.lines == lines
+    assert session.run(task).state is RunState.CANCELLED
+
+
+def test_a_refusal_names_the_task_in_words(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = session.takes_up()
+    listed = session.world.store.read_task(task)
+    session.call("task_update", task_id=task, status="completed")
+    ended = session.world.store.read_task
+    read = iter([listed, listed])
+    monkeypatch.setattr(
+        session.world.store, "read_task", lambda task_id: next(read, ended(task_id))
+    )
+    monkeypatch.setattr(session.world.store, "list_tasks", lambda *_: [listed.task])
+
+    reply = says(session, "cancel")
+
+    assert reply.text.startswith("Deploy is completed")
+
+
+def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, session.run(task).session_key or "")
+    away.begins()
+
+    reply = says(session, "resume", "eu-west")
+
+    assert "asks nothing" in reply.text
+    assert session.run(task).state is RunState.RUNNING
