@@ -52,7 +52,7 @@ def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
 
 
 def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs, "_asked", lambda _task, moved, _ask, _now: moved)
+    patch.setattr(task_runs, "_asked", lambda _task, moved, *_: moved)
 
 
 @pytest.mark.parametrize(
