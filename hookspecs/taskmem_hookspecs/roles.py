@@ -229,7 +229,8 @@ class TaskStore(Protocol):
     ) -> Sequence[datetime]:
         """Return when messages went out to a session since then, oldest first.
 
-        Wakes that share a `delivery_id` went out as one message and count once.
+        Wakes that share a `delivery_id` went out as one message and count once. Those
+        that tell a run to go on are left out.
         """
         ...
 

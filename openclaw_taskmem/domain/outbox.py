@@ -121,13 +121,12 @@ def claim(
 ) -> Claim:
     """Decide what becomes of the due wakes of one session.
 
-    `tasks` holds the task of every stuck wake; `sent` says when messages went
-    out to the session within the last minute. The claim moves each `due_at` to
-    the end of a lease, so that a second daemon leaves the wakes alone, and a
-    crash makes them due again.
+    `tasks` holds the task of every stuck wake; `sent` says when messages went out to
+    the session within the last minute; what tells a run to go on waits for none. The
+    claim moves each `due_at` to the end of a lease, so that a second daemon leaves the
+    wakes alone, and a crash makes them due again.
     """
-    stale = tuple(_stale(wake, tasks) for wake in due)
-    over = tuple(wake for wake in stale if wake is not None)
+    over = tuple(filter(None, (_stale(wake, tasks) for wake in due)))
     spent = tuple(
         _close(wake, WakeState.UNANSWERED)
         for wake in due
@@ -137,14 +136,15 @@ def claim(
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = settled_events(settled, now)
-    if not open_:
-        return Claim(change=Change(wakes=settled, events=log))
     # What a clock ahead has sent was not sent within the last minute.
     lately = [at for at in sent if at <= now]
     if len(lately) >= policy.per_minute:
         free = lately[-policy.per_minute] + MINUTE
-        held = tuple(wake.model_copy(update={"due_at": free}) for wake in open_)
-        return Claim(change=Change(wakes=(*settled, *held), events=log))
+        held = [wake for wake in open_ if wake.cause is not WakeCause.RUN]
+        open_ = [wake for wake in open_ if wake.cause is WakeCause.RUN]
+        settled += tuple(w.model_copy(update={"due_at": free}) for w in held)
+    if not open_:
+        return Claim(change=Change(wakes=settled, events=log))
     chosen = _choose(open_, tasks, policy)
     leased = tuple(
         wake.model_copy(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from taskmem_hookspecs import WakeCause
 from taskmem_sqlmodel.columns import Text
 from taskmem_sqlmodel.rows import OPEN_WAKE, Base
 from taskmem_sqlmodel.run_rows import OPEN_RUN
@@ -174,6 +175,7 @@ def sent_since(*, by_home: bool) -> sa.Select[Any]:
         .where(
             sa.text("sent_at IS NOT NULL"),
             WAKES.c.sent_at >= sa.bindparam("since"),
+            WAKES.c.cause != WakeCause.RUN.value,
             WAKES.c.session_key.is_not_distinct_from(sa.bindparam("session_key")),
         )
         .group_by(sa.func.coalesce(WAKES.c.delivery_id, WAKES.c.wake_id))

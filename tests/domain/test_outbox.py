@@ -124,6 +124,17 @@ def test_the_fifth_message_of_a_minute_is_put_off_until_there_is_room() -> None:
     assert claim(stuck_wake(), sent=sent[1:]).delivery is not None
 
 
+def test_who_is_told_to_go_on_waits_for_no_room() -> None:
+    sent = tuple(NOW - timedelta(seconds=s) for s in (50, 40, 30, 20))
+    goes_on = wait_wake(wake_id="wake_9", key="run:run_1:1", cause=WakeCause.RUN)
+
+    claimed = claim(stuck_wake(), goes_on, sent=sent)
+
+    assert claimed.delivery is not None
+    assert [wake.wake_id for wake in claimed.delivery.wakes] == ["wake_9"]
+    assert claimed.change.wakes[0].due_at == sent[0] + timedelta(minutes=1)
+
+
 def test_a_waits_wake_is_sent_three_times_then_it_is_unanswered() -> None:
     wake = wait_wake()
     gaps = []

@@ -27,6 +27,7 @@ from taskmem_hookspecs.model import (
     Wait,
     WaitStatus,
     Wake,
+    WakeCause,
     WakeState,
 )
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
@@ -207,7 +208,8 @@ class MemoryStore:
         """Return when messages went out to a session since then, oldest first."""
         with self._lock:
             here = of_home(home, self._wakes.values())
-            wakes = [w for w in here if w.session_key == session_key]
+            told = [w for w in here if w.cause is not WakeCause.RUN]
+            wakes = [w for w in told if w.session_key == session_key]
         sent = [(w.delivery_id or w.wake_id, w.sent_at) for w in wakes]
         return sorted({name: at for name, at in sent if at and at >= since}.values())
 

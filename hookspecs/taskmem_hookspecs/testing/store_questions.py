@@ -9,7 +9,13 @@ import pytest
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
-from taskmem_hookspecs.model import Bookmark, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.model import (
+    Bookmark,
+    TaskStatus,
+    WaitStatus,
+    WakeCause,
+    WakeState,
+)
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.values import (
@@ -300,6 +306,9 @@ class StoreQuestions:
                 )
             )
         )
+        goes_on = a_wake(wake_id="run", cause=WakeCause.RUN, sent_at=at(7))
+        told = goes_on.model_copy(update={"key": "run:1:1", "session_key": "a"})
+        store.commit(Change(wakes=(told,)))
         assert list(store.sent_since("a", at(0))) == [at(5), at(10), at(20)]
         assert list(store.sent_since("a", at(10))) == [at(10), at(20)]
         assert list(store.sent_since("b", at(0))) == [at(15)]
