@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,47 @@ async def test_what_a_command_takes_up_is_expected_of_the_turn_that_it_begins(
     run = world.store.read_task(task).run
     assert run is not None
     assert (run.lease_until is not None) is begins
+
+
+async def test_a_mark_answers_no_question_of_its_own_turn(
+    desk: Desk, world: World
+) -> None:
+    """A turn's beginning is what the gateway tells of it."""
+    began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
+    ended = {"kind": "turn_ended", "session_key": MAIN, "running": []}
+    await desk.gateways.report(VISIT, {"events": [HELLO, began]})
+    told = await call(desk, "task_register", MAIN, name="Deploy", plan=["A", "B", "C"])
+    task = told["task_id"]
+    world.clock.tick(1)
+    await call(desk, "task_update", MAIN, task_id=task, ask="Shall I?")
+
+    await call(desk, "task_update", MAIN, task_id=task, completed_steps=[1])
+    assert world.store.list_runs(None, task, 1)[0].state == "blocked"
+
+    await desk.gateways.report(VISIT, {"events": [ended]})
+    world.clock.tick(1)
+    await desk.gateways.report(VISIT, {"events": [began]})
+    await call(desk, "task_update", MAIN, task_id=task, completed_steps=[2])
+    assert world.store.list_runs(None, task, 1)[0].state == "running"
+
+
+@pytest.mark.parametrize(
+    "what",
+    [{"awaited": ["calm-reef (make)"]}, {"scheduled": ["automation Mail"]}],
+    ids=["awaited", "scheduled"],
+)
+async def test_what_the_gateway_works_on_is_no_idleness(
+    desk: Desk, world: World, what: dict[str, Any]
+) -> None:
+    began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
+    ended = {"kind": "turn_ended", "session_key": MAIN, "running": [], **what}
+    await desk.gateways.report(VISIT, {"events": [HELLO, began]})
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+
+    await desk.gateways.report(VISIT, {"events": [ended]})
+
+    (wake,) = world.wakes()
+    assert wake.due_at == world.clock.now() + timedelta(hours=1)
 
 
 async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Desk) -> None:
