@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import asking, cards, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.holding import MOST, PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Board,
@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Run,
+    RunState,
     Task,
     TaskFacts,
     TaskNotFound,
@@ -29,6 +30,7 @@ from taskmem_hookspecs.errors import RunNotFound
 
 NEWEST: Final = 200
 """Entries of a task's log among which an answer to its question is looked for."""
+_WAITING: Final = tuple(state for state in RunState if state.waiting)
 _OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 
 
@@ -51,13 +53,12 @@ def draw(shell: Shell, session: str, task_id: str) -> Board:
     The card is of the session's newest open task, else of one that it hears of in the
     background, and else of the task that has changed, as that ended.
     """
-    away_ = away(shell, session)
-    open_ = chain(_own(shell, session), (run.task_id for run in away_))
-    shown = next(chain(open_, (task_id,)))
+    shown = next(_open(shell, session), task_id)
+    waiting = shell.store.list_runs(_WAITING, None, MOST, shell.only)
     asked = (
         _question(shell, run)
-        for run in (*shell.store.session_runs(session, shell.only), *away_)
-        if run.told_session in (None, session)
+        for run in waiting
+        if (run.told_session or run.session_key) == session
     )
     return Board(
         session_key=session,
@@ -117,8 +118,8 @@ def _answered(shell: Shell, task_id: str, key: str, said: str) -> bool:
     return goes_on is True
 
 
-def _own(shell: Shell, session: str) -> Iterator[str]:
-    """Return the open tasks that a session works on, the newest first."""
+def _open(shell: Shell, session: str) -> Iterator[str]:
+    """Return the open tasks of a session, the newest first, then those it hears of."""
     found = (
         task
         for status in _OPEN
@@ -126,7 +127,8 @@ def _own(shell: Shell, session: str) -> Iterator[str]:
         if not task.implicit
     )
     mine = islice(own_tasks(shell, session, found), PAGE)
-    return (task.task_id for task in sorted(mine, key=_age, reverse=True))
+    yield from (task.task_id for task in sorted(mine, key=_age, reverse=True))
+    yield from (run.task_id for run in away(shell, session))
 
 
 def _age(task: Task) -> tuple[float, str]:

@@ -248,6 +248,8 @@ def test_a_new_question_is_another_one(session: Session) -> None:
     session.call("task_update", task_id=task, ask="Shall I push it to prod?")
 
     assert question(session).key != first.key
+    boards.answer(session.world.shell, first.key, "Yes")
+    assert question(session).text == "Deploy: Shall I push it to prod?"
 
 
 @pytest.mark.parametrize(
