@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,3 +106,48 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
     go.touch()
     until(lambda: woken, "the agent is woken at the end of its command")
     assert "The command ended with status 0" in woken[0]
+
+
+def test_a_background_command_is_recorded_where_that_is_allowed(
+    story: Story, tmp_path: Path
+):
+    gateway, go = story.house.gateway, tmp_path / "go"
+    command = (
+        f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
+    )
+    woken: list[str] = []
+
+    def allow(config: dict[str, Any]) -> None:
+        config["plugins"]["entries"]["taskmem"]["config"]["recordCommands"] = True
+
+    def serves(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "smart_wait resolved" in turn.text:
+            woken.append(turn.text)
+            go.touch()
+            return "NO_REPLY"
+        if "Please serve" not in turn.text:
+            return "NO_REPLY"
+        match turn.results:
+            case []:
+                return [Call("exec", {"command": command, "background": True})]
+            case [started]:
+                target = f"pty:{named(started)}"
+                sides = ('"it\'s up" appears', "fails")
+                return [
+                    Call("smart_wait", {"target": target, "wake_when": side})
+                    for side in sides
+                ]
+            case _:
+                return "It runs, and I am woken at its end."
+
+    gateway.reconfigure(allow)
+    gateway.restart()
+    story.follow(serves)
+    story.say("Please serve.")
+    until(lambda: len(woken) == 2, "the agent is woken twice")
+    assert "it's up" in woken[0]
+    assert "The command ended with status 3" in woken[1]
+    (recorded,) = (story.house.taskmem.room.taskmem / "terminals").iterdir()
+    assert recorded.name.startswith("printf-")
+    assert b"it's up" in next(recorded.glob("output.*")).read_bytes()

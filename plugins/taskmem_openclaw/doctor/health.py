@@ -34,6 +34,7 @@ GATEWAY_SECONDS: Final = 5.0
 """How long the gateway may take for one answer."""
 OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
 """The transports that go to OpenClaw."""
+_UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
 
 
@@ -119,7 +120,7 @@ async def version(
         return fail(
             "version",
             f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.",
-            "Run: openclaw update",
+            _UPDATE,
         )
     return ok("version", f"OpenClaw {number[0]} is {program}.")
 
@@ -208,7 +209,8 @@ class Probe:
             opened = await self._door()
             yield opened
             if opened.state is HealthState.OK:
-                yield await self._notices()
+                async for row in self._abilities():
+                    yield row
                 yield await self._shown()
         else:
             yield self._unplugged(there=there)
@@ -238,8 +240,8 @@ class Probe:
             return fail("door", sentence, RELOAD)
         return ok("door", f"Wakes get into the gateway by {path}.")
 
-    async def _notices(self) -> HealthRow:
-        """Look whether OpenClaw offers what users are told by."""
+    async def _abilities(self) -> AsyncIterator[HealthRow]:
+        """Look whether OpenClaw offers what users are told by, and shows commands."""
         try:
             path = door.path(self._environ)
             answer = await door.ask(path, "lacks", GATEWAY_SECONDS)
@@ -247,22 +249,17 @@ class Probe:
             sentence = (
                 f"Whether users can be told of their tasks is not known: {error}."
             )
-            return warn("notices", sentence, RELOAD)
+            yield warn("notices", sentence, RELOAD)
+            return
         lacks = items(answer.get("lacks"))
-        cure = "Run: openclaw update"
-        if "callGatewayTool" in lacks:
-            sentence = (
-                "This OpenClaw lets the plug-in tell nothing to users of the chat."
+        yield notices(lacks)
+        if "createOpenClawCodingTools" in lacks:
+            yield warn(
+                "commands",
+                "This OpenClaw is too old to show what its background commands print: "
+                "a wait sees only how they end.",
+                _UPDATE,
             )
-            return warn("notices", sentence, cure)
-        if lacks:
-            return warn(
-                "notices",
-                "This OpenClaw does not remember what it sends for plug-ins: a line to "
-                "a user may come twice, or not, where it or a channel fails.",
-                cure,
-            )
-        return ok("notices", "Users are told of their tasks where they are.")
 
     async def _shown(self) -> HealthRow:
         """Ask what users can be shown besides lines of text."""
@@ -281,7 +278,7 @@ class Probe:
         return warn(
             "shown",
             f"This OpenClaw shows {named} ({why}); lines of text are used instead.",
-            "Run: openclaw update",
+            _UPDATE,
         )
 
     async def _webhooks(self, *, there: bool) -> HealthRow:
@@ -355,6 +352,21 @@ def plugged_in(facts: Facts) -> HealthRow:
             "Give each gateway a home of its own: set TASKMEM_HOME for the others.",
         )
     return ok("gateway", f"A gateway is connected since {since}.")
+
+
+def notices(lacks: Sequence[object]) -> HealthRow:
+    """Say whether users are told; `lacks` names what OpenClaw does not offer for it."""
+    if "callGatewayTool" in lacks:
+        sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
+        return warn("notices", sentence, _UPDATE)
+    if "sendDurableMessageBatch" in lacks:
+        return warn(
+            "notices",
+            "This OpenClaw does not remember what it sends for plug-ins: a line to "
+            "a user may come twice, or not, where it or a channel fails.",
+            _UPDATE,
+        )
+    return ok("notices", "Users are told of their tasks where they are.")
 
 
 def last_way(program: str | None) -> HealthRow:

@@ -1,5 +1,7 @@
 // What the gateway shows of the commands that its `exec` runs in the background. What
 // that means is the daemon's to say.
+import { randomUUID } from "node:crypto";
+import { basename } from "node:path";
 import { Kept } from "./kept.js";
 
 const MOST_COMMANDS = 1_000;
@@ -10,19 +12,59 @@ const CUT = "[earlier output was discarded"; // what OpenClaw puts before a text
 
 export class Execs {
   #sessions = new Kept(MOST_COMMANDS); // name of a command → the session that runs it
+  #hosts = new Kept(MOST_COMMANDS); // session → where its next command runs
+  #wrapped = new Kept(MOST_COMMANDS); // call → { command, recording }
+  #recordings = new Kept(MOST_COMMANDS); // name of a command → the name of its recording
 
-  constructor({ api, boot }) {
-    Object.assign(this, { api, boot });
+  /** `runner` is the command that is taskmem. */
+  constructor({ api, boot, runner }) {
+    Object.assign(this, { api, boot, runner });
   }
 
-  /** A tool has answered in a session: a command may run on in the background. */
-  called(session, details) {
-    const { status, sessionId: name } = details ?? {};
-    if (name && status === "running") this.#sessions.set(name, session);
+  /** Whether the operator allows that commands are recorded. */
+  static isRecording(api) {
+    return api.pluginConfig?.recordCommands === true && process.platform !== "win32";
+  }
+
+  /** What this OpenClaw does not offer of what shows commands. */
+  async lacks() {
+    const { createOpenClawCodingTools: offered } = await import("openclaw/plugin-sdk/agent-harness");
+    return offered ? [] : ["createOpenClawCodingTools"];
+  }
+
+  /** OpenClaw says where the command runs that is called next in a session. */
+  hosted({ host }, { sessionKey }) {
+    this.#hosts.set(sessionKey, host);
+  }
+
+  /** What a tool is called with instead, so that its command is recorded; undefined: it stays as it is. */
+  async wrapped({ toolName, toolCallId, params }, { sessionKey }, home) {
+    const { command, background, host = "auto", env } = params ?? {};
+    if (!Execs.isRecording(this.api) || toolName !== "exec" || background !== true || !command) return undefined;
+    if (this.#hosts.get(sessionKey) !== "gateway" || !["auto", "gateway"].includes(host)) return undefined;
+    if (await this.#isSandboxed(sessionKey)) return undefined;
+    const recording = `${word(command)}-${randomUUID().slice(0, 4)}`;
+    this.#wrapped.set(toolCallId, { command, recording });
+    // "$0" is the shell that OpenClaw starts.
+    const run = `${this.runner.map(quoted).join(" ")} run --name ${recording} -- "$0" -c ${quoted(command)}`;
+    return { ...params, command: run, env: { ...env, TASKMEM_HOME: home } };
+  }
+
+  /** A tool has answered in a session: a command may run on in the background. Returns the
+   * event with the command as the agent gave it. */
+  called(event, { sessionKey }) {
+    const { status, sessionId: name } = event.result?.details ?? {};
+    const { command, recording } = this.#wrapped.get(event.toolCallId) ?? {};
+    if (name && status === "running") this.#sessions.set(name, sessionKey);
+    if (!recording) return event;
+    this.#wrapped.delete(event.toolCallId);
+    if (name) this.#recordings.set(name, recording);
+    return { ...event, params: { ...event.params, command } };
   }
 
   /** What is shown of a command; its text only where it is not of the `size` that is known. */
   async facts({ name, size }) {
+    if (this.#recordings.has(name)) return { boot: this.boot, recording: this.#recordings.get(name) };
     const session = this.#sessions.get(name);
     const shown = session && (await this.#shown(session, name, size));
     if (shown) return { boot: this.boot, shown };
@@ -54,9 +96,25 @@ export class Execs {
     return (await tool?.execute("taskmem", { action: "log", sessionId: name, offset: 0, limit: EVERY_LINE }))?.details;
   }
 
+  /** Whether a session's commands run in a sandbox; where nobody can tell, they may. */
+  async #isSandboxed(sessionKey) {
+    try {
+      const { resolveSandboxRuntimeStatus } = await import("openclaw/plugin-sdk/sandbox");
+      return resolveSandboxRuntimeStatus({ cfg: this.api.runtime.config.current(), sessionKey }).sandboxed !== false;
+    } catch {
+      return true;
+    }
+  }
+
   async #rows(filter) {
     const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
     const { tasks } = await callGatewayTool("tasks.list", {}, { ...filter, limit: MOST_LISTED });
     return tasks.filter(({ kind }) => kind === "exec");
   }
 }
+
+/** A word for a shell, whatever is in it. */
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+
+/** What a recording is called after: the program. */
+const word = (command) => basename(command.trim().split(/\s/, 1)[0]).replace(/[^\w-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48) || "command";

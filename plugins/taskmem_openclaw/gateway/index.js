@@ -39,9 +39,10 @@ export default {
   description,
   register(api) {
     for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
-    // With this hook the gateway streams no answer of any session, so the operator has to choose it.
-    const chosen = holdsBack(api.pluginConfig) ? { ...hooks, before_agent_finalize: finalized } : hooks;
-    for (const [hook, heard] of Object.entries(chosen)) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
+    // With the first, the gateway streams no answer of any session; the second is heard only where it is
+    // needed. So the operator has to choose them.
+    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: finalized }), ...(Execs.isRecording(api) && { resolve_exec_env: hosted }) };
+    for (const [hook, heard] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
     if (api.registrationMode !== "full") return;
     const instance = new Instance(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
@@ -79,12 +80,13 @@ class Instance {
     this.cards = new Cards({ api, tell: (event) => this.daemon?.tell(event) });
     this.notices = new Notices({ api, cards: this.cards });
     this.reader = new Reader({ api, id });
-    this.execs = new Execs({ api, boot: this.boot });
+    this.execs = new Execs({ api, boot: this.boot, runner: command });
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
   start({ stateDir, getCron }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
+    this.home = home;
     const { logger } = this.api;
     const heard = (said, events) => attempt(() => this.heard(said, events));
     this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
@@ -122,7 +124,7 @@ class Instance {
     version: () => ({ version }),
     read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
     reader: () => this.reader.facts(),
-    lacks: async () => ({ lacks: await this.notices.lacks() }),
+    lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.execs.lacks())] }),
     say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
     show: this.#beginning((board) => this.cards.show(board)),
     shown: () => this.cards.facts(this.sessions.main),
@@ -220,6 +222,9 @@ async function finalized({ daemon, revised }, { runId, lastAssistantMessage: sai
   return { action: "revise", reason: "It names what is found nowhere.", retry };
 }
 
+/** Where the command runs that is called next in a session. */
+const hosted = ({ execs }, event, ctx) => execs.hosted(event, ctx);
+
 /** Nothing of ours may throw into the gateway. */
 function attempt(what) {
   try {
@@ -246,16 +251,16 @@ const hooks = {
     return here.sessions.written(event.message);
   },
   before_prompt_build: (here, event, ctx) => here.context(event, ctx),
-  before_tool_call: async ({ daemon, work }, event, ctx) => {
+  before_tool_call: async ({ daemon, work, execs, home }, event, ctx) => {
     await daemon.kept(work.isResuming(ctx.sessionKey) ? RECOVERY_MS : KEPT_MS);
     const blockReason = await work.blocked(event, ctx);
     if (blockReason) return { block: true, blockReason };
     work.calls(event, ctx);
-    return undefined;
+    const params = await execs.wrapped(event, ctx, home);
+    return params && { params };
   },
   after_tool_call: ({ work, execs }, event, ctx) => {
-    execs.called(ctx.sessionKey, event.result?.details);
-    work.called(event, ctx);
+    work.called(execs.called(event, ctx), ctx);
   },
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   subagent_ended: ({ work }, event) => work.gone(event),

@@ -29,7 +29,12 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--yes", "everything", is_flag=True, help="Allow all that is offered.")
+@click.option(
+    "--yes",
+    "everything",
+    is_flag=True,
+    help="Allow all that is offered.",
+)
 @DRY_RUN
 @click.option("--undo", is_flag=True, help="Put back what the last set-up changed.")
 @REMOVE

@@ -75,7 +75,7 @@ def for_plugin(config: Mapping[str, Any], wishes: Wishes) -> Plan:
     tools = sight.Tools(PLUGIN, wishes.tools, wishes.profiles)
     seen, notes = sight.changes(config, tools)
     wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), _access(config)]
-    wanted += [*_models(config), _holding_back()]
+    wanted += [*_models(config), _holding_back(), _recording()]
     return Plan(_real(config, [*wanted, *seen, *_servers(config)]), notes)
 
 
@@ -213,6 +213,18 @@ def _access(config: Mapping[str, Any]) -> Change:
         "a task's packet comes back by itself after a compaction, on a session's first "
         "turn and on 'continue'; without it the agent has to ask where it was",
         (Put(path, value=True),),
+    )
+
+
+def _recording() -> Change:
+    return Change(
+        "recording of background commands",
+        "a wait then sees all that such a command prints, and its end also after the "
+        "gateway has forgotten it; what is approved, reviewed or matched with an "
+        "allow-list is then taskmem run --name NAME -- SHELL -c 'COMMAND'; without it, "
+        "a wait sees what OpenClaw keeps, the newest 200,000 characters",
+        (Put((*_ENTRY, "config", "recordCommands"), value=True),),
+        taste=True,
     )
 
 

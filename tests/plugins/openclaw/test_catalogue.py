@@ -23,6 +23,7 @@ GIVEN = {
     "openclaw/plugin-sdk/agent-harness-runtime",
     "openclaw/plugin-sdk/agent-runtime",
     "openclaw/plugin-sdk/channel-outbound",
+    "openclaw/plugin-sdk/sandbox",
 }
 """What the gateway itself gives to the plug-ins that it loads."""
 IMPORTS = re.compile(

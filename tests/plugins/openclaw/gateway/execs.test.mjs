@@ -13,15 +13,18 @@ beforeEach(() => {
   tools = [{ name: "exec" }, { name: "process", execute: log }];
   sdk.createOpenClawCodingTools = (options) => (asked.push(options.sessionKey), tools);
   sdk.callGatewayTool = async (method, _, { status }) => (asked.push(method), { tasks: rows.filter((row) => !status || row.status === status) });
-  execs = new Execs({ api: gateway().api, boot: "boot-1" });
+  sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
+  execs = new Execs({ api: gateway().api, boot: "boot-1", runner: ["/opt/task mem"] });
+  execs.api.pluginConfig = { recordCommands: true };
 });
 
 const show = (more) => (details = { status: "running", sessionId: NAME, output: "one\ntwo", totalLines: 2, totalChars: 8, ...more });
+const leave = () => execs.called({ result: { details: { status: "running", sessionId: NAME } } }, { sessionKey: MAIN });
 const facts = (size = 0) => execs.facts({ name: NAME, size });
 
 test("a command that a call has left running is shown, and no list is asked", async () => {
   show({ lastOutputAt: 1_000, idleMs: 5 });
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   const { boot, shown } = await facts();
   assert.equal(boot, "boot-1");
   assert.deepEqual(JSON.parse(JSON.stringify(shown)), { status: "running", lastOutputAt: 1_000, size: 8, cut: false, text: "one\ntwo\n" });
@@ -31,7 +34,7 @@ test("a command that a call has left running is shown, and no list is asked", as
 
 test("a call that ended, or ran under no name, leaves nothing behind", async () => {
   show();
-  for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) execs.called(MAIN, result);
+  for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) execs.called({ result: { details: result } }, { sessionKey: MAIN });
   assert.deepEqual(await facts(), { boot: "boot-1", running: [] });
 });
 
@@ -46,7 +49,7 @@ test("one that is only listed is shown in the session of its row", async () => {
 
 test("how one ended is told from its row where nothing else is shown", async () => {
   rows = [{ kind: "exec", sourceId: NAME, sessionKey: MAIN, status: "failed", terminalSummary: "Command failed", error: "Command failed (exit code 2)" }];
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   const { row, shown } = await facts();
   assert.deepEqual([row.status, row.terminalSummary, row.error, shown], ["failed", "Command failed", "Command failed (exit code 2)", undefined]);
 });
@@ -58,13 +61,13 @@ test("of a name that nobody knows, it is told what runs", async () => {
 
 test("its status is shown as it is", async () => {
   show({ status: "failed", exitCode: 3, exitSignal: "SIGTERM", exitReason: "overall-timeout", output: "one\ntwo\n\nThe command was terminated." });
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   const { shown } = await facts();
   assert.deepEqual([shown.status, shown.exitCode, shown.exitSignal, shown.exitReason, shown.text], ["failed", 3, "SIGTERM", "overall-timeout", "one\ntwo\n"]);
 });
 
 test("what is said to the model of a text is no part of it", async () => {
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   show({ output: "(no output yet)", totalLines: 0, totalChars: 0 });
   assert.equal((await facts(-1)).shown.text, "");
   show({ output: `${NOTE}one\ntwo\n\nNo new output for 15s; this session may be waiting for input.`, totalChars: 7 });
@@ -73,7 +76,7 @@ test("what is said to the model of a text is no part of it", async () => {
 });
 
 test("a text that is known is not told again, unless its beginning was dropped", async () => {
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   show();
   assert.equal((await facts(8)).shown.text, undefined);
   show({ output: `${NOTE}one\ntwo` });
@@ -82,7 +85,7 @@ test("a text that is known is not told again, unless its beginning was dropped",
 
 test("a gateway that shows no text shows what it lists", async () => {
   rows = [{ kind: "exec", sourceId: NAME, sessionKey: MAIN, status: "running" }];
-  execs.called(MAIN, { status: "running", sessionId: NAME });
+  leave();
   tools = [{ name: "exec" }];
   assert.equal((await facts()).row.status, "running");
   tools = [{ name: "process", execute: async () => assert.fail("denied") }];
@@ -90,4 +93,62 @@ test("a gateway that shows no text shows what it lists", async () => {
   sdk.createOpenClawCodingTools = undefined;
   const found = await facts();
   assert.deepEqual([found.row.status, found.shown], ["running", undefined]);
+});
+
+// --- recording -----------------------------------------------------------------
+
+const CALL = { toolName: "exec", toolCallId: "c1", params: { command: "make -j4 'it all'", background: true, env: { A: "1" } } };
+const wrapped = (more = {}, event = CALL) => execs.wrapped({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
+const hosted = (host) => execs.hosted({ host }, { sessionKey: MAIN });
+
+test("a background command is run by the recorder, in the same shell, for the same home", async () => {
+  hosted("gateway");
+  const { command, ...rest } = await wrapped();
+  const [before, name, after] = command.split(/(make-[0-9a-f]{4})/);
+  assert.deepEqual([before, name.length], ["'/opt/task mem' run --name ", 9]);
+  assert.equal(after, ` -- "$0" -c 'make -j4 '\\''it all'\\'''`);
+  assert.deepEqual(rest, { background: true, env: { A: "1", TASKMEM_HOME: "/data" } });
+});
+
+test("what ran is told as the agent gave it, and is found by its recording", async () => {
+  hosted("gateway");
+  const params = await wrapped();
+  const event = { ...CALL, params, result: { details: { status: "running", sessionId: NAME } } };
+  assert.equal(execs.called(event, { sessionKey: MAIN }).params.command, CALL.params.command);
+  const { recording } = await facts();
+  assert.ok(params.command.includes(` --name ${recording} `));
+});
+
+test("only what is left running in the background, on this host, is recorded", async () => {
+  for (const host of [undefined, "sandbox", "node"]) {
+    if (host) hosted(host);
+    assert.equal(await wrapped(), undefined);
+  }
+  hosted("gateway");
+  for (const more of [{ background: false }, { background: undefined, yieldMs: 10 }, { host: "node" }, { host: "sandbox" }, { command: "" }]) assert.equal(await wrapped(more), undefined);
+  assert.equal(await wrapped({}, { ...CALL, toolName: "process" }), undefined);
+  for (const host of ["auto", "gateway"]) assert.ok(await wrapped({ host }));
+});
+
+test("sandboxed sessions are left alone, and those of which nobody can tell", async () => {
+  hosted("gateway");
+  for (const status of [() => ({ sandboxed: true }), () => ({}), () => assert.fail("unknown")]) {
+    sdk.resolveSandboxRuntimeStatus = status;
+    assert.equal(await wrapped(), undefined);
+  }
+});
+
+test("without the operator's leave nothing is recorded", async () => {
+  hosted("gateway");
+  for (const config of [undefined, {}, { recordCommands: false }, { recordCommands: "yes" }]) {
+    execs.api.pluginConfig = config;
+    assert.equal(await wrapped(), undefined);
+  }
+});
+
+test("a recording is called after the program, whatever the command is", async () => {
+  hosted("gateway");
+  const names = [];
+  for (const command of ["/usr/bin/make", "./run-all.sh x", "$(x) y", "-x", "A=1 b", "&&"]) names.push(/ --name (\S+)-\w{4} /.exec((await wrapped({ command })).command)[1]);
+  assert.deepEqual(names, ["make", "run-all-sh", "x", "x", "A-1", "command"]);
 });

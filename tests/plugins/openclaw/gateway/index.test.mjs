@@ -563,3 +563,22 @@ test("a turn that began before the plug-in was there is as old as the plug-in", 
   assert.deepEqual([await stop(1_500), await stop(500)], [undefined, true]);
   assert.deepEqual(house.warned, []);
 });
+
+test("a background command is recorded where the operator allows it, and told as it was given", async (t) => {
+  const house = await at_home(t, { config: { recordCommands: true } });
+  sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
+  house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
+  const event = { toolName: "exec", toolCallId: "c1", params: { command: "make", background: true } };
+  const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
+  assert.match(params.command, /^\/bin\/false run --name make-/);
+  house.hooks.after_tool_call({ ...event, params, result: { details: { status: "running", sessionId: "calm-cove" } } }, { sessionKey: MAIN });
+  await told(house, "tool_called");
+  const { about } = house.there.events().find(({ kind }) => kind === "tool_called");
+  assert.equal(about, "make");
+});
+
+test("a command is left as it is where the operator has not allowed its recording", async (t) => {
+  const house = await at_home(t);
+  assert.equal(house.hooks.resolve_exec_env, undefined);
+  assert.equal(await calling(house), undefined);
+});

@@ -16,6 +16,7 @@ export const imported = []; // of it, so far
 const GIVEN = {
   "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "createOpenClawCodingTools", "resolveActiveEmbeddedRunSessionId"],
   "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
+  "openclaw/plugin-sdk/sandbox": ["resolveSandboxRuntimeStatus"],
   "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };

@@ -73,6 +73,7 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
         for asked, answer in (
             (b"access to", b"y\n"),
             (b"held back", b"y\n"),
+            (b"recording of", b"y\n"),
             (b"tools.allow", b"\n"),
         ):
             while asked not in seen or not seen.rstrip().endswith(b"[y/N]:"):
@@ -89,6 +90,14 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
     assert entry(openclaw.config)["config"]["holdBack"] is True
     assert openclaw.config["tools"] == {"allow": ["exec"]}
+    assert entry(openclaw.config)["config"]["recordCommands"] is True
+
+
+def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, into):
+    said = into("--yes")
+    assert "left out  recording of background commands: " in said.text
+    assert "taskmem run --name NAME -- SHELL -c 'COMMAND'" in said.text
+    assert "recordCommands" not in entry(openclaw.config)["config"]
 
 
 def test_a_second_time_finds_everything_in_place(openclaw, into):

@@ -64,13 +64,23 @@ def test_what_is_not_needed_is_left_to_the_operator():
     assert entry["enabled"] is True
 
 
-def test_holding_answers_back_is_offered_until_it_is_chosen():
-    [offered] = [each for each in plan.for_plugin({}, WISHES).changes if each.taste]
-    assert not offered.needed
-    assert "no answer of any session streams" in offered.reason
-    chosen = applied({}, [offered])
-    assert chosen["plugins"]["entries"]["taskmem"] == {"config": {"holdBack": True}}
-    assert not any(each.taste for each in plan.for_plugin(chosen, WISHES).changes)
+@pytest.mark.parametrize(
+    ("setting", "takes"),
+    [
+        ("holdBack", "no answer of any session streams"),
+        ("recordCommands", "what is approved, reviewed or matched with an allow-list"),
+    ],
+)
+def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
+    def offered(config):
+        found = plan.for_plugin(config, WISHES).changes
+        return [each for each in found if each.taste and takes in each.reason]
+
+    (offer,) = offered({})
+    assert not offer.needed
+    chosen = applied({}, [offer])
+    assert chosen["plugins"]["entries"]["taskmem"] == {"config": {setting: True}}
+    assert offered(chosen) == []
 
 
 # --- models that read ---------------------------------------------------------
