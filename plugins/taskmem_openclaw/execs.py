@@ -235,9 +235,11 @@ def read_ending(seen: Mapping[str, Any], boot: str) -> Ending | None:
         return _read_shown(shown)
     if row.get("status") == "running":
         return None
-    if row:
-        return _read_row(row)
-    return Ending(_FORGOTTEN if seen.get("boot") == boot else _RESTARTED, None)
+    restarted = seen.get("boot") != boot
+    ending = _read_row(row) if row else Ending(_FORGOTTEN, None)
+    # A gateway that stops in order ends its commands itself.
+    unknown = ending.status is None
+    return Ending(_RESTARTED, None) if restarted and unknown else ending
 
 
 def _read_row(row: Mapping[str, Any]) -> Ending:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import (
     InvalidArguments,
     Output,
     Target,
-    TargetNotFound,
     Watch,
 )
 from taskmem_terminal.recording import (
@@ -93,27 +93,26 @@ class Terminals:
     async def _watch_recording(self, name: str) -> Recorded:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.
 
+        One that ended before that may be of an earlier run, and is watched only if no
+        other begins.
+
         Raises:
-            TargetNotFound: It does not begin within `BEGIN_SECONDS`.
+            TargetNotFound: None begins within `BEGIN_SECONDS`.
         """
         from taskmem_terminal.recorded import Recorded
 
         bell, rang = self._doorbell(), asyncio.Event()
         bell.listen(name, rang.set)
-        deadline = asyncio.get_running_loop().time() + BEGIN_SECONDS
         try:
-            while True:
-                try:
-                    return Recorded(terminals(), name, bell)
-                except TargetNotFound as missing:
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            await rang.wait()
-                    except TimeoutError:
-                        raise missing from None
-                rang.clear()
+            async with asyncio.timeout(BEGIN_SECONDS):
+                while not _is_recent(Recording(terminals(), name)):
+                    await rang.wait()
+                    rang.clear()
+        except TimeoutError:
+            pass
         finally:
             bell.forget(name, rang.set)
+        return Recorded(terminals(), name, bell)
 
     def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return who writes a target; None: it has ended, and this is its end again."""
@@ -137,6 +136,20 @@ class Terminals:
 
         self._bell = self._bell or Doorbell(terminals())
         return self._bell
+
+
+def _is_recent(recording: Recording) -> bool:
+    """Whether a recording runs, or may have ended since somebody wanted to wait."""
+    if recording.running():
+        return True
+    try:
+        ended_at = recording.about().ended_at
+    except (OSError, ValueError, TypeError):
+        return False
+    if ended_at is None:
+        return False
+    ago = datetime.now(UTC) - datetime.fromisoformat(ended_at)  # noqa: TID251
+    return ago.total_seconds() < BEGIN_SECONDS
 
 
 def _check(name: str) -> None:

@@ -95,9 +95,12 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
             case []:
                 return [Call("exec", {"command": command, "background": True})]
             case [started]:
-                wait = {"target": f"pty:{named(started)}", "wake_when": "succeeds"}
-                return [Call("smart_wait", {**wait, "timeout": 300})]
-            case _:
+                known = {"target": f"pty:{named(started)}", "wake_when": "succeeds"}
+                unknown = {**known, "target": "pty:nobody"}
+                return [Call("smart_wait", each) for each in (unknown, known)]
+            case [started, refused, _]:
+                assert "target_not_found" in refused
+                assert f"OpenClaw runs pty:{named(started)}" in refused
                 return "It runs, and I am woken at its end."
 
     story.follow(builds)
@@ -108,7 +111,7 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
     assert "The command ended with status 0" in woken[0]
 
 
-def test_a_background_command_is_recorded_where_that_is_allowed(
+def test_a_restart_loses_a_command_that_is_recorded_only_where_that_is_allowed(
     story: Story, tmp_path: Path
 ):
     gateway, go = story.house.gateway, tmp_path / "go"
@@ -116,6 +119,7 @@ def test_a_background_command_is_recorded_where_that_is_allowed(
         f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
     )
     woken: list[str] = []
+    lost: list[str] = []
 
     def allow(config: dict[str, Any]) -> None:
         config["plugins"]["entries"]["taskmem"]["config"]["recordCommands"] = True
@@ -124,8 +128,10 @@ def test_a_background_command_is_recorded_where_that_is_allowed(
         turn = request.turn
         if "smart_wait resolved" in turn.text:
             woken.append(turn.text)
-            go.touch()
-            return "NO_REPLY"
+            return "I have seen it."
+        if "smart_wait error" in turn.text:
+            lost.append(turn.text)
+            return "It is lost."
         if "Please serve" not in turn.text:
             return "NO_REPLY"
         match turn.results:
@@ -141,13 +147,22 @@ def test_a_background_command_is_recorded_where_that_is_allowed(
             case _:
                 return "It runs, and I am woken at its end."
 
-    gateway.reconfigure(allow)
-    gateway.restart()
     story.follow(serves)
     story.say("Please serve.")
-    until(lambda: len(woken) == 2, "the agent is woken twice")
-    assert "it's up" in woken[0]
-    assert "The command ended with status 3" in woken[1]
+    until(lambda: woken, "the agent is woken by the text")
+    assert not (story.house.taskmem.room.taskmem / "terminals").exists()
+    gateway.reconfigure(allow)
+    gateway.restart()
+    until(lambda: lost, "the agent is told that its command is gone")
+    assert "The gateway was restarted" in lost[0]
+
+    woken.clear()
+    story.say("Please serve again.")
+    until(lambda: woken, "the agent is woken by the text")
+    assert '"it\'s up" appeared' in woken[0]
+    go.touch()
+    ended = "The command ended with status 3"
+    until(lambda: ended in woken[-1], "the agent is woken at the end")
     (recorded,) = (story.house.taskmem.room.taskmem / "terminals").iterdir()
     assert recorded.name.startswith("printf-")
     assert b"it's up" in next(recorded.glob("output.*")).read_bytes()

@@ -28,8 +28,8 @@ export class Execs {
 
   /** What this OpenClaw does not offer of what shows commands. */
   async lacks() {
-    const { createOpenClawCodingTools: offered } = await import("openclaw/plugin-sdk/agent-harness");
-    return offered ? [] : ["createOpenClawCodingTools"];
+    const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(() => ({}));
+    return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
   }
 
   /** OpenClaw says where the command runs that is called next in a session. */

@@ -144,7 +144,7 @@ def test_a_person_would_read_it_so():
     ],
 )
 def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
-    ending = read_ending(seen, "boot-1")
+    ending = read_ending({**seen, "boot": "boot-1"}, "boot-1")
     assert ending is not None
     assert ending.status == status
     assert sentence in ending.sentence
@@ -211,7 +211,15 @@ def test_while_the_gateway_is_away_its_command_may_still_run(gateway):
     assert back.note is None
 
 
-@pytest.mark.parametrize("left", [{}, row("cancelled", "Task execution process …")])
+@pytest.mark.parametrize(
+    "left",
+    [
+        {},
+        row("cancelled", "Task execution process exited before restart."),
+        row("failed", "Command failed", "Command failed (signal)"),
+    ],
+    ids=["forgotten", "settled", "ended"],
+)
 def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
     gateway.open().commands[NAME] = shown("one\n")
 
@@ -225,6 +233,13 @@ def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
     frame = asyncio.run(restarts())
     assert RESTARTED in str(frame.gone)
     assert frame.exit_status is None
+
+
+def test_an_end_before_a_restart_is_known_after_it():
+    seen = {**row("failed", "Command failed", "Command failed (exit code 3)")}
+    ending = read_ending({**seen, "boot": "boot-2"}, "boot-1")
+    assert ending is not None
+    assert ending.status == 3
 
 
 def test_a_command_that_is_recorded_is_watched_by_its_recording(gateway):

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import select
 import shutil
@@ -6,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -24,6 +26,15 @@ from taskmem_terminal.recording import Recorder, Recording, Segments, terminals
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.watched import alive, held, record, running, watching
 from tests.support.waiting import PATIENCE, status_of, until
+
+
+def age(name, seconds):
+    """Let a recording have ended that much earlier."""
+    about = Recording(terminals(), name).folder / "about.json"
+    said = json.loads(about.read_text())
+    ended = datetime.fromisoformat(said["ended_at"]) - timedelta(seconds=seconds)
+    about.write_text(json.dumps({**said, "ended_at": ended.isoformat()}))
+
 
 FED = Target(scheme="pty", name="vivid-shoal")
 
@@ -223,6 +234,28 @@ async def test_a_command_that_says_nothing_is_found_when_it_begins():
         async with asyncio.timeout(PATIENCE):
             watch = await watching_
     await watch.close()
+
+
+async def test_what_ended_before_a_new_run_begins_is_not_taken_for_it():
+    record(data=b"old\r\n", exit_status=0)
+    age("job", seconds=60)
+    sensor = Terminals()
+    watching_ = asyncio.create_task(sensor.watch(Target(scheme="pty", name="job")))
+    await asyncio.sleep(0)
+    with running("sleep", "60"):
+        async with asyncio.timeout(PATIENCE):
+            watch = await watching_
+        place = (await watch.here()).place
+        assert (await watch.look(place, place)).gone is None
+    await watch.close()
+
+
+async def test_a_recording_that_ended_long_ago_is_watched_if_no_other_begins(at_once):
+    record(data=b"old\r\n", exit_status=3)
+    age("job", seconds=60)
+    async with watching("job") as watcher:
+        frame = await watcher.look()
+    assert (frame.text, frame.exit_status) == ("old\n", 3)
 
 
 async def test_an_unknown_name_names_those_that_are_there(at_once):

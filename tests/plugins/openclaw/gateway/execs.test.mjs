@@ -95,6 +95,12 @@ test("a gateway that shows no text shows what it lists", async () => {
   assert.deepEqual([found.row.status, found.shown], ["running", undefined]);
 });
 
+test("an OpenClaw that gives no tool to look with is named", async () => {
+  assert.deepEqual(await execs.lacks(), []);
+  const older = await load("execs.js?older");
+  assert.deepEqual(await new older.Execs({}).lacks(), ["createOpenClawCodingTools"]);
+});
+
 // --- recording -----------------------------------------------------------------
 
 const CALL = { toolName: "exec", toolCallId: "c1", params: { command: "make -j4 'it all'", background: true, env: { A: "1" } } };
