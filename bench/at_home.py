@@ -199,16 +199,18 @@ def first_words(rpc: Rpc, message: str) -> float:
     """Type something, and give the seconds until the first words are shown."""
     began = time.perf_counter()
     said = {"message": message, "idempotencyKey": token_hex(8)}
-    rpc.call("chat.send", sessionKey="agent:main:first-token", **said)
+    sent = rpc.call("chat.send", sessionKey="agent:main:first-token", **said)
     took = 0.0
     while True:
         heard = rpc.hear()
-        if heard.get("event") != "chat":
+        chat = heard["payload"] if heard.get("event") == "chat" else {}
+        if chat.get("runId") != sent["runId"]:
             continue
-        chat = heard["payload"]
         if not took and text_of(chat.get("message") or {}):
             took = time.perf_counter() - began
         if chat["state"] != "delta":
+            if not took:
+                raise SystemExit(f"No words were shown: {chat}")
             return took
 
 

@@ -23,8 +23,7 @@ from tests.e2e import phone as channel
 from tests.e2e.gateway import Gateway
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.phone import Phone
-from tests.e2e.room import Room
-from tests.e2e.rpc import Refused
+from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
 from tests.e2e.taskmem import Taskmem, plugins
 
@@ -91,8 +90,10 @@ class House:
         self.asked.clear()
         phone = Phone(self.gateway, self.room.root, f"49{next(self._numbers)}")
 
+        until(lambda: phone.connected, "the channel is there")
+
         def writing() -> None:
-            with suppress(ConnectionClosed, OSError, Refused, TimeoutError):
+            with suppress(ConnectionClosed, OSError, TimeoutError):
                 phone.write("Please work.")
 
         self.writing = Thread(target=writing, daemon=True)

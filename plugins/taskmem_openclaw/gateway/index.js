@@ -134,8 +134,7 @@ class Instance {
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
-  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more,
-   * and what we began is ended. */
+  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more. */
   #beginning(begin) {
     return async (...given) => {
       if (this.sessions.stopping) throw new Error(STOPPING);
@@ -143,14 +142,13 @@ class Instance {
     };
   }
 
-  /** Begin nothing once a signal says that the gateway is to stop. */
+  /** Once a signal says that the gateway is to stop, begin nothing, and end what we began. */
   until(signal) {
     if (signal?.aborted) this.#ends();
     else signal?.addEventListener("abort", () => this.#ends(), { once: true });
   }
 
   #ends() {
-    if (this.sessions.stopping) return;
     this.sessions.stops();
     this.#ending.abort();
     this.daemon?.hasten(STOP_MS);
@@ -161,7 +159,8 @@ class Instance {
   }
 
   async stop() {
-    this.#ends();
+    this.sessions.stops();
+    this.#ending.abort();
     clearInterval(this.#cutting);
     this.work.stops();
     this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
