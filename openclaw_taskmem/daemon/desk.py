@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.feeds import fed
 from openclaw_taskmem.daemon.gateways import Gateways
@@ -144,6 +145,9 @@ class Desk:
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._agent(connection, params)
+            said = reports.parse_at_work(params.get("at_work"))
+            if said is not None and caller.session_key is not None:
+                self.gateways.note_at_work(connection, caller.session_key, said)
             # A claim is held against what may be slow to look at; a budget is not.
             looks = method == "finalize" or (method == "call" and _looks(params))
             return await self._answered(work, params, caller, looks=looks)

@@ -21,7 +21,7 @@ from openclaw_taskmem.daemon.hearing import (
 )
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
-from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence
+from openclaw_taskmem.domain.gateway import BOOTS, AtWork, Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import boards
 from openclaw_taskmem.engine import gateway as engine
@@ -60,6 +60,8 @@ class Gateways:
         self._free = free
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
+        self._at_work: dict[object, set[str]] = {}
+        """The sessions of which each has said what it runs for them."""
         self._done: dict[str, Reported] = {}
         """What the latest starts of gateways have reported that is done."""
         self._unsure: set[str] = set()
@@ -228,7 +230,17 @@ class Gateways:
         owner = self.owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
-        known = self._known[connection]
+        known, session = self._known[connection], event.session_key.lower()
+        if isinstance(event, reports.TurnEnded):
+            # Nobody tells of a sub-agent's end between two turns.
+            commands = [each for each in event.at_work if each.kind == "command"]
+            self.note_at_work(connection, event.session_key, commands)
+        elif isinstance(event, reports.AwaitedEnded):
+            self._shell.at_work[session] = tuple(
+                each
+                for each in self._shell.at_work.get(session, ())
+                if each.name != event.name
+            )
         heard = Heard(
             owner=owner,
             gateway_started_at=known.started_at,
@@ -240,8 +252,33 @@ class Gateways:
         )
         return await self._apart(work, self._shell, heard, event) is not False
 
+    def note_at_work(
+        self, connection: object, session_key: str, said: Sequence[reports.AtWork]
+    ) -> None:
+        """Keep in mind what a gateway runs for a session now."""
+        if connection not in self._known:
+            return
+        session, now = session_key.lower(), self._shell.clock.now()
+        self._at_work.setdefault(connection, set()).add(session)
+        self._shell.at_work[session] = tuple(
+            AtWork(
+                kind=each.kind,
+                name=each.name,
+                about=each.about,
+                since=now - timedelta(milliseconds=min(each.age, OLDEST)),
+            )
+            for each in said
+        )
+        if not said:
+            del self._shell.at_work[session]
+
+    def _forget_at_work(self, connection: object) -> None:
+        for session in self._at_work.pop(connection, ()):
+            self._shell.at_work.pop(session, None)
+
     def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""
+        self._forget_at_work(connection)
         self._seen.pop(connection, None)
         if self._known.pop(connection, None) is not None:
             self._free()
@@ -279,6 +316,9 @@ class Gateways:
             fingerprints=event.fingerprints,
         ).runs(event.running, self._shell.clock.now())
         self._known[connection] = known
+        self._forget_at_work(connection)
+        for session, said in event.at_work.items():
+            self.note_at_work(connection, session, said)
         log.info("a gateway has come, start %s", known.boot)
         others = {each.boot for each in self.present} - {known.boot}
         await self._apart(engine.started, self._shell, known, others)

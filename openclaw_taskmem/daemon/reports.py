@@ -66,6 +66,19 @@ class _Event(BaseModel):
     """It grows with every event of a start; None: heard as often as it is told."""
 
 
+class AtWork(BaseModel):
+    """What a gateway runs for a session, beside its turn."""
+
+    kind: Literal["command", "sub_agent"]
+    name: Label
+    about: Said = ""
+    age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Since it began, as far as the gateway's plug-in knows."""
+
+
+AllAtWork = Annotated[tuple[AtWork, ...], Field(max_length=100)]
+
+
 class Started(_Event):
     """A gateway is there: it has started, or has found its daemon again."""
 
@@ -82,6 +95,8 @@ class Started(_Event):
     """The sessions in which a turn runs, as in every event of a turn."""
     fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
     """Of what shapes each agent's prompt, by the agent's id."""
+    at_work: Annotated[dict[Key, AllAtWork], Field(max_length=10_000)] = {}
+    """What it runs, by session."""
 
 
 class Stopped(_Event):
@@ -202,6 +217,8 @@ class TurnEnded(Worked):
     """Calls of tools in it."""
     children: Annotated[int, Field(ge=0)] = 0
     """Sub-agents of the session that still run."""
+    at_work: AllAtWork = ()
+    """What the gateway runs for the session."""
     awaited: Annotated[tuple[Said, ...], Field(max_length=100)] = ()
     """The commands that the gateway runs in the background for the session."""
     scheduled: Annotated[tuple[Said, ...], Field(max_length=1000)] = ()
@@ -237,6 +254,7 @@ Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
 Event = Noted | Started | Stopped | Answered | QuestionAnswered | Work
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
+_AT_WORK: Final = TypeAdapter(AllAtWork)
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": Started,
     "gateway_stopped": Stopped,
@@ -251,6 +269,14 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
     "question_answered": QuestionAnswered,
     "turn_ended": TurnEnded,
 }
+
+
+def parse_at_work(given: object) -> tuple[AtWork, ...] | None:
+    """Return what a gateway runs for a session; None: it said nothing that is clear."""
+    try:
+        return None if given is None else _AT_WORK.validate_python(given)
+    except ValidationError:
+        return None
 
 
 def parse(params: Mapping[str, object]) -> list[Event]:

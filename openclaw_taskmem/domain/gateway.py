@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
+from openclaw_taskmem.domain.texts import clip, iso, one_line
 from taskmem_hookspecs import Task, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
@@ -43,6 +44,23 @@ class Presence(Value):
         """Return it with the sessions in which a turn runs now."""
         running = {key: self.running.get(key, now) for key in sessions}
         return self.model_copy(update={"running": running})
+
+
+class AtWork(Value):
+    """What a gateway runs for a session, beside its turn."""
+
+    kind: Literal["command", "sub_agent"]
+    name: str
+    """Of a command its session of `exec`, of a sub-agent its session's key."""
+    about: str
+    """The command, or what the sub-agent was told to do; empty: not known."""
+    since: Instant
+
+    def say(self) -> str:
+        """Return it as a line."""
+        kind = {"command": "exec session", "sub_agent": "sub-agent"}[self.kind]
+        about = f": {clip(one_line(self.about), 200)}" if self.about else ""
+        return f"{kind} {self.name}{about}, since {iso(self.since)}"
 
 
 class Hold(Value):

@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -28,7 +29,11 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
 
+NOTE_BYTES: Final = 600
+"""Shown of the words with which a task is sent to the background."""
 _HANDED: Final = "Handed to "
+_BY_AGENT: Final = "Moved to the background."
+_BY_USER: Final = "Moved to the background by the user."
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
 """The states from which an attached task goes to review, unless another holds it; one
 without a run does, too. Source: requirement D5."""
@@ -41,13 +46,15 @@ def to_background(
     *,
     wake_id: str,
     text: str,
+    moved: str,
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
     """Return what moves a run to a session of its own, which is told to go on.
 
-    `others` are the runs in the background that have not ended. Those whose gateway is
-    gone take no slot from other sessions, but go on in their own once it returns.
+    `text` tells it that, `moved` is the thread's entry. `others` are the runs in the
+    background that have not ended. Those whose gateway is gone take no slot from other
+    sessions, but go on in their own once it returns.
 
     Raises:
         LimitReached: As many as there may be are in the background.
@@ -77,11 +84,11 @@ def to_background(
         )
     _, agent, *_ = home.split(":")
     away = f"agent:{agent}:taskmem:{run.run_id}"
-    moved = runs.move(run, RunState.QUEUED, now, Why.BACKGROUND)
-    there = runs.next_round(moved.run, now).model_copy(
+    queued = runs.move(run, RunState.QUEUED, now, Why.BACKGROUND)
+    there = runs.next_round(queued.run, now).model_copy(
         update={"told_session": home, "session_key": away}
     )
-    task, message = _said(facts.task, "Moved to the background.", now)
+    task, message = _said(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
     gone = carrying.dropped(facts)
     return Change(
@@ -89,8 +96,39 @@ def to_background(
         messages=(message,),
         runs=(there,),
         wakes=(*gone, carrying.owed(there, wake_id, text, now)),
-        events=(*moved.events, *outbox.settled_events(gone, now)),
+        events=(*queued.events, *outbox.settled_events(gone, now)),
     )
+
+
+def note_background(caller: Caller, note: str) -> str:
+    """Return the thread's entry of a task that is sent to the background."""
+    return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
+
+
+def describe_background(told_session: str, messages: Sequence[Message]) -> str:
+    """Return for an agent that it is in the background, who sent it, with what words.
+
+    `told_session` is the session that it was sent from, `messages` are the newest of
+    its task, oldest first.
+    """
+    entries = [each.content for each in messages if _tells_of_background(each)]
+    entry = entries[-1] if entries else _BY_AGENT
+    sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
+    note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
+    words = f" with the words {quoted(plain(note), NOTE_BYTES)}" if note else ""
+    _, _, *names = told_session.split(":")
+    chat = "main chat" if names == ["main"] else f"chat {' '.join(names)}"
+    return (
+        "You are in the background, in a session of your own, and nobody reads along "
+        f"here. {sender} sent you from the user's {chat} (session "
+        f"{told_session}){words}. The user reads there what you report with "
+        "task_update, and what you ask with its ask."
+    )
+
+
+def _tells_of_background(message: Message) -> bool:
+    own = message.msg_type is MessageType.LIFECYCLE
+    return own and message.content.startswith((_BY_AGENT, _BY_USER))
 
 
 def cancelled(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain.packet_ladder import LADDER, first_lines, newest_said
 from openclaw_taskmem.domain.texts import (
     CONTROLS,
     clip,
@@ -29,7 +30,6 @@ from taskmem_hookspecs import (
     PacketWait,
     ResumeFacts,
     ResumePacket,
-    Said,
     StuckVerdict,
     Task,
     WaitStatus,
@@ -59,10 +59,6 @@ _OPTIONAL: Final = (
 _FORGED: Final = re.compile(
     r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
 )
-
-
-Lines = tuple[str, ...] | None
-Spoken = tuple[Said, ...] | None
 
 
 def build(facts: ResumeFacts) -> ResumePacket:
@@ -96,31 +92,14 @@ def build(facts: ResumeFacts) -> ResumePacket:
         and clip(one_line(task.original_request), 800),
         last_response=facts.last_response
         and clip_start(one_line(facts.last_response), 400),
-        conversation=_spoken(facts.conversation, SPOKEN, 200),
-        still_running=_running(facts.still_running, RUNNING, 200),
+        conversation=newest_said(facts.conversation, SPOKEN, 200),
+        still_running=first_lines(facts.still_running, RUNNING, 200),
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
         past_more=facts.earlier_calls or None,
         urgency="high" if facts.verdict.urgent else None,
     )
-
-
-def _spoken(lines: Sequence[Said] | None, most: int, size: int) -> Spoken:
-    """Return the newest messages of a conversation, shortened; None: there are none."""
-    return (
-        tuple(
-            line.model_copy(update={"text": clip(one_line(line.text), size)})
-            for line in (lines or ())[-most:]
-        )
-        if most
-        else None
-    ) or None
-
-
-def _running(lines: Sequence[str] | None, most: int, size: int) -> Lines:
-    """Return the first lines of what runs, shortened; None: nothing is known to."""
-    return tuple(clip(one_line(line), size) for line in (lines or ())[:most]) or None
 
 
 def suggest(facts: ResumeFacts) -> str:
@@ -271,7 +250,7 @@ def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     the plan, then the conversation and the plan's far ends. The gravest effects, the
     user's request and the last words stay, shortened; `progress` stays whole.
     """
-    for smaller in _LADDER:
+    for smaller in LADDER:
         if len(_dump(packet).encode()) <= limit:
             return packet
         packet = smaller(packet)
@@ -289,175 +268,3 @@ def _dump(packet: ResumePacket) -> str:
 def _safe(fields: object) -> str:
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return _FORGED.sub(r"\\u005b", text.translate(CONTROLS))
-
-
-def _without_extra(packet: ResumePacket) -> ResumePacket:
-    return packet.model_copy(update={"extra": None})
-
-
-def _messages(size: int, most: int = thread.MOST) -> _Smaller:
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        kept = packet.recent_messages[-most:] if most else ()
-        return packet.model_copy(
-            update={
-                "recent_messages": tuple(
-                    message.model_copy(
-                        update={"content": clip(one_line(message.content), size)}
-                    )
-                    for message in kept
-                )
-            }
-        )
-
-    return smaller
-
-
-def _past(most: int, size: int) -> _Smaller:
-    """Keep the gravest of what was done, and the newest of what was cut and called off.
-
-    Each is shortened, and what goes is counted.
-    """
-
-    def short(lines: Lines) -> Lines:
-        return lines and tuple(clip(one_line(line), size) for line in lines)
-
-    def newest(lines: Lines) -> Lines:
-        return lines and lines[-most:]
-
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        past = (packet.do_not_redo, packet.unknown_outcome, packet.do_not_revive)
-        gone = sum(max(len(lines or ()) - most, 0) for lines in past)
-        done = packet.do_not_redo and packet.do_not_redo[:most]
-        cut, dropped = map(newest, past[1:])
-        return packet.model_copy(
-            update={
-                "do_not_redo": short(done),
-                "unknown_outcome": short(cut),
-                "do_not_revive": short(dropped),
-                "past_more": (packet.past_more or 0) + gone or None,
-            }
-        )
-
-    return smaller
-
-
-def _conversation(most: int, size: int) -> _Smaller:
-    """Keep the newest messages of the conversation, shortened."""
-
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        lines = _spoken(packet.conversation, most, size)
-        return packet.model_copy(update={"conversation": lines})
-
-    return smaller
-
-
-def _asked(size: int, *, runs: int) -> _Smaller:
-    """Shorten what was asked for and answered, and keep so many of what runs."""
-
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        return packet.model_copy(
-            update={
-                "background": packet.background and clip(packet.background, size * 2),
-                "original_request": packet.original_request
-                and clip(packet.original_request, size),
-                "last_response": packet.last_response
-                and clip_start(packet.last_response, size),
-                "still_running": _running(packet.still_running, runs, size),
-            }
-        )
-
-    return smaller
-
-
-def _entries(size: int) -> _Smaller:
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        return packet.model_copy(
-            update={"plan": tuple(clip(one_line(step), size) for step in packet.plan)}
-        )
-
-    return smaller
-
-
-def _window(steps: int) -> _Smaller:
-    """Keep that many entries of the plan, round the current step."""
-
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        if len(packet.plan) <= steps:
-            return packet
-        start = packet.plan_from or 0
-        current = packet.progress.current
-        centre = len(packet.plan) - 1 if current is None else current - start
-        first = min(max(0, centre - steps // 3), len(packet.plan) - steps)
-        return packet.model_copy(
-            update={
-                "plan": packet.plan[first : first + steps],
-                "plan_from": start + first,
-            }
-        )
-
-    return smaller
-
-
-def _words(size: int) -> _Smaller:
-    """Shorten the name, the sentences and the other tasks."""
-
-    def smaller(packet: ResumePacket) -> ResumePacket:
-        others = packet.also_stuck
-        return packet.model_copy(
-            update={
-                "name": clip(packet.name, size),
-                "reason": clip(packet.reason, size * 2),
-                "suggested_next_action": clip(packet.suggested_next_action, size * 3),
-                "also_stuck": others
-                and tuple(
-                    AlsoStuck(
-                        task_id=other.task_id,
-                        name=clip(other.name, size // 2),
-                        reason=clip(other.reason, size),
-                    )
-                    for other in others
-                ),
-            }
-        )
-
-    return smaller
-
-
-def _fewer_waits(packet: ResumePacket) -> ResumePacket:
-    ids = packet.wait.active_wait_ids[:NAMED]
-    return packet.model_copy(
-        update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
-    )
-
-
-_Smaller = Callable[[ResumePacket], ResumePacket]
-_LADDER: Final[tuple[_Smaller, ...]] = (
-    _past(12, 160),
-    _without_extra,
-    _conversation(SPOKEN, 120),
-    _messages(600),
-    _messages(320),
-    _conversation(2, 80),
-    _past(12, 100),
-    _entries(160),
-    _asked(300, runs=4),
-    _words(200),
-    _entries(80),
-    _messages(160),
-    _conversation(0, 0),
-    _past(8, 80),
-    _window(30),
-    _entries(48),
-    _window(12),
-    _messages(120, most=3),
-    _asked(160, runs=2),
-    _words(96),
-    _fewer_waits,
-    _past(4, 60),
-    _window(5),
-    _asked(80, runs=1),
-    _messages(60, most=3),
-    _words(48),
-    _past(2, 48),
-    _messages(0, most=0),
-)

@@ -74,11 +74,18 @@ class Turn(Value):
         return self.origin is Origin.HEARTBEAT and not self.calls
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether its agent has said anything to somebody."""
+        return bool(self.said) and self.said not in _SILENT and not self.empty
+
+    @property
     def may_have_acted(self) -> bool:
         """Whether it may have acted on what its session was told before it ended."""
         return self.error is None and not self.empty
 
 
+_SILENT: Final = ("NO_REPLY", "HEARTBEAT_OK")
+"""What an agent of OpenClaw says that has nothing to say."""
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
 _AGAIN: Final = re.compile(
     r"(?i)\b429\b|rate.?limit|too many requests|overloaded|try again|timed? ?out"

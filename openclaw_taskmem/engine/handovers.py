@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import handover, thread
+from openclaw_taskmem.domain import handover, lifecycle, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import last_run
@@ -22,8 +22,10 @@ _BACKGROUND: Final = "background"
 """The subject of whoever moves a run there: how many may be is for all tasks."""
 
 
-def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run]:
-    """Move a task's run to a session of its own.
+def to_background(
+    shell: Shell, task_id: str, caller: Caller, note: str = ""
+) -> tuple[Task, Run]:
+    """Move a task's run to a session of its own, with a note for its agent.
 
     Raises:
         RunNotFound: The task has no run.
@@ -35,12 +37,16 @@ def to_background(shell: Shell, task_id: str, caller: Caller) -> tuple[Task, Run
         facts, run = held(shell, task_id, caller, "it stays where it is")
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
+        moved = handover.note_background(caller, note)
+        entry = lifecycle.noted(facts.task, moved, now)
+        sent = handover.describe_background(run.session_key or "", (entry,))
         change = handover.to_background(
             facts,
             run,
             away(shell),
             wake_id=wake_id,
-            text=packets.told(shell, facts, wake_id, GO_ON),
+            text=packets.told(shell, facts, wake_id, GO_ON, background=sent),
+            moved=moved,
             now=now,
             policy=shell.runs,
         )

@@ -7,13 +7,15 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import effects, packet, scrub, thread
+from openclaw_taskmem.domain import effects, handover, packet, scrub, thread
 from openclaw_taskmem.engine.history import read_past
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     ResumeFacts,
     ResumePacket,
+    Run,
     StuckVerdict,
+    Task,
     TaskFacts,
 )
 
@@ -28,17 +30,23 @@ def written(
     *,
     plain: bool,
     marker: str = packet.MARKER,
+    background: str | None = None,
 ) -> tuple[str, JsonValue]:
     """Return a packet's text and what is in it; None: the minimal text.
 
-    `plain` leaves the plug-ins out. Whatever goes wrong here, there is a text.
-    Source: requirement C5.
+    `plain` leaves the plug-ins out. `background` is what an agent reads that is sent
+    there now. Whatever goes wrong here, there is a text. Source: requirement C5.
     """
     try:
+        messages = tuple(shell.store.read_thread(facts.task.task_id, thread.READ))
+        told_session = facts.run.told_session if facts.run else None
+        if told_session is not None:
+            background = handover.describe_background(told_session, messages)
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,
-            messages=tuple(shell.store.read_thread(facts.task.task_id, thread.READ)),
+            messages=messages,
+            background=background,
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),
@@ -63,16 +71,24 @@ def told(
     *,
     plain: bool = True,
     answer: str | None = None,
+    background: str | None = None,
 ) -> str:
     """Return a packet's text for one who is to go on with a task, and for what reason.
 
     `plain` leaves the plug-ins out, for one who cannot wait for them; `answer` is what
-    the user says to the task's question, None: nothing.
+    the user says to the task's question, None: nothing. `background` is as for
+    `written`.
     """
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
     text, _ = written(
-        shell, facts, verdict, wake_id, plain=plain, marker=packet.REMINDER
+        shell,
+        facts,
+        verdict,
+        wake_id,
+        plain=plain,
+        marker=packet.REMINDER,
+        background=background,
     )
     return packet.with_answer(text, scrub.scrub(answer)) if answer else text
 
@@ -82,6 +98,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     task_id = facts.task.task_id
     past = read_past(shell, task_id)
     revisions = shell.store.read_revisions(task_id)
+    at_work = shell.at_work.get(session_of(facts.task, facts.run), ())
     return {
         "run": facts.run,
         "done_calls": effects.done(past.calls),
@@ -90,7 +107,13 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
         "earlier_calls": past.unread,
         "last_response": past.last_response,
         "conversation": past.messages,
+        "still_running": tuple(scrub.scrub(each.say()) for each in at_work),
     }
+
+
+def session_of(task: Task, run: Run | None) -> str:
+    """Return the session in which a task is worked on; empty: in none."""
+    return (run and run.session_key) or task.session_key or ""
 
 
 def _fitted(built: ResumePacket) -> ResumePacket:

@@ -6,11 +6,9 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import (
-    budget,
     carrying,
     fencing,
     lifecycle,
@@ -23,22 +21,15 @@ from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets, tasks
 from openclaw_taskmem.engine.history import (
-    HistoryPage,
-    Past,
-    Place,
     last_run,
-    read_page,
-    read_past,
 )
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
-    PAGE,
-    away,
-    own_tasks,
     told_again,
 )
 from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -47,9 +38,7 @@ from taskmem_hookspecs import (
     RunState,
     Task,
     TaskFacts,
-    TaskNotFound,
     TaskStatus,
-    Value,
     Wake,
 )
 from taskmem_hookspecs.errors import (
@@ -65,40 +54,6 @@ CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
 RENEWALS: Final = 10
 """How often within a lease a call that changes nothing renews it."""
-_RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
-
-
-class Standing(Value):
-    """A task with its newest run, and what is known of the work on it."""
-
-    task: Task
-    run: Run | None
-    past: Past
-    page: HistoryPage
-    budget: budget.Budget | None
-    now: datetime
-
-
-def status(
-    shell: Shell, task_id: str | None, caller: Caller, place: Place | None = None
-) -> Standing:
-    """Return where a task and its run stand. None: the session's own.
-
-    `place`: where the page of the history begins that is wanted; None: at the newest.
-
-    Raises:
-        TaskNotFound: No task has that id, or the session has none.
-    """
-    facts = shell.store.read_task(task_id or _own(shell, caller))
-    past = read_past(shell, facts.task.task_id)
-    return Standing(
-        task=facts.task,
-        run=facts.run or past.run,
-        past=past,
-        page=read_page(shell, facts.task.task_id, place),
-        budget=budget.budget(facts, shell.runs),
-        now=shell.clock.now(),
-    )
 
 
 def resume(
@@ -114,7 +69,7 @@ def resume(
         TaskNotFound: No task has that id, or the session has none.
         RunHeld: Another session works on it.
     """
-    wanted = task_id or _own(shell, caller)
+    wanted = task_id or own_task(shell, caller)
 
     def once() -> TaskFacts:
         facts = shell.store.read_task(wanted)
@@ -227,27 +182,6 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
 
     if at_work():
         shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
-
-
-def _own(shell: Shell, caller: Caller) -> str:
-    """Return the task of the caller's session: open, else failed, else set aside."""
-    session = caller.session_key
-    if session is not None:
-        own = shell.store.session_runs(session, shell.only)
-        for run in own or away(shell, session):
-            return run.task_id
-        every = [
-            task
-            for status in _RESUMABLE
-            for task in shell.store.list_tasks(status, PAGE, shell.only, session)
-        ]
-        # What it has given away comes last: there it is told who has it.
-        for task in (*islice(own_tasks(shell, session, every), 1), *every):
-            return task.task_id
-    where = (
-        "No session_key was given" if session is None else "Your session has no task"
-    )
-    raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
 def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, scrub, stuck
+from openclaw_taskmem.domain.gateway import AtWork
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
@@ -110,6 +111,11 @@ class Shell:
         default_factory=dict[str, tuple[str, ...]]
     )
     """By call, the files that its command names, and that were there before it."""
+    at_work: dict[str, tuple[AtWork, ...]] = field(
+        default_factory=dict[str, tuple[AtWork, ...]]
+    )
+    """By session, what its gateway runs for it, as that said last; a gateway that has
+    hung up says nothing any more."""
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False

@@ -30,7 +30,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
     asked = [run for run in own if runs.was_blocked_since(run, heard.turn_since)]
     spoke = next(iter((*held, *asked)), None)
-    if spoke is not None and turn.said and not turn.empty:
+    if spoke is not None and turn.has_spoken:
         _keep_words(shell, spoke, turn.said)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:

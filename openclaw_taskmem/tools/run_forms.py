@@ -75,6 +75,7 @@ class TaskBackground(Form):
     """Arguments of `task_background`."""
 
     task_id: Id
+    note: Annotated[Text | None, Field(description="What it must know there.")] = None
 
 
 class TaskCancel(Form):

@@ -5,70 +5,24 @@ Source: seeds 002 and 003.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, effects, ledger, notices
+from openclaw_taskmem.domain import answers, notices
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import PastCall
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.texts import clip, duration, iso, plain, plural
+from openclaw_taskmem.domain.texts import clip, plain, plural
 from openclaw_taskmem.engine import handovers, runs, steps
-from openclaw_taskmem.engine.history import Place
-from openclaw_taskmem.engine.runs import Standing
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.answer import Answer, describe_progress
+from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.status import describe_run, task_status
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import InvalidArguments, Run, RunState, Task
+from taskmem_hookspecs import Run, RunState, Task
 
-LINES: Final = 30
-"""Of `do_not_redo` and `unknown_outcome` each, in the answer of `task_status`."""
-_PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 NOTE_BYTES: Final = 2000
 """Of the note that goes with a hand-off, in the answer to who claims what it was."""
-
-
-def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
-    """Say where a task and its run stand."""
-    place = _read_place(form.before)
-    standing = runs.status(shell, form.task_id, caller, place)
-    task, run = standing.task, standing.run
-    if place is not None:
-        return {
-            "task_id": task.task_id,
-            "name": task.name,
-            "status": task.status,
-            **_history(standing),
-            "message": "Older calls, the newest first.",
-        }
-    current = progress(task).current
-    since = (run.started_at if run else None) or task.created_at
-    ended = (run.ended_at if run else None) or standing.now
-    elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.calls if run else 0
-    return {
-        "task_id": task.task_id,
-        "name": task.name,
-        "status": task.status,
-        "run": None if run is None else _run(run),
-        "step": None if current is None else current + 1,
-        "steps": _steps(task, run),
-        "plan_progress": describe_progress(task),
-        "tool_calls": calls,
-        **_known(standing),
-        **_history(standing),
-        "budget_left": None if standing.budget is None else standing.budget.left,
-        "elapsed_seconds": round(elapsed, 3),
-        **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
-        "message": (
-            f"{_state(task, run)}, {plural(calls, 'tool call')} in "
-            f"{duration(elapsed)}. {answers.next_step(task)}"
-        ),
-    }
 
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
@@ -122,11 +76,11 @@ def task_background(
     shell: Shell, form: run_forms.TaskBackground, caller: Caller
 ) -> Answer:
     """Move a task to a session of its own."""
-    task, run = handovers.to_background(shell, form.task_id, caller)
+    task, run = handovers.to_background(shell, form.task_id, caller, form.note or "")
     return {
         "task_id": task.task_id,
         "status": task.status,
-        "run": _run(run),
+        "run": describe_run(run),
         "message": (
             "It goes on in the background, in a session of its own, and the user hears "
             "of each step here. Do not work on it in this session; tell the user, who "
@@ -149,7 +103,7 @@ def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answe
         "task_id": task.task_id,
         "name": task.name,
         "plan": list(task.plan),
-        "run": _run(run),
+        "run": describe_run(run),
         "token": run.token,
         **_noted(run, note),
         "message": (
@@ -183,7 +137,7 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
     return {
         "task_id": task.task_id,
         "status": task.status,
-        "run": _run(run),
+        "run": describe_run(run),
         "attached": [*along],
         "message": f"{said}{more}{kept}. Stop working on it.",
     }
@@ -196,7 +150,7 @@ def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answe
     return {
         "success": True,
         "task_id": run.task_id,
-        "run": _run(run),
+        "run": describe_run(run),
         "previous_assignee": held,
         "message": (
             f"Reset from running to queued; {before.role if before else 'nobody'} held "
@@ -241,20 +195,6 @@ def _ended(task: Task, said: str) -> Answer:
     return {"task_id": task.task_id, "status": task.status, "message": said}
 
 
-def _run(run: Run) -> dict[str, JsonValue]:
-    return {
-        "run_id": run.run_id,
-        "state": run.state,
-        "why": run.why,
-        **({"question": run.question} if run.question is not None else {}),
-        "role": run.owner.role if run.owner else run.role,
-        "session_key": run.session_key,
-        "token": run.token,
-        "tries": run.tries,
-        "checkpoints": run.checkpoints,
-    }
-
-
 def _noted(run: Run, note: str | None) -> dict[str, JsonValue]:
     """Return a note as its reader is shown it: on one line, and no longer than that."""
     if note is None:
@@ -263,85 +203,6 @@ def _noted(run: Run, note: str | None) -> dict[str, JsonValue]:
     shown = clip(whole, NOTE_BYTES)
     rest = {"note_rest": f"The whole note: taskmem show {run.task_id}"}
     return {"note": shown, **(rest if shown != whole else {})}
-
-
-def _steps(task: Task, run: Run | None) -> list[JsonValue]:
-    failed = run.failed_steps if run else ()
-    current = progress(task).current
-
-    def state(index: int) -> str:
-        if index in task.done:
-            return "done"
-        if index in failed:
-            return "failed"
-        return "running" if index == current else "pending"
-
-    return [
-        {"step": step.index + 1, "text": step.text, "state": state(step.index)}
-        for step in task.steps
-    ]
-
-
-def _known(standing: Standing) -> Answer:
-    """Return what must be known to go on, besides the plan."""
-    past = standing.past
-    done, cut = effects.done(past.calls), effects.cut(past.calls)
-    more = max(len(done) - LINES, 0) + past.unread
-    return {
-        "original_request": standing.task.original_request,
-        "last_response": past.last_response,
-        "conversation": [
-            {"role": line.role, "text": line.text} for line in past.messages
-        ],
-        "do_not_redo": [*done[:LINES]],
-        **({"do_not_redo_more": more} if more else {}),
-        "unknown_outcome": [*cut[-LINES:]],
-    }
-
-
-def _history(standing: Standing) -> Answer:
-    more = standing.page.more
-    given = None if more is None else f"{more.run}.{more.before or 0}.{more.left}"
-    arguments: Answer = {"task_id": standing.task.task_id, "before": given}
-    return {
-        "tool_history": [_call(call) for call in standing.page.calls],
-        "more": None if more is None else {"left": more.left, "arguments": arguments},
-    }
-
-
-def _read_place(before: str | None) -> Place | None:
-    """Return where a page of the history begins; None: at the newest.
-
-    Raises:
-        InvalidArguments: It is none of the places that `more` names.
-    """
-    if before is None:
-        return None
-    match = _PLACE.fullmatch(before)
-    if match is None:
-        raise InvalidArguments(
-            "before must be as the answer's more.arguments gave it; leave it out to "
-            "begin with the newest calls."
-        )
-    run, number, left = map(int, match.groups())
-    return Place(run=run, before=number or None, left=left)
-
-
-def _call(call: PastCall) -> dict[str, JsonValue]:
-    return {
-        "tool": call.tool,
-        "about": call.about,
-        "outcome": "unknown" if call.ok is None else "ok" if call.ok else "failed",
-        "exit_code": call.exit_code,
-        "at": iso(call.at),
-    }
-
-
-def _state(task: Task, run: Run | None) -> str:
-    if run is None:
-        return f"The task is {task.status}, and nobody works on it"
-    why = f" ({run.why})" if run.why else ""
-    return f"The task is {task.status}, its run {run.state}{why}"
 
 
 TOOLS: Final = (

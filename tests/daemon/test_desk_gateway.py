@@ -409,3 +409,96 @@ async def test_a_person_commands_in_the_name_of_the_chat(desk: Desk) -> None:
     assert reply["text"].startswith("Deploy: cancelled")
     with pytest.raises(InvalidArguments, match="tasks, resume, cancel"):
         await ask(desk, "command", command="sudo", **said)
+
+
+# --- what a gateway runs ----------------------------------------------------------
+
+
+BUILD = {"kind": "command", "name": "calm-cove", "about": "make all", "age": 90_000}
+HELPER = {"kind": "sub_agent", "name": "agent:main:subagent:1", "age": 1_000}
+LINES = [
+    "exec session calm-cove: make all, since 2026-02-16T05:58:30Z",
+    "sub-agent agent:main:subagent:1, since 2026-02-16T05:59:59Z",
+]
+
+
+async def tell(desk: Desk, **event: object) -> None:
+    await ask(desk, "report", events=[event])
+
+
+async def still_running(desk: Desk) -> list[str]:
+    found = (await call(desk, "task_status", MAIN))["still_running"]
+    return [each["name"] for each in found]
+
+
+async def test_a_packet_names_what_its_gateway_says_that_it_runs(desk: Desk) -> None:
+    await tell(desk, **HELLO)
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+
+    answer = await ask(desk, "packet", session_key=MAIN, at_work=[BUILD, HELPER])
+
+    assert packet_of(answer)["still_running"] == LINES
+
+
+async def test_a_call_brings_what_runs_now_along(desk: Desk) -> None:
+    await tell(desk, **HELLO)
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+    asked = {"tool": "task_status", "arguments": {}, "session_key": MAIN}
+
+    answer = await ask(desk, "call", **asked, at_work=[BUILD])
+    assert answer["still_running"] == [
+        {
+            "kind": "command",
+            "name": "calm-cove",
+            "about": "make all",
+            "since": "2026-02-16T05:58:30Z",
+        }
+    ]
+    answer = await ask(desk, "call", **asked, at_work=[])
+    assert answer["still_running"] == []
+
+
+async def test_a_daemon_that_has_just_started_hears_at_once_what_runs(
+    desk: Desk,
+) -> None:
+    await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+
+    assert await still_running(desk) == ["calm-cove"]
+
+
+async def test_between_turns_only_what_is_told_to_end_is_known_to_run(
+    desk: Desk,
+) -> None:
+    await tell(desk, **HELLO)
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+    ended = {"kind": "turn_ended", "session_key": MAIN, "at_work": [BUILD, HELPER]}
+
+    await tell(desk, **ended)
+    assert await still_running(desk) == ["calm-cove"]
+    await tell(desk, kind="awaited_ended", session_key=MAIN, name="calm-cove")
+    assert await still_running(desk) == []
+
+
+async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(desk: Desk) -> None:
+    await tell(desk, **HELLO, at_work={MAIN: [BUILD], OTHER: [BUILD]})
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+    await tell(desk, **HELLO, at_work={OTHER: [BUILD]})
+    assert await still_running(desk) == []
+    await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
+
+    desk.gateway_left(VISIT)
+
+    assert await still_running(desk) == []
+
+
+@pytest.mark.parametrize("given", ["make", [{"kind": "pet"}], [{**BUILD, "age": -1}]])
+async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
+    desk: Desk, given: object
+) -> None:
+    await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+
+    answer = await ask(desk, "packet", session_key=MAIN, at_work=given)
+
+    assert packet_of(answer)["still_running"] == LINES[:1]

@@ -15,6 +15,7 @@ from taskmem_hookspecs import (
     MessageType,
     ResumeFacts,
     Role,
+    Said,
     StuckVerdict,
     Task,
     TaskStatus,
@@ -103,6 +104,20 @@ def test_the_envelope_as_text(text_snapshot: Any) -> None:
     assert packet.encode(packet.build(facts(None, forged))) == text_snapshot
 
 
+def all_known(text: str | None) -> dict[str, Any]:
+    """All that may be known of the work besides, as one text says it; None: nothing."""
+    if text is None:
+        return {}
+    return {
+        "last_response": text,
+        "background": text,
+        "conversation": tuple(Said(role="user", text=text) for _ in range(8)),
+        "still_running": (text,) * 20,
+        "done_calls": (text,) * 20,
+        "cut_calls": (text,) * 20,
+    }
+
+
 @settings(max_examples=150)
 @given(
     name=st.text(min_size=1, max_size=200),
@@ -111,6 +126,7 @@ def test_the_envelope_as_text(text_snapshot: Any) -> None:
     told=st.lists(ANY_TEXT, max_size=8),
     waits=st.lists(st.text(max_size=40), max_size=60),
     extra=st.none() | st.dictionaries(st.text(), st.text(max_size=5000), max_size=3),
+    known=st.none() | ANY_TEXT,
 )
 def test_whatever_the_thread_holds_the_envelope_is_one_line_that_fits(  # noqa: PLR0917
     name: str,
@@ -119,14 +135,17 @@ def test_whatever_the_thread_holds_the_envelope_is_one_line_that_fits(  # noqa: 
     told: list[str],
     waits: list[str],
     extra: dict[str, str] | None,
+    known: str | None,
 ) -> None:
     task = a_task(
+        original_request=known,
         name=name,
         plan=plan,
         done={i for i in done if i < len(plan)},
         linkage=Linkage(active_wait_ids=tuple(waits)),
     )
-    built = packet.build(facts(task, *(a_message(content=text) for text in told)))
+    messages = [a_message(content=text) for text in told]
+    built = packet.build(facts(task, *messages, **all_known(known)))
     built = built.model_copy(update={"extra": extra})
 
     text = packet.encode(packet.fit(built))
@@ -509,3 +528,69 @@ def test_the_worst_past_beside_the_worst_of_everything_still_fits() -> None:
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
     assert len(body(text)["also_stuck"]) == packet.NAMED
+
+
+# --- what must be known to go on --------------------------------------------------
+
+
+LONG = "a word or two " * 200
+
+
+def known_packet(**more: Any) -> Any:
+    conversation = tuple(
+        Said(role="assistant", text=f"{number} {LONG}") for number in range(8)
+    )
+    return packet.build(
+        facts(
+            a_task(original_request=f"Please bake {LONG}"),
+            last_response=f"{LONG} the end",
+            conversation=conversation,
+            still_running=tuple(f"exec session {n}: {LONG}" for n in range(9)),
+            background=f"You are in the background {LONG}",
+            **more,
+        )
+    )
+
+
+def test_what_is_not_known_of_the_work_is_not_mentioned() -> None:
+    fields = body(packet.encode(packet.build(facts())))
+
+    names = "background original_request last_response conversation still_running"
+    assert not {*names.split()} & set(fields)
+
+
+def test_what_was_asked_and_said_and_runs_is_told_shortened() -> None:
+    built = known_packet()
+
+    text = packet.encode(built)
+    fields = body(text)
+    assert fields["original_request"].startswith("Please bake a word")
+    assert fields["last_response"].endswith("two the end")
+    assert [line["text"][0] for line in fields["conversation"]] == ["5", "6", "7"]
+    assert all(len(line["text"]) <= 200 for line in fields["conversation"])
+    assert len(fields["still_running"]) == packet.RUNNING
+    assert fields["background"].startswith("You are in the background a word")
+    assert packet.decode(text) == built
+
+
+def test_the_conversation_goes_before_the_request_and_the_last_words() -> None:
+    fitted = packet.fit(known_packet(done_calls=PAST), 2200)
+
+    assert fitted.conversation is None
+    assert fitted.original_request is not None
+    assert fitted.last_response is not None
+    assert fitted.do_not_redo is not None
+
+
+def test_the_smallest_packet_has_the_gravest_the_request_and_the_last_words() -> None:
+    fitted = packet.fit(known_packet(done_calls=("exec: pay", *PAST)), 0)
+
+    assert fitted.do_not_redo is not None
+    assert fitted.do_not_redo[0] == "exec: pay"
+    assert fitted.original_request is not None
+    assert fitted.original_request.startswith("Please bake")
+    assert fitted.last_response is not None
+    assert fitted.last_response.endswith("the end")
+    assert fitted.background is not None
+    assert fitted.still_running is not None
+    assert len(fitted.still_running) == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.e2e.agent import Document, packets_in, reminders_in, since_packet
 from tests.e2e.house import House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.shared_house import use
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -90,3 +93,92 @@ def test_an_agent_that_never_reports_and_is_killed_finishes_from_the_packet_alon
     assert [(tmp_path / loaf).read_text() for loaf in baker.loaves] == [
         f"{loaf}\n" for loaf in baker.loaves
     ]
+
+
+@pytest.fixture
+def till() -> Iterator[tuple[str, list[str]]]:
+    """A shop's address, and what was posted there."""
+    paid: list[str] = []
+
+    class Till(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            paid.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Till) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", paid
+        server.shutdown()
+        thread.join()
+
+
+def test_what_must_be_known_to_go_on_is_in_the_packet_after_a_kill(
+    house: House, tmp_path: Path, till: tuple[str, list[str]]
+):
+    shop, paid = till
+    pay = f"curl -s -X POST {shop}/pay"
+    (tmp_path / "a.txt").write_text("read me\n")
+    reads = [Call("exec", {"command": f"cat {tmp_path}/a.txt # {n}"}) for n in range(9)]
+    built, cut, cold = (tmp_path / name for name in ("built", "cut", "cold"))
+    build = {"command": f"until [ -e {built} ]; do sleep 0.1; done", "background": True}
+    hold = f"touch {cut}; until [ -e {cold} ]; do sleep 0.1; done"
+    heard: list[ModelRequest] = []
+    script: list[Reply] = [
+        [Call("task_register", {"name": "Bread", "plan": ["Pay", "Bake"]})],
+        [Call("exec", {"command": pay})],
+        *[reads] * 4,
+        [Call("exec", build)],
+        [use("task_status")],
+        "It is paid; the oven heats up.",
+        [Call("exec", {"command": hold})],
+    ]
+
+    def decide(request: ModelRequest) -> Reply:
+        heard.append(request)
+        if len(heard) <= len(script):
+            return script[len(heard) - 1]
+        done = {"task_id": task_id(), "status": "completed"}
+        return "Done." if request.turn.results else [Call("task_update", done)]
+
+    def task_id() -> str:
+        return house.call("task_list", status="all")["tasks"][0]["task_id"]
+
+    house.model.decide = decide
+    with house.gateway.rpc() as rpc:
+        session = {"sessionKey": "agent:main:main", "idempotencyKey": "bake"}
+        rpc.call("agent", message="Please pay for a loaf, and bake it.", **session)
+    until(lambda: len(heard) >= 9, "its first turn is over")
+    # What runs is known to who asks in the turn, and later, too.
+    assert "still_running" in heard[8].turn.results[-1]
+    asked = house.call("task_status", task_id=task_id())
+    assert [each["about"] for each in asked["still_running"]] == [build["command"]]
+    built.touch()
+    until(cut.exists, "it goes on")
+    house.gateway.kill()
+    cold.touch()
+    house.gateway.start()
+    until(
+        lambda: house.ask("show", id=task_id())["status"] == "completed", "it is done"
+    )
+
+    packet = known(heard[len(script)])
+    assert packet is not None
+    assert packet["do_not_redo"][0] == f"exec: {pay} (exit 0)"
+    assert not [line for line in packet["do_not_redo"] if "cat" in line]
+    assert [line for line in packet["unknown_outcome"] if str(cut) in line]
+    assert packet["last_response"] == "It is paid; the oven heats up."
+    assert "still_running" not in packet
+    spoken = [line["text"] for line in asked["conversation"]]
+    assert any("Please pay for a loaf" in text for text in spoken)
+    pages = [house.call("task_status", task_id=task_id())]
+    while pages[-1]["more"]:
+        pages.append(house.call("task_status", **pages[-1]["more"]["arguments"]))
+    calls = [call["about"] for page in pages for call in page["tool_history"]]
+    assert calls[-1] == pay
+    assert len(calls) == len(set(calls)) + 27
+    assert paid == ["/pay"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.agent import reminders_in, since_packet
+from tests.e2e.agent import Document, reminders_in, since_packet
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Overheard, Story, use
@@ -31,6 +31,7 @@ class Kitchen:
         self.folder = folder
         self.baking, self.baked = Event(), folder / "baked"
         self.task_id = self.said = ""
+        self.packets: list[Document] = []
 
     def __call__(self, request: ModelRequest) -> Reply:
         """In the user's session."""
@@ -42,7 +43,8 @@ class Kitchen:
                 return [Call("task_register", {"name": "Bread", "plan": STEPS})]
             case 1:
                 self.task_id = turn.results[0].split('"task_id":"')[1].split('"')[0]
-                return [use("task_background", task_id=self.task_id)]
+                note = "Use the rye flour."
+                return [use("task_background", task_id=self.task_id, note=note)]
             case _:
                 self.said = turn.results[1]
                 return "Running in the background."
@@ -50,6 +52,7 @@ class Kitchen:
     def away(self, request: ModelRequest) -> Reply:
         """In the session of its own."""
         packets = reminders_in(request.turn.text)
+        self.packets += packets
         done = len(packets[-1]["progress"]["completed"]) if packets else 0
         match 2 * done + since_packet(request):
             case 0:
@@ -96,6 +99,10 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
     with Overheard(story.house.gateway) as overheard:
         kitchen, away = begun(story, tmp_path)
         assert kitchen.baking.wait(60)
+        told = kitchen.packets[0]["background"]
+        assert "You are in the background" in told
+        assert f"(session {story.session})" in told
+        assert "Use the rye flour." in told
         # Meanwhile the session answers.
         assert story.say("What time is it?")["status"] == "ok"
         assert "It is four o'clock." in story.lines

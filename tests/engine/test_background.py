@@ -375,3 +375,60 @@ def test_people_read_that_a_run_was_begun_in_the_background(session: Session) ->
 
     line = "Deploy: begun in the background; on to step 1 of 4."
     assert delivery.message.line == line
+
+
+# --- what its agent is told --------------------------------------------------------
+
+
+def first_packet(session: Session, task: str) -> dict[str, Any]:
+    [wake] = [w for w in session.world.wakes() if w.task_id == task]
+    found: dict[str, Any] = json.loads(wake.text.partition(" ")[2])
+    return found
+
+
+def test_a_task_in_the_background_is_told_by_whom_and_with_what_words() -> None:
+    session = Session(World(), "agent:main:telegram:direct:42")
+    task = session.takes_up()
+    asked = session.world.store.read_task(task).task
+    asked = asked.model_copy(update={"original_request": "Please bake me a loaf."})
+    session.world.shell.commit(Change(tasks=(asked,)))
+
+    session.call("task_background", task_id=task, note="Use the\nrye flour.")
+
+    told = first_packet(session, task)
+    assert told["original_request"] == "Please bake me a loaf."
+    assert told["background"] == (
+        "You are in the background, in a session of your own, and nobody reads along "
+        "here. Its agent sent you from the user's chat telegram direct 42 (session "
+        'agent:main:telegram:direct:42) with the words "Use the rye flour.". The user '
+        "reads there what you report with task_update, and what you ask with its ask."
+    )
+
+
+def test_it_is_told_so_as_long_as_it_is_there_and_only_there() -> None:
+    session = Session(World())
+    task = session.takes_up()
+    session.call("task_background", task_id=task, note="Use the rye flour.")
+    run = session.run(task)
+    away = Session(session.world, run.session_key or "")
+    away.begins(Origin.TASKMEM)
+
+    there = away.call("task_resume")
+    away.call("task_update", task_id=task, ask="Which oven?")
+    reminded = gateway.reminder(session.world.shell, MAIN)
+    here = session.call("task_resume", task_id=task)
+
+    assert "from the user's main chat" in there["packet"]
+    assert "Use the rye flour." in there["packet"]
+    assert '"background"' not in here["packet"]
+    assert reminded is not None
+    assert '"background"' not in reminded[1]
+
+
+def test_who_sends_a_task_to_the_background_by_hand_is_the_user() -> None:
+    session = Session(World())
+    task = session.takes_up()
+
+    session.world.call("task_background", PERSON, task_id=task)
+
+    assert ". The user sent you from" in first_packet(session, task)["background"]

@@ -228,7 +228,8 @@ def test_the_last_words_of_each_turn_are_kept_with_its_run(session: Session) -> 
         session.begins(Origin.TASKMEM)
 
     assert session.run(task).last_response == "Half is done."
-    session.ends("")
+    for nothing in ("", "NO_REPLY"):
+        session.ends(nothing)
     assert packet(session, task)["last_response"] == "Half is done."
 
 

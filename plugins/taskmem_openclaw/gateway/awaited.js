@@ -63,6 +63,17 @@ export class Awaited {
     return { awaited: young.map(([name, { about }]) => `${name} (${about})`), scheduled: jobs.map(named) };
   }
 
+  /** The commands that run in the background of a session, however long, with their ages in milliseconds. */
+  commands(session) {
+    const now = performance.now();
+    return [...(this.#running.get(session) ?? [])].map(([name, { about, since }]) => ({ kind: "command", name, about, age: now - since }));
+  }
+
+  /** The sessions in whose background anything runs. */
+  get sessions() {
+    return [...this.#running].map(([session]) => session);
+  }
+
   stop() {
     this.#stopped = true;
     clearTimeout(this.#looking);

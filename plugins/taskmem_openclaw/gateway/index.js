@@ -98,7 +98,7 @@ class Instance {
   /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints() };
+    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allAtWork() };
   }
 
   /** End the turns that must not go on and still do: their beginning may have been told late. */
@@ -179,7 +179,7 @@ class Instance {
     const asked = CARRY_ON.test(texts(message.content));
     const wanted = [];
     if (origin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
-    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, age: asked ? null : performance.now() - since }]);
+    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.work.atWork(sessionKey), age: asked ? null : performance.now() - since }]);
     const found = Promise.all(wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)));
     found.catch(() => undefined);
     this.fetched.set(sessionKey, { found, since });
@@ -299,7 +299,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
         const here = started();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
         const root = here.work.root(sessionKey);
-        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir };
+        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, at_work: here.work.atWork(root) };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {

@@ -8,6 +8,7 @@ import { Kept } from "./kept.js";
 
 const MOST_SESSIONS = 1_000;
 const MOST_LINES = 8;
+const MOST_AT_WORK = 50;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
 const LONGEST_WORDS = 16_000; // characters of an agent's last words
@@ -59,6 +60,7 @@ export class Work {
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
+  #errands = new Kept(MOST_SESSIONS); // session of a sub-agent → what it was told to do
   #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
   #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
   #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
@@ -137,7 +139,7 @@ export class Work {
     const { origin = "other", said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session), ...this.awaited.of(session), cut: this.#stopping || cut };
+    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -146,10 +148,24 @@ export class Work {
     return origin === "recovery" && calls === 0;
   }
 
-  /** How many sub-agents of a session run, theirs among them. */
+  /** The sub-agents of a session that run, theirs among them, each with its start. */
   #running(session) {
     const late = performance.now() - LONGEST_MS;
-    return [...this.#children].filter(([child, since]) => since > late && this.root(child) === session).length;
+    return [...this.#children].filter(([child, since]) => since > late && this.root(child) === session);
+  }
+
+  /** What the gateway runs now for a session: commands in its background, and sub-agents. */
+  atWork(session) {
+    if (!session) return [];
+    const now = performance.now();
+    const agents = this.#running(session).map(([name, since]) => ({ kind: "sub_agent", name, about: this.#errands.get(name) ?? "", age: now - since }));
+    return [...this.awaited.commands(session), ...agents].slice(0, MOST_AT_WORK);
+  }
+
+  /** The same for all sessions for which anything runs. */
+  allAtWork() {
+    const sessions = new Set([...this.awaited.sessions, ...[...this.#children].map(([child]) => this.root(child))]);
+    return Object.fromEntries([...sessions].map((session) => [session, this.atWork(session)]));
   }
 
   /** Why a tool may not be called now; undefined: it may. */
@@ -179,6 +195,8 @@ export class Work {
     const session = this.root(ctx.sessionKey);
     if (this.#isOurs(toolName)) this.#budgets.delete(session);
     else this.awaited.called(session, about(params), result?.details);
+    const { status, childSessionKey: child } = result?.details ?? {};
+    if (status === "accepted" && child) this.#errands.set(child, beginning(String(params?.task ?? params?.label ?? "")));
     const said = this.#lines.get(session) ?? [];
     this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);

@@ -9,7 +9,7 @@ function at_home(answer) {
   const house = gateway();
   const asked = [];
   const call = async (method, params) => (asked.push([method, params]), answer());
-  registerCommands(house.api, () => ({ daemon: { call }, given: new Map() }));
+  registerCommands(house.api, () => ({ daemon: { call }, given: new Map(), work: { atWork: (session) => [session] } }));
   return { ...house, asked, obeys: (command, args) => house.commands[command].handler({ sessionKey: MAIN, agentId: "main", args }) };
 }
 
@@ -17,7 +17,7 @@ for (const [command, args, words] of [["tasks", undefined, ""], ["cancel", "brea
   test(`/${command} is for the daemon to understand, as it was written, and to answer`, async () => {
     const house = at_home(() => ({ text: "Bread: cancelled.", task_id: null, packet: null }));
     assert.deepEqual(await house.obeys(command, args), { text: "Bread: cancelled." });
-    assert.deepEqual(house.asked, [["command", { command, words, session_key: MAIN, agent_id: "main", begins: true }]]);
+    assert.deepEqual(house.asked, [["command", { command, words, session_key: MAIN, agent_id: "main", at_work: [MAIN], begins: true }]]);
     assert.deepEqual(house.waiting(MAIN), []);
   });
 

@@ -154,7 +154,7 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   const { params } = house.there.received.find(({ method }) => method === "call");
   assert.deepEqual(params, {
     ...{ tool: "task_list", arguments: { status: "active" } },
-    ...{ session_key: MAIN, agent_id: "main", run_id: "r1", call_id: "call_1" },
+    ...{ session_key: MAIN, agent_id: "main", run_id: "r1", call_id: "call_1", at_work: [] },
   });
 });
 
@@ -581,4 +581,16 @@ test("a command is left as it is where the operator has not allowed its recordin
   const house = await at_home(t);
   assert.equal(house.hooks.resolve_exec_env, undefined);
   assert.equal(await calling(house), undefined);
+});
+
+test("who asks for a packet or calls a tool says what runs in the session, and so does a gateway's first word", async (t) => {
+  const house = await at_home(t);
+  const [hello] = house.there.events();
+  assert.deepEqual(hello.at_work, {});
+  house.hooks.after_tool_call({ toolName: "exec", params: { command: "make all" }, toolCallId: "c1", result: { details: { status: "running", sessionId: "calm-cove" } } }, { sessionKey: MAIN });
+  const running = (asked) => asked.at(-1).params.at_work.map(({ kind, name, about }) => [kind, name, about]);
+  const { asked } = await prompted(house, "hello");
+  assert.deepEqual(running(asked), [["command", "calm-cove", "make all"]]);
+  await house.tools.task_list({ sessionKey: MAIN, agentId: "main" }).execute("c2", {});
+  assert.deepEqual(running(house.asked("call")), [["command", "calm-cove", "make all"]]);
 });

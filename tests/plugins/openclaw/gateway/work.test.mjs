@@ -562,3 +562,28 @@ test("a prompt file is read again only where it has changed", (t) => {
   utimesSync(name, 2, 2);
   assert.notEqual(print(), before);
 });
+
+test("what runs for a session is listed: commands of its background and sub-agents, with what they do", (t) => {
+  const second = "agent:main:subagent:2";
+  const now = performance.now();
+  t.mock.method(performance, "now", () => now);
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  called("sessions_spawn", { params: { task: "Compare prices" }, result: { details: { status: "accepted", childSessionKey: CHILD } } });
+  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
+  called("sessions_spawn", { params: { task: "Never" }, result: { details: { status: "error", childSessionKey: second } } });
+  called("exec", { params: { command: "make all" }, result: { details: { status: "running", sessionId: "calm-cove" } } });
+  t.mock.method(performance, "now", () => now + 5_000);
+  const expected = [
+    { kind: "command", name: "calm-cove", about: "make all", age: 5_000 },
+    { kind: "sub_agent", name: CHILD, about: "Compare prices", age: 5_000 },
+    { kind: "sub_agent", name: second, about: "", age: 5_000 },
+  ];
+  assert.deepEqual(work.atWork(MAIN), expected);
+  assert.deepEqual(work.allAtWork(), { [MAIN]: expected });
+  assert.deepEqual([work.atWork(OTHER), work.atWork(undefined)], [[], []]);
+  assert.deepEqual(work.ended(MAIN).at_work, expected);
+  called("process", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
+  for (const child of [CHILD, second]) work.gone({ targetSessionKey: child });
+  assert.deepEqual([work.atWork(MAIN), work.allAtWork()], [[], {}]);
+  work.stops();
+});

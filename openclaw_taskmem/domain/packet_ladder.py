@@ -1,0 +1,204 @@
+"""The rungs by which a resume packet is made smaller, until its JSON fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import thread
+from openclaw_taskmem.domain.texts import clip, clip_start, one_line
+from taskmem_hookspecs import AlsoStuck, ResumePacket, Said
+
+Lines = tuple[str, ...] | None
+Spoken = tuple[Said, ...] | None
+_Smaller = Callable[[ResumePacket], ResumePacket]
+_WAITS: Final = 10
+"""How many active waits are named at least."""
+
+
+def newest_said(lines: Sequence[Said] | None, most: int, size: int) -> Spoken:
+    """Return the newest messages of a conversation, shortened; None: there are none."""
+    return (
+        tuple(
+            line.model_copy(update={"text": clip(one_line(line.text), size)})
+            for line in (lines or ())[-most:]
+        )
+        if most
+        else None
+    ) or None
+
+
+def first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
+    """Return the first lines of what runs, shortened; None: nothing is known to."""
+    return tuple(clip(one_line(line), size) for line in (lines or ())[:most]) or None
+
+
+def _without_extra(packet: ResumePacket) -> ResumePacket:
+    return packet.model_copy(update={"extra": None})
+
+
+def _messages(size: int, most: int = thread.MOST) -> _Smaller:
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        kept = packet.recent_messages[-most:] if most else ()
+        return packet.model_copy(
+            update={
+                "recent_messages": tuple(
+                    message.model_copy(
+                        update={"content": clip(one_line(message.content), size)}
+                    )
+                    for message in kept
+                )
+            }
+        )
+
+    return smaller
+
+
+def _past(most: int, size: int) -> _Smaller:
+    """Keep the gravest of what was done, and the newest of what was cut and called off.
+
+    Each is shortened, and what goes is counted.
+    """
+
+    def short(lines: Lines) -> Lines:
+        return lines and tuple(clip(one_line(line), size) for line in lines)
+
+    def newest(lines: Lines) -> Lines:
+        return lines and lines[-most:]
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        past = (packet.do_not_redo, packet.unknown_outcome, packet.do_not_revive)
+        gone = sum(max(len(lines or ()) - most, 0) for lines in past)
+        done = packet.do_not_redo and packet.do_not_redo[:most]
+        cut, dropped = map(newest, past[1:])
+        return packet.model_copy(
+            update={
+                "do_not_redo": short(done),
+                "unknown_outcome": short(cut),
+                "do_not_revive": short(dropped),
+                "past_more": (packet.past_more or 0) + gone or None,
+            }
+        )
+
+    return smaller
+
+
+def _conversation(most: int, size: int) -> _Smaller:
+    """Keep the newest messages of the conversation, shortened."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        lines = newest_said(packet.conversation, most, size)
+        return packet.model_copy(update={"conversation": lines})
+
+    return smaller
+
+
+def _asked(size: int, *, runs: int) -> _Smaller:
+    """Shorten what was asked for and answered, and keep so many of what runs."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        return packet.model_copy(
+            update={
+                "background": packet.background and clip(packet.background, size * 2),
+                "original_request": packet.original_request
+                and clip(packet.original_request, size),
+                "last_response": packet.last_response
+                and clip_start(packet.last_response, size),
+                "still_running": first_lines(packet.still_running, runs, size),
+            }
+        )
+
+    return smaller
+
+
+def _entries(size: int) -> _Smaller:
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        return packet.model_copy(
+            update={"plan": tuple(clip(one_line(step), size) for step in packet.plan)}
+        )
+
+    return smaller
+
+
+def _window(steps: int) -> _Smaller:
+    """Keep that many entries of the plan, round the current step."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        if len(packet.plan) <= steps:
+            return packet
+        start = packet.plan_from or 0
+        current = packet.progress.current
+        centre = len(packet.plan) - 1 if current is None else current - start
+        first = min(max(0, centre - steps // 3), len(packet.plan) - steps)
+        return packet.model_copy(
+            update={
+                "plan": packet.plan[first : first + steps],
+                "plan_from": start + first,
+            }
+        )
+
+    return smaller
+
+
+def _words(size: int) -> _Smaller:
+    """Shorten the name, the sentences and the other tasks."""
+
+    def smaller(packet: ResumePacket) -> ResumePacket:
+        others = packet.also_stuck
+        return packet.model_copy(
+            update={
+                "name": clip(packet.name, size),
+                "reason": clip(packet.reason, size * 2),
+                "suggested_next_action": clip(packet.suggested_next_action, size * 3),
+                "also_stuck": others
+                and tuple(
+                    AlsoStuck(
+                        task_id=other.task_id,
+                        name=clip(other.name, size // 2),
+                        reason=clip(other.reason, size),
+                    )
+                    for other in others
+                ),
+            }
+        )
+
+    return smaller
+
+
+def _fewer_waits(packet: ResumePacket) -> ResumePacket:
+    ids = packet.wait.active_wait_ids[:_WAITS]
+    return packet.model_copy(
+        update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
+    )
+
+
+LADDER: Final[tuple[_Smaller, ...]] = (
+    _past(12, 160),
+    _without_extra,
+    _conversation(3, 120),
+    _messages(600),
+    _messages(320),
+    _conversation(2, 80),
+    _past(12, 100),
+    _entries(160),
+    _asked(300, runs=4),
+    _words(200),
+    _entries(80),
+    _messages(160),
+    _conversation(0, 0),
+    _past(8, 80),
+    _window(30),
+    _entries(48),
+    _window(12),
+    _messages(120, most=3),
+    _asked(160, runs=2),
+    _words(96),
+    _fewer_waits,
+    _past(4, 60),
+    _window(5),
+    _asked(80, runs=1),
+    _messages(60, most=3),
+    _words(48),
+    _past(2, 48),
+    _messages(0, most=0),
+)

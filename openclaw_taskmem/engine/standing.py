@@ -1,0 +1,81 @@
+"""Where a task and the work on it stand, and which task a session means."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from openclaw_taskmem.domain import budget
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.gateway import AtWork
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.history import (
+    HistoryPage,
+    Past,
+    Place,
+    read_page,
+    read_past,
+)
+from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.shell import Shell
+from taskmem_hookspecs import Run, Task, TaskNotFound, TaskStatus, Value
+
+_RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
+
+
+class Standing(Value):
+    """A task with its newest run, and what is known of the work on it."""
+
+    task: Task
+    run: Run | None
+    past: Past
+    page: HistoryPage
+    at_work: tuple[AtWork, ...]
+    """What the gateway of its session runs for it now."""
+    budget: budget.Budget | None
+    now: datetime
+
+
+def status(
+    shell: Shell, task_id: str | None, caller: Caller, place: Place | None = None
+) -> Standing:
+    """Return where a task and its run stand. None: the session's own.
+
+    `place`: where the page of the history begins that is wanted; None: at the newest.
+
+    Raises:
+        TaskNotFound: No task has that id, or the session has none.
+    """
+    facts = shell.store.read_task(task_id or own_task(shell, caller))
+    past = read_past(shell, facts.task.task_id)
+    return Standing(
+        task=facts.task,
+        run=facts.run or past.run,
+        past=past,
+        page=read_page(shell, facts.task.task_id, place),
+        at_work=shell.at_work.get(packets.session_of(facts.task, facts.run), ()),
+        budget=budget.budget(facts, shell.runs),
+        now=shell.clock.now(),
+    )
+
+
+def own_task(shell: Shell, caller: Caller) -> str:
+    """Return the task of the caller's session: open, else failed, else set aside."""
+    session = caller.session_key
+    if session is not None:
+        own = shell.store.session_runs(session, shell.only)
+        for run in own or away(shell, session):
+            return run.task_id
+        every = [
+            task
+            for status in _RESUMABLE
+            for task in shell.store.list_tasks(status, PAGE, shell.only, session)
+        ]
+        # What it has given away comes last: there it is told who has it.
+        for task in (*islice(own_tasks(shell, session, every), 1), *every):
+            return task.task_id
+    where = (
+        "No session_key was given" if session is None else "Your session has no task"
+    )
+    raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")

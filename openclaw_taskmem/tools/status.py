@@ -1,0 +1,171 @@
+"""The tool that says where a task and the work on it stand.
+
+Source: seed 003 §P2.4.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import answers, effects, ledger
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import PastCall
+from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import duration, iso, plural
+from openclaw_taskmem.engine import standing as engine
+from openclaw_taskmem.engine.history import Place
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.standing import Standing
+from openclaw_taskmem.tools import run_forms
+from openclaw_taskmem.tools.answer import Answer, describe_progress
+from taskmem_hookspecs import InvalidArguments, Run, Task
+
+LINES: Final = 30
+"""Of `do_not_redo` and `unknown_outcome` each, in the answer of `task_status`."""
+_PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
+
+
+def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
+    """Say where a task and its run stand."""
+    place = _read_place(form.before)
+    standing = engine.status(shell, form.task_id, caller, place)
+    task, run = standing.task, standing.run
+    if place is not None:
+        return {
+            "task_id": task.task_id,
+            "name": task.name,
+            "status": task.status,
+            **_history(standing),
+            "message": "Older calls, the newest first.",
+        }
+    current = progress(task).current
+    since = (run.started_at if run else None) or task.created_at
+    ended = (run.ended_at if run else None) or standing.now
+    elapsed = max((ended - since).total_seconds(), 0.0)
+    calls = run.calls if run else 0
+    return {
+        "task_id": task.task_id,
+        "name": task.name,
+        "status": task.status,
+        "run": None if run is None else describe_run(run),
+        "step": None if current is None else current + 1,
+        "steps": _steps(task, run),
+        "plan_progress": describe_progress(task),
+        "tool_calls": calls,
+        **_known(standing),
+        **_history(standing),
+        "budget_left": None if standing.budget is None else standing.budget.left,
+        "elapsed_seconds": round(elapsed, 3),
+        **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
+        "message": (
+            f"{_state(task, run)}, {plural(calls, 'tool call')} in "
+            f"{duration(elapsed)}. {answers.next_step(task)}"
+        ),
+    }
+
+
+def describe_run(run: Run) -> dict[str, JsonValue]:
+    """Return a run as the tools show it."""
+    return {
+        "run_id": run.run_id,
+        "state": run.state,
+        "why": run.why,
+        **({"question": run.question} if run.question is not None else {}),
+        "role": run.owner.role if run.owner else run.role,
+        "session_key": run.session_key,
+        "token": run.token,
+        "tries": run.tries,
+        "checkpoints": run.checkpoints,
+    }
+
+
+def _steps(task: Task, run: Run | None) -> list[JsonValue]:
+    failed = run.failed_steps if run else ()
+    current = progress(task).current
+
+    def state(index: int) -> str:
+        if index in task.done:
+            return "done"
+        if index in failed:
+            return "failed"
+        return "running" if index == current else "pending"
+
+    return [
+        {"step": step.index + 1, "text": step.text, "state": state(step.index)}
+        for step in task.steps
+    ]
+
+
+def _known(standing: Standing) -> Answer:
+    """Return what must be known to go on, besides the plan."""
+    past = standing.past
+    done, cut = effects.done(past.calls), effects.cut(past.calls)
+    more = max(len(done) - LINES, 0) + past.unread
+    return {
+        "original_request": standing.task.original_request,
+        "last_response": past.last_response,
+        "conversation": [
+            {"role": line.role, "text": line.text} for line in past.messages
+        ],
+        "still_running": [
+            {
+                "kind": each.kind,
+                "name": each.name,
+                "about": scrub(each.about),
+                "since": iso(each.since),
+            }
+            for each in standing.at_work
+        ],
+        "do_not_redo": [*done[:LINES]],
+        **({"do_not_redo_more": more} if more else {}),
+        "unknown_outcome": [*cut[-LINES:]],
+    }
+
+
+def _history(standing: Standing) -> Answer:
+    more = standing.page.more
+    given = None if more is None else f"{more.run}.{more.before or 0}.{more.left}"
+    arguments: Answer = {"task_id": standing.task.task_id, "before": given}
+    return {
+        "tool_history": [_call(call) for call in standing.page.calls],
+        "more": None if more is None else {"left": more.left, "arguments": arguments},
+    }
+
+
+def _call(call: PastCall) -> dict[str, JsonValue]:
+    return {
+        "tool": call.tool,
+        "about": call.about,
+        "outcome": "unknown" if call.ok is None else "ok" if call.ok else "failed",
+        "exit_code": call.exit_code,
+        "at": iso(call.at),
+    }
+
+
+def _read_place(before: str | None) -> Place | None:
+    """Return where a page of the history begins; None: at the newest.
+
+    Raises:
+        InvalidArguments: It is none of the places that `more` names.
+    """
+    if before is None:
+        return None
+    match = _PLACE.fullmatch(before)
+    if match is None:
+        raise InvalidArguments(
+            "before must be as the answer's more.arguments gave it; leave it out to "
+            "begin with the newest calls."
+        )
+    run, number, left = map(int, match.groups())
+    return Place(run=run, before=number or None, left=left)
+
+
+def _state(task: Task, run: Run | None) -> str:
+    if run is None:
+        return f"The task is {task.status}, and nobody works on it"
+    why = f" ({run.why})" if run.why else ""
+    return f"The task is {task.status}, its run {run.state}{why}"
