@@ -96,6 +96,10 @@ class Settings:
     """Who is asked what a text or a picture shows, in this order; `none`: nobody."""
     idle_exit_seconds: float = 600.0
     """After which a daemon with nothing to do ends."""
+    implicit_tasks: bool = True
+    """Whether a user's turn of several calls without a task is covered by one."""
+    checkpoint_days: float = 7.0
+    """Days for which checkpoints are kept, and implicit tasks."""
     picture_days: float = 7.0
     """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"
@@ -202,7 +206,7 @@ def _parse(name: str, raw: str, default: object) -> object:
             number = float(raw)
         except ValueError:
             number = float("nan")
-        if name == "picture_days":
+        if name in ("picture_days", "checkpoint_days"):
             return _days(variable, raw, number)
         if not 0 < number <= LONGEST:
             raise SettingsInvalid(

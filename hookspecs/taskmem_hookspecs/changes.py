@@ -42,7 +42,9 @@ class Change(Value):
     bookmarks: tuple[Bookmark, ...] = ()
     forget_before: Instant | None = None
     """Checkpoints that are older go, but for those of runs that wait for the user, in
-    `RunState.BLOCKED` or `REVIEW`; None: none do."""
+    `RunState.BLOCKED` or `REVIEW`; and implicit tasks go with all that is theirs but
+    the log, once neither they nor their runs were touched since, and no wait of theirs
+    is watched. None: nothing goes."""
 
     @property
     def empty(self) -> bool:

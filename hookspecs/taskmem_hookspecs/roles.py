@@ -91,10 +91,12 @@ class TaskStore(Protocol):
         limit: int,
         home: str | None = None,
         session_key: str | None = None,
+        *,
+        implicit: bool | None = False,
     ) -> Sequence[Task]:
         """Return tasks, most recently updated first.
 
-        None: of every status, of every session.
+        None: of every status, of every session, implicit or not.
         """
         ...
 
@@ -140,8 +142,12 @@ class TaskStore(Protocol):
         task_id: str | None,
         limit: int,
         home: str | None = None,
+        *,
+        implicit: bool | None = None,
     ) -> Sequence[Run]:
         """Return runs, newest first; None: in every state, of every task.
+
+        `implicit`: only those of implicit tasks, or of the others; None: of both.
 
         That is by `created_at`, then by `run_id`. The core makes no run of a task
         earlier than the one before it, also where the clock went back.
@@ -151,7 +157,8 @@ class TaskStore(Protocol):
     def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended.
 
-        The run comes first whose task was updated last.
+        The run comes first whose task was updated last; those of implicit tasks come
+        after all others.
         """
         ...
 

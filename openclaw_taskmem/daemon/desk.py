@@ -234,6 +234,7 @@ class Desk:
             turn_since=self.gateways.turn_since(connection, session_key),
             folder=_text(params, "folder"),
             home=home,
+            request=_words(params, "request"),
         )
 
     def _agent_call(self, params: Params, caller: Caller) -> JsonValue:
@@ -347,6 +348,12 @@ class Desk:
 def _text(params: Params, name: str) -> str | None:
     value = params.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def _words(params: Params, name: str) -> str | None:
+    """Return what a user said, as far as it is text that can be kept."""
+    said = _text(params, name)
+    return said and said.encode(errors="replace").decode()
 
 
 def _key(params: Params, name: str) -> str | None:

@@ -8,7 +8,7 @@ from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Turn
-from openclaw_taskmem.engine import turn_ends, turns
+from openclaw_taskmem.engine import implicit, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Call, Heard
@@ -24,6 +24,7 @@ _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
     """Note that a turn has begun; False: it must not go on."""
+    implicit.forget_calls(shell, heard.session)
     return turns.turn_began(shell, heard, event.origin)
 
 
@@ -38,7 +39,8 @@ def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> None:
             about=event.about,
             method=event.method,
         )
-        turns.call_began(shell, heard, entry, _deed(event))
+        if not turns.call_began(shell, heard, entry, _deed(event)):
+            implicit.call_began(shell, heard, entry, event.request)
 
 
 def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
@@ -58,11 +60,13 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
         said=tuple(Said(role=line.role, text=line.text) for line in event.said),
     )
     call = Call(given=event.given, result=event.result)
-    turns.call_ended(shell, heard, entry, call, _deed(event))
+    if not turns.call_ended(shell, heard, entry, call, _deed(event)):
+        implicit.call_ended(shell, heard, entry)
 
 
 def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
     """Decide what comes after a turn; what was cut is for the next start to take up."""
+    implicit.forget_calls(shell, heard.session)
     if event.cut:
         return
     turn = Turn(

@@ -149,6 +149,8 @@ class ToolStarted(_Deeds):
     about: Said = ""
     method: Label | None = None
     """The HTTP method, or the action, that it was given."""
+    request: Said | None = None
+    """What the user said in the turn; None: no user has begun it."""
 
 
 class Line(_Event):

@@ -209,6 +209,8 @@ def run_policy(settings: Settings) -> RunPolicy:
         fresh_seconds=settings.fresh_seconds,
         step_calls=settings.step_tools,
         step_bonus=settings.step_bonus,
+        checkpoint_days=settings.checkpoint_days,
+        implicit_tasks=settings.implicit_tasks,
     )
 
 

@@ -40,6 +40,8 @@ class Caller(Value):
     """The folder that its agent works in; None: not known."""
     home: str | None = None
     """The home that it calls; None: there is but one."""
+    request: str | None = None
+    """What the user said in the turn in which it calls; None: not known, or nothing."""
 
     @property
     def in_gateway(self) -> Owner | None:

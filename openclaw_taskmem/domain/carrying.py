@@ -134,12 +134,12 @@ def promoted(
     """Return what gives a run its turn, once another of its session has ended.
 
     Nothing of the turn before counts for it. Empty: it was told to go on already;
-    None: it waits for something. Source: requirement D6.
+    None: it waits for something, or is told nothing. Source: requirement D6.
     """
     run = facts.run
     if run is None or run.state not in working.OPEN:
         return None
-    if facts.task.linkage.active_wait_ids:
+    if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
     if not policy.carry_on or _telling(facts):
         return Change()

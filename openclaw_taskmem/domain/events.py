@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TASK_REGISTERED: Final = "task_registered"
+TURN_COVERED: Final = "turn_covered"
 TASK_UPDATED: Final = "task_updated"
 STATUS_CHANGED: Final = "status_changed"
 PLAN_REVISED: Final = "plan_revised"

@@ -12,7 +12,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.texts import quoted
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import clip, quoted
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -24,6 +25,8 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 
+REQUEST_BYTES: Final = 2000
+"""Kept of what a user had asked for."""
 _ALIASES: Final = {
     "canceled": "cancelled",
     **dict.fromkeys(("complete", "done", "finished"), "completed"),
@@ -58,8 +61,13 @@ def register(
     session_key: str | None,
     now: datetime,
     home: str | None = None,
+    request: str | None = None,
+    implicit: bool = False,
 ) -> Change:
-    """Return the change that makes an active task of a home; None: of any."""
+    """Return the change that makes an active task of a home; None: of any.
+
+    `request` is what its user had asked for, in their words; None: not known.
+    """
     task = Task(
         task_id=task_id,
         name=name,
@@ -70,14 +78,25 @@ def register(
         home=home,
         created_at=now,
         updated_at=now,
+        original_request=None if request is None else keep_request(request),
+        implicit=implicit,
     )
-    event = Event(
+    return Change(tasks=(task,), events=(registered(task, now),))
+
+
+def registered(task: Task, now: datetime) -> Event:
+    """Return the log's entry of a task that was made."""
+    return Event(
         at=now,
-        kind=events.TASK_REGISTERED,
-        task_id=task_id,
-        data={"name": name, "steps": len(plan)},
+        kind=events.TURN_COVERED if task.implicit else events.TASK_REGISTERED,
+        task_id=task.task_id,
+        data={"name": task.name, "steps": len(task.plan)},
     )
-    return Change(tasks=(task,), events=(event,))
+
+
+def keep_request(said: str) -> str:
+    """Return a user's words as they are kept: without secrets, and not too long."""
+    return clip(scrub(said.replace("\0", "")).strip(), REQUEST_BYTES)
 
 
 def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:

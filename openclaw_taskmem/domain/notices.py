@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from pydantic import JsonValue
+
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.texts import (
     clip,
@@ -112,6 +114,11 @@ def text_of(entries: Sequence[Event]) -> str:
             line = line.replace(_ACCEPTED, _BEGUN, 1)
         lines[line] = None
     return "\n".join(lines)
+
+
+def is_silent(event: Event) -> bool:
+    """Whether an entry is a line on an implicit task: only its question is told."""
+    return event.data.get("implicit") is True and _about(event) != "question"
 
 
 def _is_urgent(event: Event) -> bool:
@@ -252,10 +259,11 @@ def _event(
 ) -> Event:
     session = run.told_session or run.session_key or task.session_key
     said = clip(plain(line), LINE_BYTES)
+    known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(
         at=now,
         kind=kind,
         task_id=task.task_id,
         run_id=run.run_id,
-        data={**data, "session_key": session, "line": said, "home": run.home},
+        data={**data, **known, "session_key": session, "line": said, "home": run.home},
     )

@@ -123,6 +123,10 @@ def suggest(facts: ResumeFacts) -> str:
             "All steps are marked done: check the result, then call task_update "
             'with status "completed".'
         )
+    if task.implicit:
+        return (
+            "Finish what the user asked for, and answer them; nothing need be reported."
+        )
     step = step_name(task.plan[progress.current], 200)
     return (
         f"Go on with step {progress.current + 1}, {step}, then call task_update "

@@ -131,7 +131,9 @@ class RunPolicy(Value):
     background: int = 3
     """Runs in the background at once; one of them for each session."""
     checkpoint_days: float = 7.0
-    """Days for which checkpoints are kept."""
+    """Days for which checkpoints are kept, and implicit tasks."""
+    implicit_tasks: bool = True
+    """Whether a user's turn of several calls without a task is covered by one."""
 
 
 POLICY: Final = RunPolicy()

@@ -107,6 +107,8 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
     """Return when to look at a task; None: it cannot become stuck as it is."""
     if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
         return None
+    if task.implicit:
+        return None
     silent = task.updated_at + timedelta(seconds=policy.threshold_seconds)
     if task.held_until is not None:
         silent = max(silent, task.held_until)

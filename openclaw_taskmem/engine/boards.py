@@ -124,7 +124,6 @@ def _open(shell: Shell, session: str) -> Iterator[str]:
         task
         for status in _OPEN
         for task in shell.store.list_tasks(status, PAGE, shell.only, session)
-        if not task.implicit
     )
     mine = islice(own_tasks(shell, session, found), PAGE)
     yield from (task.task_id for task in sorted(mine, key=_age, reverse=True))
@@ -144,4 +143,6 @@ def _question(shell: Shell, run: Run | None) -> UserQuestion | None:
     if run is None or not run.state.waiting:
         return None
     task = shell.store.read_task(run.task_id).task
+    if task.implicit:
+        return None
     return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))

@@ -74,7 +74,7 @@ def take_back(shell: Shell) -> None:
 def _ahead(shell: Shell) -> bool:
     """Whether anything of this home was written by a clock ahead of this one."""
     now = shell.clock.now()
-    newest = shell.store.list_tasks(None, 1, shell.only)
+    newest = shell.store.list_tasks(None, 1, shell.only, implicit=None)
     owed = shell.store.list_wakes((WakeState.DUE,), None, 1, shell.only)
     return (
         any(task.updated_at > now for task in newest)

@@ -305,7 +305,8 @@ def _find_nowhere(
 def _just_completed(shell: Shell, session_key: str) -> Run | None:
     """Return the run of a session that was completed last, if that was just now."""
     now = shell.clock.now()
-    for run in shell.store.list_runs((RunState.COMPLETED,), None, RUNS, shell.only):
+    done = (RunState.COMPLETED,)
+    for run in shell.store.list_runs(done, None, RUNS, shell.only, implicit=False):
         ended = run.ended_at or run.changed_at
         if run.session_key == session_key and abs(now - ended) <= ANSWERED:
             return run
@@ -322,6 +323,8 @@ def doubt_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | Non
     if run is None or run.state is not RunState.RUNNING:
         return None
     task = shell.store.read_task(run.task_id).task
+    if task.implicit:
+        return None
     known = [each.path for each in shell.store.read_ledger(task.task_id)]
     nowhere = _find_nowhere(shell, task, run, said, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:

@@ -15,6 +15,7 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
+    Task,
     TaskStatus,
     Wake,
     WakeState,
@@ -97,7 +98,7 @@ def question(shell: Shell, session_key: str) -> str | None:
     if waiting is None:
         return None
     task = shell.store.read_task(waiting.task_id).task
-    return reminders.tell_what_waits(task, waiting)
+    return None if task.implicit else reminders.tell_what_waits(task, waiting)
 
 
 def reminder(
@@ -128,22 +129,36 @@ def reminder(
     if facts.run is not None and facts.run.told_session == session_key:
         return found, packet.away(facts.task, wake_id, AWAY)
     reason = f"This task was asked for; it is {facts.task.status}."
-    if facts.task.status is TaskStatus.ACTIVE:
+    if facts.task.implicit:
+        reason = "Your turn on this was cut by a restart."
+    elif facts.task.status is TaskStatus.ACTIVE:
         reason = "This is your open task; your context may have lost it."
     text = packets.told(shell, facts, wake_id, reason, plain=plain)
     return found, text
 
 
 def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | None:
-    """Return the open task of a session; for who asks also one in the background."""
-    open_ = shell.store.list_tasks(TaskStatus.ACTIVE, PAGE, shell.only, session_key)
-    own = [*islice(own_tasks(shell, session_key, open_), 1)]
+    """Return the open task of a session; for who asks also one in the background.
+
+    The task that a turn was covered by is open after a crash, and comes last.
+    """
+    own = _own(shell, session_key, implicit=False)
+    own = own or _own(shell, session_key, implicit=True)
     if own or since is not None:
         task = gateway.open_task(own, session_key, since)
         return task.task_id if task else None
     every = away(shell, session_key)
     waiting = (run.task_id for run in every if run.state.waiting)
     return next(waiting, None)
+
+
+def _own(shell: Shell, session_key: str, *, implicit: bool) -> Sequence[Task]:
+    """Return the latest of a session's tasks that is its to go on with, if any is."""
+    active = TaskStatus.ACTIVE
+    open_ = shell.store.list_tasks(
+        active, PAGE, shell.only, session_key, implicit=implicit
+    )
+    return [*islice(own_tasks(shell, session_key, open_), 1)]
 
 
 def _owed(shell: Shell) -> Sequence[Wake]:

@@ -124,7 +124,9 @@ def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
         run.session_key == session
         and run.why in _NOT_RESUMED.get(run.state, ())
         and run.changed_at >= since
-        for run in shell.store.list_runs([*_NOT_RESUMED], None, BATCH, shell.only)
+        for run in shell.store.list_runs(
+            [*_NOT_RESUMED], None, BATCH, shell.only, implicit=False
+        )
     )
 
 
@@ -136,23 +138,27 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     now = shell.clock.now()
     return tuple(
         recovery.announced(shell.store.read_task(run.task_id).task, run, now)
-        for run in _of_gateway(shell, (RunState.BLOCKED,))
+        for run in _of_gateway(shell, (RunState.BLOCKED,), implicit=False)
         if not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
     )
 
 
 def waiting(shell: Shell) -> Sequence[Run]:
     """Return the runs of this home's gateway that wait for their users."""
-    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW))
+    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW), implicit=False)
 
 
-def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
-    found = shell.store.list_runs(states, None, MOST, shell.only)
+def _of_gateway(
+    shell: Shell, states: Collection[RunState], *, implicit: bool | None = None
+) -> Sequence[Run]:
+    found = shell.store.list_runs(states, None, MOST, shell.only, implicit=implicit)
     return [run for run in found if _its(shell, run)]
 
 
 def forget(shell: Shell) -> None:
-    """Let go of checkpoints that are too old. Source: requirement E2.
+    """Let go of checkpoints and implicit tasks that are too old.
+
+    Source: requirement E2.
 
     A run at work loses those of its first days, too; one that waits for the user goes
     on from where it was, however long they take, and keeps all. They are kept for as

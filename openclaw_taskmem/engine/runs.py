@@ -288,6 +288,8 @@ def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     run = facts.run
     if run is None:
         return False
+    if facts.task.implicit:
+        return True
     if runs.left(run, now, shell.runs):
         return carrying.on_its_way(facts, now)
     told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)

@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, scrub, stuck
+from openclaw_taskmem.domain import events, notices, scrub, stuck
 from openclaw_taskmem.domain.gateway import AtWork
+from openclaw_taskmem.domain.implicit import Seen
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
@@ -116,6 +117,10 @@ class Shell:
     )
     """By session, what its gateway runs for it, as that said last; a gateway that has
     hung up says nothing any more."""
+    uncovered: dict[str, tuple[Seen, ...]] = field(
+        default_factory=dict[str, tuple[Seen, ...]]
+    )
+    """By session, the first calls of a user's turn that works on no task."""
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False
@@ -139,7 +144,8 @@ class Shell:
         if change.empty:
             return
         tasks = tuple(self.schedule(task) for task in change.tasks)
-        ready = _scrubbed(change.model_copy(update={"tasks": tasks}))
+        log = tuple(each for each in change.events if not notices.is_silent(each))
+        ready = _scrubbed(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_due(ready))
 

@@ -50,7 +50,7 @@ def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
     listed = list_chat(shell, session) if session is not None else []
     if command is Command.TASKS:
         return Reply(text=describe_list(_registered(listed), now))
-    choice = choose(_registered(listed) or listed, command, words, now)
+    choice = choose(_choices(listed, words), command, words, now)
     if choice.one is None:
         return Reply(text=choice.reply)
     task = choice.one.task
@@ -86,6 +86,19 @@ def list_chat(shell: Shell, session: str) -> list[Listed]:
     return listed
 
 
+def _choices(listed: list[Listed], words: str) -> list[Listed]:
+    """Return the tasks that a command may mean.
+
+    What a crash has left of a turn is meant where no other task is open, and none is
+    named.
+    """
+    named = _registered(listed)
+    is_open = any(not each.task.status.terminal for each in named)
+    if not named or not (is_open or words.strip()):
+        return [each for each in listed if each.task.implicit] or named
+    return named
+
+
 def _registered(listed: list[Listed]) -> list[Listed]:
     """Return those that an agent has registered, counted anew."""
     kept = [each for each in listed if not each.task.implicit]
@@ -96,7 +109,9 @@ def _own(shell: Shell, session: str) -> list[Task]:
     found = [
         task
         for status in _OPEN
-        for task in shell.store.list_tasks(status, PAGE, shell.only, session)
+        for task in shell.store.list_tasks(
+            status, PAGE, shell.only, session, implicit=None
+        )
     ]
     return _latest_first(own_tasks(shell, session, found))
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import (
     answers,
     claims,
+    implicit,
     lifecycle,
     notices,
     outbox,
@@ -30,6 +31,7 @@ from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
 from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
@@ -39,6 +41,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Value,
+    WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 
@@ -60,7 +63,48 @@ def register(
     Raises:
         InvalidArguments: It names what could never be proved.
     """
+    folders = [caller.folder] if caller.folder else []
+    rows: tuple[WorkFolder, ...] = ()
+
+    def once() -> Task:
+        nonlocal rows
+        change = _registered(shell, name, plan, metadata, caller, segmented=segmented)
+        (task,) = change.tasks
+        fault = claims.find_fault(claims.list_wanted(task))
+        if fault is not None:
+            raise InvalidArguments(f"{fault} Nothing was written.")
+        rows = ledger.new_folders(
+            shell, task.task_id, folders, command=caller.in_gateway is None
+        )
+        shell.commit(change.model_copy(update={"folders": rows}))
+        return task
+
+    task = shell.decide(caller.session_key or name, once)
+    ledger.list_folders(shell, rows, early=True)
+    return task
+
+
+def _registered(
+    shell: Shell,
+    name: str,
+    plan: tuple[str, ...],
+    metadata: Mapping[str, JsonValue],
+    caller: Caller,
+    *,
+    segmented: bool,
+) -> Change:
+    """Return what makes a task: a new one, or what the caller's turn is covered by."""
     now = shell.clock.now()
+    if (covered := find_covered(shell, caller)) is not None:
+        return implicit.taken_over(
+            *covered,
+            name=name,
+            plan=plan,
+            metadata=metadata,
+            caller=caller,
+            segmented=segmented,
+            now=now,
+        )
     change = lifecycle.register(
         task_id=shell.new_id("task", now),
         name=name,
@@ -69,11 +113,9 @@ def register(
         session_key=caller.session_key,
         home=shell.home,
         now=now,
+        request=caller.request,
     )
     (task,) = change.tasks
-    fault = claims.find_fault(claims.list_wanted(task))
-    if fault is not None:
-        raise InvalidArguments(f"{fault} Nothing was written.")
     moved = task_runs.begun(
         task,
         caller,
@@ -83,16 +125,10 @@ def register(
         home=shell.home,
         segmented=segmented,
     )
-    if moved is not None:
-        log = (*change.events, *moved.events)
-        change = change.model_copy(update={"runs": (moved.run,), "events": log})
-    folders = [caller.folder] if caller.folder else []
-    rows = ledger.new_folders(
-        shell, task.task_id, folders, command=caller.in_gateway is None
-    )
-    shell.commit(change.model_copy(update={"folders": rows}))
-    ledger.list_folders(shell, rows, early=True)
-    return task
+    if moved is None:
+        return change
+    log = (*change.events, *moved.events)
+    return change.model_copy(update={"runs": (moved.run,), "events": log})
 
 
 def accept(
@@ -159,7 +195,7 @@ def _applied(
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
     change, updated = _updated(shell, facts, wish, now)
-    if not _completes(facts, updated):
+    if not _completes(facts, updated) or facts.task.implicit:
         shell.commit(change)
         return updated
     sought = evidence.list_sought(
@@ -326,6 +362,8 @@ def list_questions(shell: Shell) -> Mapping[str, str]:
     return {run.task_id: run.question for run in blocked if run.question is not None}
 
 
-def listed(shell: Shell, status: TaskStatus | None, limit: int) -> Sequence[Task]:
+def listed(
+    shell: Shell, status: TaskStatus | None, limit: int, *, implicit: bool = False
+) -> Sequence[Task]:
     """Return tasks, most recently updated first; None: of every status."""
-    return shell.store.list_tasks(status, limit)
+    return shell.store.list_tasks(status, limit, implicit=implicit)

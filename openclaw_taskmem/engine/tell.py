@@ -75,13 +75,16 @@ def _tell_one(shell: Shell, event: Event) -> None:
     """Tell what an event is about, as that is now.
 
     All that is told of a task is told in its home, also of a wait or a run of it that
-    is another's: who follows a task there must not lose it.
+    is another's: who follows a task there must not lose it. Of implicit tasks, nobody
+    is told.
     """
     hook, seams, store = HOOKS[event.kind], shell.seams, shell.store
     if not seams.hears(hook):
         return
     task = store.read_task(event.task_id).task if event.task_id else None
     if task is not None and not shell.minds(task.home):
+        return
+    if task is not None and task.implicit:
         return
     about: dict[str, object] = {"task": task}
     if event.kind == events.WAIT_ENDED:

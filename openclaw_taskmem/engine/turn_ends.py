@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from openclaw_taskmem.domain import carrying, events, notices, runs, working
+from openclaw_taskmem.domain import (
+    carrying,
+    events,
+    implicit,
+    notices,
+    runs,
+    working,
+)
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import evidence, wakes
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard, is_still
-from taskmem_hookspecs import Change, Event, Run
+from taskmem_hookspecs import Change, Event, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
 
@@ -82,12 +89,19 @@ def _keep_words(shell: Shell, found: Run, said: str) -> None:
 
 
 def _rests(shell: Shell, found: Run) -> None:
-    """Let a run rest that a turn has held, and did not work on last."""
+    """Let a run rest that a turn has held, and did not work on last.
+
+    One that was for that turn alone ends.
+    """
 
     def once() -> None:
-        run = shell.store.read_task(found.task_id).run
-        if run is not None and is_still(run, found):
-            shell.commit(Change(runs=(runs.rest(run),)))
+        facts = shell.store.read_task(found.task_id)
+        if facts.run is None or not is_still(facts.run, found):
+            return
+        change = Change(runs=(runs.rest(facts.run),))
+        if facts.task.implicit:
+            change = implicit.ended(facts, facts.run, shell.clock.now())
+        shell.commit(change)
 
     shell.decide(found.task_id, once)
 
@@ -120,11 +134,7 @@ def _judges(
     def once() -> None:
         facts = shell.store.read_task(found.task_id)
         if facts.run is not None and is_still(facts.run, found):
-            now = shell.clock.now()
-            wake_id = shell.new_id("wake", now)
-            change = carrying.after_turn(
-                facts, turn, wake_id=wake_id, now=now, policy=shell.runs
-            )
+            change = _after_turn(shell, facts, facts.run, turn)
             after = change.runs[-1] if change.runs else facts.run
             asked = any(event.kind == events.NOTICE for event in change.events)
             if after.state not in working.OPEN and not asked:
@@ -132,6 +142,15 @@ def _judges(
             shell.commit(heard.kept(shell, change))
 
     shell.decide(found.task_id, once)
+
+
+def _after_turn(shell: Shell, facts: TaskFacts, run: Run, turn: Turn) -> Change:
+    """Return what the end of a turn means for the run that it worked on."""
+    now = shell.clock.now()
+    if facts.task.implicit:
+        return implicit.after_turn(facts, run, turn, now)
+    wake_id = shell.new_id("wake", now)
+    return carrying.after_turn(facts, turn, wake_id=wake_id, now=now, policy=shell.runs)
 
 
 def _told_first(change: Change, words: tuple[Event, ...]) -> Change:

@@ -95,7 +95,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         now = shell.clock.now()
         if origin is Origin.HEARTBEAT:
             return True
-        if origin is Origin.RECOVERY:
+        if origin is Origin.RECOVERY and not facts.task.implicit:
             if working.waits_for_word(run):
                 return not has_lost_run(shell, heard.session, heard.gateway_started_at)
             sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
@@ -125,8 +125,11 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
 
 def call_began(
     shell: Shell, heard: Heard, entry: Began, deed: Deed | None = None
-) -> None:
-    """Write down that a call began, before anybody knows how it ends."""
+) -> bool:
+    """Write down that a call began, before anybody knows how it ends.
+
+    False: its session works on no task.
+    """
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -143,7 +146,7 @@ def call_began(
             }
         )
         moved = moved.model_copy(update={"run": counted})
-        call = deed or Deed()
+        call = Deed() if facts.task.implicit else deed or Deed()
         used = ledger.find_used_folders(shell, run, call)
         ledger.note_named_files(shell, run, call, used)
         new[:] = ledger.new_folders(shell, run.task_id, used, command=call.command)
@@ -151,14 +154,18 @@ def call_began(
         _write(shell, heard, facts, moved, entry, more=more)
         return True
 
-    _each(shell, heard, once)
+    found = _each(shell, heard, once)
     ledger.list_folders(shell, new)
+    return found is not None
 
 
 def call_ended(
     shell: Shell, heard: Heard, entry: Ended, call: Call, deed: Deed | None = None
-) -> None:
-    """Write down how a call ended, what it made, and whether it brought news."""
+) -> bool:
+    """Write down how a call ended, what it made, and whether it brought news.
+
+    False: its session works on no task.
+    """
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -183,13 +190,15 @@ def call_ended(
         )
         moved = moved.model_copy(update={"run": noted})
         now = shell.clock.now()
-        more = ledger.record_call(shell, facts, noted, deed or Deed(), now)
+        did = Deed() if facts.task.implicit else deed or Deed()
+        more = ledger.record_call(shell, facts, noted, did, now)
         new[:] = more.folders
         _write(shell, heard, facts, moved, entry, more=more)
         return True
 
-    _each(shell, heard, once)
+    found = _each(shell, heard, once)
     ledger.list_folders(shell, new)
+    return found is not None
 
 
 def heartbeat(shell: Shell, heard: Heard) -> None:
@@ -234,16 +243,21 @@ def _each(
     heard: Heard,
     decide: Callable[[TaskFacts, Run], bool],
 ) -> bool | None:
-    """Decide about the run that a session works on; None: there is none."""
+    """Decide about the run that a session works on; None: there is none.
+
+    What a crash has left of an earlier turn, and nobody has taken up, is none.
+    """
     open_ = shell.store.session_runs(heard.session, shell.only)
     found = working.worked_on(open_, heard.owner)
     if found is None:
         return None
 
-    def once() -> bool:
+    def once() -> bool | None:
         facts = shell.store.read_task(found.task_id)
         if facts.run is None or not is_still(facts.run, found):
             return True
+        if facts.task.implicit and facts.run.state is RunState.BLOCKED:
+            return None
         return decide(facts, facts.run)
 
     return shell.decide(found.task_id, once)

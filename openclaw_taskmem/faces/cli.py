@@ -196,10 +196,12 @@ def _asks(task: Any) -> str:  # noqa: ANN401 - JSON
 @cli.command(name="list")
 @AS_JSON
 @ENDED_TOO
+@click.option("--implicit", is_flag=True, help="Those opened unasked for a turn.")
 @click.option("--limit", default=100, show_default=True, help="How many at most.")
-def list_(*, as_json: bool, ended_too: bool, limit: int) -> None:
+def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
     """Show the tasks, the latest first."""
-    given = {"status": "all" if ended_too else "active", "limit": limit}
+    wanted = "implicit" if implicit else "all" if ended_too else "active"
+    given = {"status": wanted, "limit": limit}
     found = _ask("call", tool="task_list", arguments=given)
     if as_json:
         _print(found)

@@ -273,10 +273,12 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
 def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     del caller  # whoever asks sees all tasks of this home
     word = form.status.strip().lower()
-    status = None if word == "all" else lifecycle.parse_status(word, "all")
-    found = tasks.listed(shell, status, form.limit)
+    besides = ("all", "implicit")
+    status = None if word in besides else lifecycle.parse_status(word, *besides)
+    covering = word == "implicit"
+    found = tasks.listed(shell, status, form.limit, implicit=covering)
+    kind = "" if word == "all" else f"{word if covering else status} "
     asked = tasks.list_questions(shell)
-    kind = "" if status is None else f"{status} "
     return {
         "tasks": [
             {

@@ -225,7 +225,7 @@ class TaskPlanUpdate(Form):
 class TaskList(Form):
     """Arguments of `task_list`."""
 
-    status: Annotated[str, Field(description="A status, or all.")] = "active"
+    status: Annotated[str, Field(description="A status, all, or implicit.")] = "active"
     limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
 
 

@@ -51,6 +51,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "task_id": task.task_id,
         "name": task.name,
         "status": task.status,
+        "implicit": task.implicit,
         "run": None if run is None else describe_run(run),
         "step": None if current is None else current + 1,
         "steps": _steps(task, run),

@@ -139,7 +139,9 @@ def _held(wake: Wake, holds: Holds) -> str | None:
 def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the runs that have not ended, newest first; with `all` every one."""
     states = None if params.get("all") else _OPEN
-    found = shell.store.list_runs(states, _task_id(params), _limit(params))
+    task_id = _task_id(params)
+    implicit = None if task_id else False
+    found = shell.store.list_runs(states, task_id, _limit(params), implicit=implicit)
     tasks = {run.task_id for run in found}
     names = {each: shell.store.read_task(each).task.name for each in tasks}
     return [_run(run, names[run.task_id]) for run in found]
@@ -201,7 +203,8 @@ def _task(task: Task) -> View:
     return {
         **_fields(
             task,
-            "task_id name status session_key created_at updated_at last_stuck_alert_at",
+            "task_id name status implicit original_request session_key created_at "
+            "updated_at last_stuck_alert_at",
         ),
         "stuck_alerts": task.alerts,
         "stuck_due_at": iso_millis(task.stuck_due_at),

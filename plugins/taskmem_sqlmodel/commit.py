@@ -155,7 +155,8 @@ class GroupCommit:
             _put(connection, statements.ARTIFACTS, run_rows.artifact_params(artifact))
         _add(connection, statements.CHECKPOINTS, map(dict, change.checkpoints))
         if change.forget_before is not None:
-            connection.execute(writes.FORGET, {"before": change.forget_before})
+            for forget in (writes.FORGET, *writes.FORGET_IMPLICIT):
+                connection.execute(forget, {"before": change.forget_before})
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
         _add(
             connection,

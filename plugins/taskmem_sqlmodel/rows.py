@@ -74,6 +74,10 @@ def index_where(
     )
 
 
+IMPLICIT: Final = "implicit"
+"""What holds for a task that the daemon has opened for a turn."""
+
+
 class Tasks(Base, table=True):
     """One task; its `metadata` holds the agent's keys and the task's own three."""
 
@@ -105,6 +109,7 @@ class Tasks(Base, table=True):
             "stuck_due_at",
             "task_id",
         ),
+        index_where(IMPLICIT, "tasks_implicit", "updated_at", "task_id"),
     )
 
     task_id: str = Field(primary_key=True, sa_type=Text)

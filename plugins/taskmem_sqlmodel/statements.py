@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from taskmem_hookspecs import WakeCause
 from taskmem_sqlmodel.columns import Text
-from taskmem_sqlmodel.rows import OPEN_WAKE, Base
+from taskmem_sqlmodel.rows import IMPLICIT, OPEN_WAKE, Base
 from taskmem_sqlmodel.run_rows import OPEN_RUN
 
 _TABLES = Base.metadata.tables
@@ -72,10 +72,16 @@ ACTIVE_TASKS: Final = (
 
 @cache
 def tasks(
-    *, by_status: bool, by_session: bool = False, by_home: bool = False
+    *,
+    by_status: bool,
+    by_session: bool = False,
+    by_home: bool = False,
+    implicit: bool | None = False,
 ) -> sa.Select[Any]:
-    """Select tasks, most recently updated first."""
+    """Select tasks, most recently updated first; `implicit`: None: also such."""
     every = sa.select(TASKS).order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
+    if implicit is not None:
+        every = every.where(sa.text(IMPLICIT if implicit else f"NOT {IMPLICIT}"))
     some = _narrowed(every, TASKS.c.status, by_status)
     some = _narrowed(some, TASKS.c.session_key, by_session)
     return _at_home(some, TASKS, by_home).limit(_LIMIT)
@@ -209,10 +215,23 @@ FOLDERS_OF_TASK: Final = (
 
 @cache
 def runs(
-    *, by_states: bool, by_task: bool, by_home: bool = False, is_open: bool = False
+    *,
+    by_states: bool,
+    by_task: bool,
+    by_home: bool = False,
+    is_open: bool = False,
+    implicit: bool | None = None,
 ) -> sa.Select[Any]:
-    """Select runs, newest first; `states` is a list; `is_open`: only of open ones."""
+    """Select runs, newest first; `states` is a list; `is_open`: only of open ones.
+
+    `implicit`: only those of implicit tasks, or of the others; None: of both.
+    """
     every = sa.select(RUNS).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
+    if implicit is not None:
+        of_such = sa.exists().where(
+            TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT}")
+        )
+        every = every.where(of_such if implicit else ~of_such)
     some = _narrowed(every, RUNS.c.task_id, by_task)
     some = _in_states(some, RUNS, by_states, OPEN_RUN if is_open else None)
     return _at_home(some, RUNS, by_home).limit(_LIMIT)
@@ -220,7 +239,10 @@ def runs(
 
 @cache
 def session_runs(*, by_home: bool) -> sa.Select[Any]:
-    """Select the open runs of a session, that of the latest task first."""
+    """Select the open runs of a session, that of the latest task first.
+
+    Those of implicit tasks come last.
+    """
     every = (
         sa.select(RUNS)
         .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)
@@ -228,7 +250,7 @@ def session_runs(*, by_home: bool) -> sa.Select[Any]:
             RUNS.c.session_key == sa.bindparam("session_key"),
             sa.text(f"runs.{OPEN_RUN}"),
         )
-        .order_by(TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
+        .order_by(TASKS.c.implicit, TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
     )
     return _at_home(every, RUNS, by_home)
 
@@ -351,18 +373,6 @@ EVENTS_OF_WAIT: Final = (
 BOOKMARK: Final = sa.select(BOOKMARKS.c.value).where(
     BOOKMARKS.c.name == sa.bindparam("name")
 )
-
-EVENT_COUNT: Final = sa.select(sa.func.count()).select_from(EVENTS)
-
-
-def _counted(column: sa.Column[Any]) -> sa.Executable:
-    return sa.select(column, sa.func.count()).group_by(column)
-
-
-TASK_COUNTS: Final = _counted(TASKS.c.status)
-WAIT_COUNTS: Final = _counted(WAITS.c.status)
-WAKE_COUNTS: Final = _counted(WAKES.c.state)
-RUN_COUNTS: Final = _counted(RUNS.c.state)
 
 
 def _narrowed(

@@ -36,6 +36,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_sqlmodel import rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
+from taskmem_sqlmodel.counting import read_counts
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.translation import translated
 
@@ -119,12 +120,15 @@ class SqlStore:
         limit: int,
         home: str | None = None,
         session_key: str | None = None,
+        *,
+        implicit: bool | None = False,
     ) -> Sequence[Task]:
         """Return tasks, most recently updated first."""
         statement = statements.tasks(
             by_status=status is not None,
             by_session=session_key is not None,
             by_home=home is not None,
+            implicit=implicit,
         )
         given = {"status": _word(status), "session_key": session_key, "home": home}
         found = self._read(statement, **given, limit=limit)
@@ -231,6 +235,8 @@ class SqlStore:
         task_id: str | None,
         limit: int,
         home: str | None = None,
+        *,
+        implicit: bool | None = None,
     ) -> Sequence[Run]:
         """Return runs, newest first."""
         statement = statements.runs(
@@ -238,6 +244,7 @@ class SqlStore:
             by_task=task_id is not None,
             by_home=home is not None,
             is_open=not any(state.terminal for state in states or ()),
+            implicit=implicit,
         )
         words = sorted(state.value for state in states or ())
         given = {"states": words, "task_id": task_id, "home": home}
@@ -323,18 +330,7 @@ class SqlStore:
     def count(self) -> Counts:
         """Return how much there is, by state."""
         with self._reading() as connection:
-            tasks = _counted(connection, statements.TASK_COUNTS)
-            waits = _counted(connection, statements.WAIT_COUNTS)
-            wakes = _counted(connection, statements.WAKE_COUNTS)
-            runs = _counted(connection, statements.RUN_COUNTS)
-            events = connection.execute(statements.EVENT_COUNT).scalar_one()
-        return Counts(
-            tasks={status: tasks.get(status, 0) for status in TaskStatus},
-            waits={status: waits.get(status, 0) for status in WaitStatus},
-            wakes={state: wakes.get(state, 0) for state in WakeState},
-            runs={state: runs.get(state, 0) for state in RunState},
-            events=events,
-        )
+            return read_counts(connection)
 
     def commit(self, change: Change) -> None:
         """Write all of a change, durably, or none of it."""
@@ -383,10 +379,6 @@ def _all(
     connection: sa.Connection, statement: sa.Executable, named: rows.Params
 ) -> Sequence[rows.Row]:
     return connection.execute(statement, named).mappings().all()
-
-
-def _counted(connection: sa.Connection, statement: sa.Executable) -> dict[str, int]:
-    return {row[0]: row[1] for row in connection.execute(statement)}
 
 
 def _word(status: TaskStatus | WaitStatus | None) -> str | None:

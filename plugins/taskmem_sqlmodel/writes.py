@@ -7,11 +7,15 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from taskmem_hookspecs import RunState
-from taskmem_sqlmodel.rows import Base
+from taskmem_hookspecs import RunState, WaitStatus
+from taskmem_sqlmodel.rows import IMPLICIT, Base
 from taskmem_sqlmodel.statements import (
     ARTIFACTS,
     CHECKPOINTS,
+    FOLDERS,
+    LEDGER,
+    MESSAGES,
+    REVISIONS,
     RUNS,
     TASKS,
     WAITS,
@@ -58,6 +62,33 @@ FORGET: Final = CHECKPOINTS.delete().where(
     CHECKPOINTS.c.at < sa.bindparam("before"),
     CHECKPOINTS.c.run_id.not_in(_WAITING),
 )
+_PAST: Final = (
+    sa.select(TASKS.c.task_id)
+    .where(
+        sa.text(f"tasks.{IMPLICIT}"),
+        TASKS.c.updated_at < sa.bindparam("before"),
+        ~sa.exists().where(
+            RUNS.c.task_id == TASKS.c.task_id,
+            RUNS.c.seen_at >= sa.bindparam("before"),
+        ),
+        ~sa.exists().where(
+            WAITS.c.task_id == TASKS.c.task_id, WAITS.c.status == WaitStatus.WATCHING
+        ),
+    )
+    .scalar_subquery()
+)
+_PAST_RUNS: Final = sa.select(RUNS.c.run_id).where(RUNS.c.task_id.in_(_PAST))
+FORGET_IMPLICIT: Final = (
+    CHECKPOINTS.delete().where(CHECKPOINTS.c.run_id.in_(_PAST_RUNS)),
+    *(
+        table.delete().where(table.c.task_id.in_(_PAST))
+        for table in (
+            *(MESSAGES, REVISIONS, ARTIFACTS, LEDGER, FOLDERS),
+            *(WAKES, WAITS, RUNS, TASKS),
+        )
+    ),
+)
+"""What goes, in order, with implicit tasks that nobody has touched since."""
 
 
 def upsert(dialect: str, table: sa.Table) -> sa.Insert:

@@ -355,6 +355,35 @@ async def test_what_calls_did_to_files_is_in_the_ledger_of_the_sessions_task(
     )
 
 
+async def test_the_third_call_that_is_not_ours_covers_a_users_turn(
+    world: World, gateways: Gateways
+) -> None:
+    asked = {"session_key": MAIN, "request": "Bake three loaves."}
+    tools = ("exec", "task_list", "taskmem__task_list", "read", "exec")
+    calls = [
+        {"kind": "tool_started", "call_id": f"c{n}", "tool": tool, **asked}
+        for n, tool in enumerate(tools)
+    ]
+
+    await report(gateways, hello(), begins(MAIN, MAIN), *calls[:-1])
+    assert world.store.list_tasks(None, 9, implicit=True) == []
+    await report(gateways, calls[-1])
+    [task] = world.store.list_tasks(None, 9, implicit=True)
+    assert (task.name, task.status) == ("Bake three loaves.", "active")
+    await report(gateways, ends(MAIN, origin="user"))
+    assert world.task(task.task_id).status == "completed"
+
+
+async def test_calls_of_a_turn_before_are_forgotten_at_its_end_and_the_next_begin(
+    world: World, gateways: Gateways
+) -> None:
+    call = {"kind": "tool_started", "call_id": "c", "tool": "exec"}
+    two = [{**call, "session_key": MAIN, "request": "Bake."}] * 2
+    await report(gateways, hello(), begins(MAIN, MAIN), *two, ends(MAIN), *two)
+    await report(gateways, begins(MAIN, MAIN), *two)
+    assert world.store.list_tasks(None, 9, implicit=True) == []
+
+
 async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
     world: World, gateways: Gateways
 ) -> None:

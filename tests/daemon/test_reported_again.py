@@ -390,3 +390,19 @@ async def test_what_is_not_numbered_counts_as_often_as_it_is_told(
         await plugin.tells(*told)
 
     assert session.run(task).calls == 2
+
+
+@pytest.mark.parametrize("writes_first", [False, True])
+async def test_a_turn_is_covered_once_though_its_third_call_is_told_again(
+    session: Session, store: Busy, plugin: Plugin, *, writes_first: bool
+) -> None:
+    call = {"tool": "exec", "request": "Bake three loaves."}
+    told = [plugin.says("tool_started", **call, call_id=f"c{n}") for n in range(3)]
+    await plugin.tells(*told[:2])
+    store.refuses, store.writes_first = lambda change: bool(change.tasks), writes_first
+    with pytest.raises(StoreBusy):
+        await plugin.tells(told[2])
+    await plugin.tells(told[2])
+
+    (task,) = session.world.store.list_tasks(None, 9, implicit=True)
+    assert session.run(task.task_id).checkpoints == 3

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from openclaw_taskmem.domain import runs
+from openclaw_taskmem.domain import events, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import MAY_LAPSE
@@ -119,6 +119,8 @@ class Runs(RuleBasedStateMachine):
     @rule(who=who, origin=st.sampled_from(Origin), fate=fates)
     def turn_begins(self, who: int, origin: Origin, fate: str | None) -> None:
         self.at_work.add(self.keys[who])
+        said = "Please see to it." if origin is Origin.USER else None
+        self.session(who).request = said
         self.at_risk(fate, lambda: self.session(who).begins(origin))
 
     @rule(who=who, about=st.sampled_from("abc"), fate=fates, cut=st.booleans())
@@ -222,6 +224,7 @@ class Runs(RuleBasedStateMachine):
             task = self.store.read_task(run.task_id).task
             if (
                 run.state.terminal
+                or task.implicit
                 or run.task_id in waiting
                 or task.status is not TaskStatus.ACTIVE
             ):
@@ -379,6 +382,8 @@ class Runs(RuleBasedStateMachine):
             facts = self.store.read_task(run.task_id)
             if run.state.terminal or facts.task.status is not TaskStatus.ACTIVE:
                 continue
+            if facts.task.implicit:
+                continue
             assert (
                 run.lease_until is not None
                 or (run.owner is not None and run.owner.session_key in self.at_work)
@@ -388,6 +393,23 @@ class Runs(RuleBasedStateMachine):
                 or any(w.due_at for w in facts.wakes if w.cause is WakeCause.RUN)
                 or self.is_looked_at_soon(facts.task, now)
             )
+
+    @invariant()
+    def an_implicit_task_is_silent(self) -> None:
+        covered = self.store.list_tasks(None, ALL, implicit=True)
+        ids = {task.task_id for task in covered}
+        assert all(task.stuck_due_at is None for task in covered)
+        assert all(task.message_count == 0 for task in covered)
+        silent = {events.MILESTONE, events.NOTICE, events.STUCK}
+        log = self.store.list_events(0, 10 * ALL)
+        assert not [e for e in log if e.task_id in ids and e.kind in silent]
+
+    @invariant()
+    def a_user_who_is_not_there_opens_no_implicit_task(self) -> None:
+        said = {
+            t.original_request for t in self.store.list_tasks(None, ALL, implicit=True)
+        }
+        assert said <= {"Please see to it."}
 
     def is_looked_at_soon(self, task: Task, now: datetime) -> bool:
         due = task.stuck_due_at

@@ -129,7 +129,9 @@ def test_a_refusal_names_the_task_in_words(
     monkeypatch.setattr(
         session.world.store, "read_task", lambda task_id: next(read, ended(task_id))
     )
-    monkeypatch.setattr(session.world.store, "list_tasks", lambda *_: [listed.task])
+    monkeypatch.setattr(
+        session.world.store, "list_tasks", lambda *_, **__: [listed.task]
+    )
 
     reply = says(session, "cancel")
 

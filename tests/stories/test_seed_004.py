@@ -444,7 +444,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
 # --- 3. regression checks -------------------------------------------------------
 
 
-def test_regression_a_session_without_tasks_is_left_alone(
+def test_regression_a_turn_of_two_calls_writes_nothing(
     session: Session, database: str
 ) -> None:
     session.takes_up()
@@ -452,7 +452,7 @@ def test_regression_a_session_without_tasks_is_left_alone(
     session.world.deliver()
     before = contents(database)
 
-    other = Session(session.world, "agent:main:other")
+    other = Session(session.world, "agent:main:other", request="Please build it.")
     assert other.begins()
     other.does("rm -rf build")
     other.does("make", "failed", ok=False)

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.checkpoints import Began, Ended, digest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway, recovery, turn_ends, turns
+from openclaw_taskmem.engine import gateway, implicit, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
 from taskmem_hookspecs import FileChange, Owner, Run, RunState, Said
@@ -38,6 +38,8 @@ class Session:
     """Whether a turn of it runs; where none does, its calls are its sub-agents'."""
     turn_since: datetime | None = None
     """When its turn began, as its gateway knows it."""
+    request: str | None = None
+    """What its user says in its turns; None: no turn of it is a user's."""
     _number: int = 0
 
     @property
@@ -54,6 +56,7 @@ class Session:
             in_turn=self.in_turn,
             turn_since=self.turn_since,
             folder=self.folder,
+            request=self.request,
         )
 
     @property
@@ -79,6 +82,7 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
+        implicit.forget_calls(self.world.shell, self.key)
         return turns.turn_began(self.world.shell, self.heard, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
@@ -100,7 +104,9 @@ class Session:
         if deed is not None:
             text = about if deed.command else ""
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
-        turns.call_began(self.world.shell, self.heard, entry, deed)
+        shell, heard = self.world.shell, self.heard
+        if not turns.call_began(shell, heard, entry, deed):
+            implicit.call_began(shell, heard, entry, self.request)
         return call_id
 
     def does(
@@ -129,7 +135,8 @@ class Session:
             said=said,
         )
         given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
-        turns.call_ended(self.world.shell, self.heard, entry, given, deed)
+        if not turns.call_ended(self.world.shell, self.heard, entry, given, deed):
+            implicit.call_ended(self.world.shell, self.heard, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
@@ -153,6 +160,7 @@ class Session:
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
+        implicit.forget_calls(self.world.shell, self.key)
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
         turn_ends.turn_over(self.world.shell, self.heard, Turn(**turn))
 

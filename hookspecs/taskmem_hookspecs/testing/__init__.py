@@ -69,7 +69,7 @@ __all__ = [
 _SUITES = {
     "StoreSuite": (
         *("stores", "store_commits", "store_questions", "store_waits"),
-        *("store_runs", "store_homes"),
+        *("store_runs", "store_homes", "store_implicit"),
     ),
     "TransportSuite": ("transports",),
     "HostSuite": ("hosts",),

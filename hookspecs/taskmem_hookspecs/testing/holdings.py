@@ -11,7 +11,7 @@ ALL = 1_000_000
 
 def everything(store: TaskStore) -> dict[str, list[Value]]:
     """Return all rows of a store, but for its bookmarks."""
-    tasks = store.list_tasks(None, ALL)
+    tasks = store.list_tasks(None, ALL, implicit=None)
     runs = store.list_runs(None, None, ALL)
     return {
         "tasks": list(tasks),

@@ -34,12 +34,19 @@ from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.memory_rows import (
     age,
     append,
+    check_checkpoints,
+    check_keys,
+    fresh,
     known,
     moved,
     newest,
     of_home,
+    of_kind,
     of_task,
     open_runs,
+    past,
+    recency,
+    without,
 )
 
 
@@ -108,11 +115,14 @@ class MemoryStore:
         limit: int,
         home: str | None = None,
         session_key: str | None = None,
+        *,
+        implicit: bool | None = False,
     ) -> Sequence[Task]:
         """Return tasks, most recently updated first."""
         with self._lock:
             here = of_home(home, self._tasks.values())
-        tasks = [t for t in here if status in (None, t.status)]
+        kind = [t for t in here if implicit in (None, t.implicit)]
+        tasks = [t for t in kind if status in (None, t.status)]
         own = [t for t in tasks if session_key in (None, t.session_key)]
         latest = sorted(own, key=lambda t: (t.updated_at, t.task_id), reverse=True)
         return latest[:limit]
@@ -226,10 +236,12 @@ class MemoryStore:
         task_id: str | None,
         limit: int,
         home: str | None = None,
+        *,
+        implicit: bool | None = None,
     ) -> Sequence[Run]:
         """Return runs, newest first."""
         with self._lock:
-            here = of_home(home, self._runs.values())
+            here = of_home(home, of_kind(self._runs, self._tasks, implicit=implicit))
         runs = [r for r in here if task_id in (None, r.task_id)]
         chosen = [r for r in runs if states is None or r.state in states]
         return sorted(chosen, key=age, reverse=True)[:limit]
@@ -241,9 +253,7 @@ class MemoryStore:
             open_ = [r for r in here if r.session_key == session_key]
             tasks = [self._tasks[run.task_id] for run in open_]
         paired = zip(tasks, open_, strict=True)
-        latest = sorted(
-            paired, key=lambda p: (p[0].updated_at, p[0].task_id), reverse=True
-        )
+        latest = sorted(paired, key=lambda p: recency(p[0]), reverse=True)
         return [run for _, run in latest]
 
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
@@ -292,10 +302,12 @@ class MemoryStore:
     def count(self) -> Counts:
         """Return how much there is, by state."""
         with self._lock:
-            tasks = Counter(task.status for task in self._tasks.values())
+            every = self._tasks.values()
+            tasks = Counter(task.status for task in every if not task.implicit)
             waits = Counter(wait.status for wait in self._waits.values())
             wakes = Counter(wake.state for wake in self._wakes.values())
-            runs = Counter(run.state for run in self._runs.values())
+            of_tasks = of_kind(self._runs, self._tasks, implicit=False)
+            runs = Counter(run.state for run in of_tasks)
             return Counts(
                 tasks={status: tasks[status] for status in TaskStatus},
                 waits={status: waits[status] for status in WaitStatus},
@@ -317,8 +329,10 @@ class MemoryStore:
             checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
             self._check_tasks(tasks, change)
             self._check_runs(change)
-            self._check_checkpoints(runs, change.checkpoints)
-            self._check_keys({**self._wakes, **wakes}, change.wakes)
+            check_checkpoints(
+                change.checkpoints, self._checkpoints, {**self._runs, **runs}
+            )
+            check_keys({**self._wakes, **wakes}, change.wakes)
             self._tasks |= tasks
             self._waits |= waits
             self._wakes |= wakes
@@ -362,14 +376,18 @@ class MemoryStore:
         return sorted((r.lease_until, r.run_id) for r in here if r.lease_until)
 
     def _forget(self, before: datetime | None) -> None:
-        if before is not None:
-            waiting = (RunState.BLOCKED, RunState.REVIEW)
-            kept = {
-                key: kept
-                for key, kept in self._checkpoints.items()
-                if kept.at >= before or self._runs[kept.run_id].state in waiting
-            }
-            self._checkpoints = kept
+        if before is None:
+            return
+        gone = past(before, self._tasks, self._runs, self._waits)
+        self._checkpoints = fresh(before, self._checkpoints, self._runs, gone)
+        self._tasks = {k: task for k, task in self._tasks.items() if k not in gone}
+        self._runs, self._waits = without(gone, self._runs), without(gone, self._waits)
+        self._wakes = without(gone, self._wakes)
+        self._artifacts = without(gone, self._artifacts)
+        self._ledger = without(gone, self._ledger)
+        self._folders = without(gone, self._folders)
+        self._messages = [m for m in self._messages if m.task_id not in gone]
+        self._revisions = [r for r in self._revisions if r.task_id not in gone]
 
     def _check_runs(self, change: Change) -> None:
         """Refuse a second open run of a task, also one in between."""
@@ -378,17 +396,6 @@ class MemoryStore:
             runs[run.run_id] = run
             if len(open_runs(runs, run.task_id)) > 1:
                 raise Conflict(f"{run.task_id} has a run that is open already.")
-
-    def _check_checkpoints(
-        self, runs: Mapping[str, Run], new: Sequence[Checkpoint]
-    ) -> None:
-        if len({(c.run_id, c.number) for c in new}) < len(new):
-            raise Conflict("Two checkpoints of a run have the same number.")
-        for checkpoint in new:
-            if (checkpoint.run_id, checkpoint.number) in self._checkpoints:
-                raise Conflict(f"{checkpoint.run_id} has that checkpoint already.")
-            if checkpoint.run_id not in {**self._runs, **runs}:
-                raise TaskNotFound(f"There is no run {checkpoint.run_id}.")
 
     def _check_tasks(self, new: Mapping[str, Task], change: Change) -> None:
         named = chain(
@@ -404,12 +411,3 @@ class MemoryStore:
         for task_id in named:
             if task_id and task_id not in self._tasks and task_id not in new:
                 raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
-
-    @staticmethod
-    def _check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
-        if not new:
-            return
-        holders = Counter(wake.key for wake in wakes.values())
-        for wake in new:
-            if holders[wake.key] > 1:
-                raise Conflict(f"A wake with the key {wake.key} is owed already.")

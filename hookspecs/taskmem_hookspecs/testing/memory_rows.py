@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from taskmem_hookspecs.errors import Conflict
+from taskmem_hookspecs.errors import Conflict, TaskNotFound
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Event,
@@ -17,13 +18,15 @@ from taskmem_hookspecs.model import (
     WaitStatus,
     Wake,
 )
-from taskmem_hookspecs.runs import Checkpoint, Run
+from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 
 ENDED_WAITS = 20
 """Waits that ended which the facts of a task hold; the linkage needs the last."""
 RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 OwnedT = TypeVar("OwnedT", Task, Wait, Wake, Run)
 PathT = TypeVar("PathT", LedgerEntry, WorkFolder)
+OfTaskT = TypeVar("OfTaskT", Wait, Wake, Run, Artifact, LedgerEntry, WorkFolder)
+KeyT = TypeVar("KeyT")
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
 SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 
@@ -69,17 +72,93 @@ def of_task(task_id: str, rows: Mapping[tuple[str, str], PathT]) -> list[PathT]:
     return [row for key, row in sorted(rows.items()) if key[0] == task_id]
 
 
+def of_kind(
+    runs: Mapping[str, Run], tasks: Mapping[str, Task], *, implicit: bool | None
+) -> list[Run]:
+    """Return the runs of implicit tasks, or of the others; None: all."""
+    every = runs.values()
+    return [run for run in every if implicit in (None, tasks[run.task_id].implicit)]
+
+
+def recency(task: Task) -> tuple[bool, datetime, str]:
+    """Return what orders tasks, the last of all being one that moved last."""
+    return not task.implicit, task.updated_at, task.task_id
+
+
+def past(
+    before: datetime,
+    tasks: Mapping[str, Task],
+    runs: Mapping[str, Run],
+    waits: Mapping[str, Wait],
+) -> set[str]:
+    """Return the implicit tasks that nobody has touched since, nor watches for."""
+    seen = {run.task_id for run in runs.values() if run.seen_at >= before}
+    watched = {w.task_id for w in waits.values() if w.status is WaitStatus.WATCHING}
+    old = {t.task_id for t in tasks.values() if t.implicit and t.updated_at < before}
+    return old - seen - watched
+
+
+def fresh(
+    before: datetime,
+    checkpoints: Mapping[tuple[str, int], Checkpoint],
+    runs: Mapping[str, Run],
+    gone: Collection[str],
+) -> dict[tuple[str, int], Checkpoint]:
+    """Return the checkpoints that stay where those from before an instant go.
+
+    So do all of these tasks, and none of a run that waits for its user.
+    """
+    waiting = (RunState.BLOCKED, RunState.REVIEW)
+    return {
+        key: kept
+        for key, kept in checkpoints.items()
+        if runs[kept.run_id].task_id not in gone
+        and (kept.at >= before or runs[kept.run_id].state in waiting)
+    }
+
+
+def without(gone: Collection[str], rows: Mapping[KeyT, OfTaskT]) -> dict[KeyT, OfTaskT]:
+    """Return the rows that belong to none of these tasks."""
+    return {key: row for key, row in rows.items() if row.task_id not in gone}
+
+
 def age(run: Run) -> tuple[datetime, str]:
     """Return what orders runs by age."""
     return run.created_at, run.run_id
 
 
 def append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
-    """Add lines, numbered from 1."""
+    """Add lines, numbered on from the last; the first is 1."""
     for line in new:
-        lines.append(line.model_copy(update={id_field: len(lines) + 1}))
+        last = getattr(lines[-1], id_field) if lines else 0
+        lines.append(line.model_copy(update={id_field: last + 1}))
 
 
 def newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
     """Return the last lines; None: all."""
     return lines if limit is None else lines[max(0, len(lines) - limit) :]
+
+
+def check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
+    """Refuse new wakes with a key that is taken; `wakes` holds them, too."""
+    if not new:
+        return
+    holders = Counter(wake.key for wake in wakes.values())
+    for wake in new:
+        if holders[wake.key] > 1:
+            raise Conflict(f"A wake with the key {wake.key} is owed already.")
+
+
+def check_checkpoints(
+    new: Sequence[Checkpoint],
+    known: Mapping[tuple[str, int], Checkpoint],
+    runs: Mapping[str, Run],
+) -> None:
+    """Refuse checkpoints with a number that is taken, or of a run that is not there."""
+    if len({(c.run_id, c.number) for c in new}) < len(new):
+        raise Conflict("Two checkpoints of a run have the same number.")
+    for checkpoint in new:
+        if (checkpoint.run_id, checkpoint.number) in known:
+            raise Conflict(f"{checkpoint.run_id} has that checkpoint already.")
+        if checkpoint.run_id not in runs:
+            raise TaskNotFound(f"There is no run {checkpoint.run_id}.")

@@ -19,6 +19,7 @@ from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.holdings import everything
 from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_homes import StoreHomes
+from taskmem_hookspecs.testing.store_implicit import StoreImplicit
 from taskmem_hookspecs.testing.store_questions import StoreQuestions
 from taskmem_hookspecs.testing.store_runs import StoreRuns
 from taskmem_hookspecs.testing.store_waits import StoreWaits
@@ -40,7 +41,9 @@ THREADS: Final = 8
 ROUNDS: Final = 5
 
 
-class StoreSuite(StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes):
+class StoreSuite(
+    StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes, StoreImplicit
+):
     """Subclass it in your tests, and say how your store is made.
 
     Tests may run in several processes at once: give each folder a store of its

@@ -11,6 +11,7 @@ const MOST_LINES = 8;
 const MOST_AT_WORK = 50;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
+const LONGEST_REQUEST = 2_000; // characters of what the user has asked for
 const LONGEST_WORDS = 16_000; // characters of an agent's last words
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
 const BUDGET_MS = 200; // after which a tool is let through unasked
@@ -96,6 +97,12 @@ export class Work {
     }
   }
 
+  /** What the user said in a session's turn, where a user has begun it. */
+  request(session) {
+    const { request } = this.#turns.get(session) ?? {};
+    return request === undefined ? {} : { request };
+  }
+
   spawned({ childSessionKey: child, requesterSessionKey: parent }) {
     if (child?.includes(CHILD) && parent) {
       this.#parents.set(child, parent);
@@ -119,8 +126,11 @@ export class Work {
     if (role !== "user" && role !== "assistant") return;
     const text = texts(content);
     const turn = this.#turn(sessionKey);
-    if (role === "user") turn.origin = origin(message);
-    else if (text) Object.assign(turn, { said: ending(text), words: text });
+    if (role === "user") {
+      turn.origin = origin(message);
+      if (turn.origin === "user") turn.request = [turn.request, text].filter(Boolean).join("\n").slice(0, LONGEST_REQUEST);
+    }
+    if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];
     if (text && lines.at(-1)?.text !== beginning(text)) lines.push({ role, text: beginning(text) });
     this.#lines.set(sessionKey, lines.slice(-MOST_LINES));
@@ -184,9 +194,10 @@ export class Work {
     const turn = this.#turn(ctx.sessionKey);
     if (WRAPPERS.has(toolName)) return;
     turn.calls++;
-    const who = this.#who(this.root(ctx.sessionKey));
+    const root = this.root(ctx.sessionKey);
+    const who = this.#who(root);
     const { folders, command } = this.#isOurs(toolName) ? {} : deeds({ toolName, params }, who.folder);
-    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), method: method(params), folders, command });
+    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), method: method(params), ...this.request(root), folders, command });
   }
 
   /** A tool has answered. */

@@ -11,15 +11,12 @@ from sqlalchemy.dialects import sqlite
 
 from taskmem_sqlmodel import statements, task_store
 
-COUNTS = {"TASK_COUNTS", "WAIT_COUNTS", "WAKE_COUNTS", "RUN_COUNTS", "EVENT_COUNT"}
 YES_AND_NO = (False, True)
 OF_A_HOME = (statements.sent_since, statements.session_runs, statements.watching)
 QUESTIONS = {
     name: statement
     for name, statement in vars(statements).items()
-    if isinstance(statement, sa.Select)
-    and not name.startswith("_")
-    and name not in COUNTS
+    if isinstance(statement, sa.Select) and not name.startswith("_")
 } | {
     f"{ask.__name__}{flags}": ask(**flags)
     for ask, flags in (
@@ -29,6 +26,7 @@ QUESTIONS = {
             for home in YES_AND_NO
         ),
         (statements.tasks, {"by_status": True, "by_session": True, "by_home": True}),
+        (statements.tasks, {"by_status": False, "implicit": True}),
         *((statements.thread, {"limited": b}) for b in YES_AND_NO),
         *((statements.last_events, {"by_task": b}) for b in YES_AND_NO),
         (statements.waits, {"by_status": True, "by_task": True}),
@@ -46,6 +44,7 @@ QUESTIONS = {
         (statements.runs, {"by_states": True, "by_task": True}),
         (statements.runs, {"by_states": False, "by_task": True}),
         (statements.runs, {"by_states": False, "by_task": False}),
+        (statements.runs, {"by_states": True, "by_task": False, "implicit": False}),
         *((statements.queued_runs, {"by_role": b}) for b in YES_AND_NO),
         *((ask, {"by_home": b}) for ask in OF_A_HOME for b in YES_AND_NO),
     )
@@ -79,6 +78,12 @@ def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     flags = {"by_status": True, "by_session": True, "by_home": True}
     [step] = plan_of(database, statements.tasks(**flags))
     assert "tasks_of_session" in step
+
+
+def test_implicit_tasks_are_found_whatever_others_there_are(database):
+    flags = {"by_status": False, "implicit": True}
+    [step] = plan_of(database, statements.tasks(**flags))
+    assert "INDEX tasks_implicit" in step
 
 
 @WHAT_IS_DUE

@@ -26,3 +26,11 @@ def upgrade() -> None:
         "implicit", sa.Boolean, nullable=False, server_default=sa.false()
     )
     op.add_column("tasks", implicit)
+    where = sa.text("implicit")
+    op.create_index(
+        "tasks_implicit",
+        "tasks",
+        ["updated_at", "task_id"],
+        sqlite_where=where,
+        postgresql_where=where,
+    )

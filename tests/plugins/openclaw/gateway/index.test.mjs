@@ -158,6 +158,14 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("a tool call says what the user has said in its turn", async (t) => {
+  const house = await at_home(t);
+  house.hooks.before_message_write({ message: { role: "user", content: "Bake it." } }, { sessionKey: MAIN });
+  await house.tools.task_list({ sessionKey: MAIN, agentId: "main" }).execute("call_1", {});
+  const { params } = house.there.received.find(({ method }) => method === "call");
+  assert.equal(params.request, "Bake it.");
+});
+
 test("a session's turn that ends while a sub-agent runs says so, until that has ended", async (t) => {
   const house = await at_home(t);
   const child = "agent:main:subagent:1";

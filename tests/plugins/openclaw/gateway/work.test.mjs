@@ -73,6 +73,33 @@ test("what the agent said last is told at the end: its end, from a whole word on
   assert.equal(said, " done.");
 });
 
+test("what the user has said in a turn goes with its calls, also of its sub-agents", () => {
+  const asked = () => told.findLast(({ kind }) => kind === "tool_started").request;
+  calling("exec");
+  assert.equal("request" in told[0], false);
+  wrote("user", "Bake it.");
+  wrote("user", "Do not repeat it.", MAIN, { provenance: { sourceTool: "heartbeat" } });
+  wrote("user", "With salt.");
+  calling("exec");
+  assert.equal(asked(), "Bake it.\nWith salt.");
+  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  wrote("user", "Knead.", CHILD);
+  calling("exec", {}, CHILD);
+  assert.equal(asked(), "Bake it.\nWith salt.");
+  work.ended(MAIN);
+  calling("exec");
+  assert.equal(asked(), undefined);
+  wrote("user", "x".repeat(3_000));
+  calling("exec");
+  assert.equal(asked().length, 2_000);
+});
+
+test("a message without words begins a user's turn, too", () => {
+  wrote("user", [{ type: "image" }]);
+  calling("exec");
+  assert.equal(told[0].request, "");
+});
+
 test("what is neither the user's nor the agent's is no message", () => {
   for (const role of ["toolResult", "system", undefined]) wrote(role, "secret");
   called("exec");

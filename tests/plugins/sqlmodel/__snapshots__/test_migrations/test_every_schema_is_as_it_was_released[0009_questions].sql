@@ -195,6 +195,8 @@ CREATE INDEX tasks_by_status ON tasks (status, updated_at, task_id);
 
 CREATE INDEX tasks_by_update ON tasks (updated_at, task_id);
 
+CREATE INDEX tasks_implicit ON tasks (updated_at, task_id) WHERE implicit;
+
 CREATE INDEX tasks_of_session ON tasks (session_key, status, updated_at, task_id) WHERE session_key IS NOT NULL;
 
 CREATE INDEX tasks_stuck_due ON tasks (status, stuck_due_at, task_id) WHERE stuck_due_at IS NOT NULL;

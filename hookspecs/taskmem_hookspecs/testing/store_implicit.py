@@ -1,0 +1,143 @@
+"""What every `TaskStore` answers about implicit tasks, and when they go."""
+# ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.errors import RunNotFound, TaskNotFound
+from taskmem_hookspecs.model import TaskStatus, WaitStatus
+from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
+    a_folder,
+    a_message,
+    a_revision,
+    a_run,
+    a_task,
+    a_wait,
+    a_wake,
+    an_artifact,
+    an_entry,
+    an_event,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+def of_both_kinds(store: TaskStore) -> None:
+    """Write a task of each kind: `task_1`, and `task_2`, which is implicit."""
+    for n, implicit in ((1, False), (2, True)):
+        task = a_task(
+            task_id=f"task_{n}",
+            implicit=implicit,
+            session_key="s",
+            updated_at=DAWN + n * SECOND,
+        )
+        run = a_run(
+            run_id=f"run_{n}",
+            task_id=f"task_{n}",
+            state=RunState.RUNNING,
+            session_key="s",
+        )
+        store.commit(Change(tasks=(task,), runs=(run,)))
+
+
+class StoreImplicit:
+    """Part of `StoreSuite`."""
+
+    def test_implicit_tasks_are_listed_where_they_are_asked_for(
+        self, store: TaskStore
+    ) -> None:
+        of_both_kinds(store)
+
+        def listed(*, implicit: bool | None) -> list[str]:
+            found = store.list_tasks(TaskStatus.ACTIVE, 9, None, "s", implicit=implicit)
+            assert list(found) == list(store.list_tasks(None, 9, implicit=implicit))
+            return [task.task_id for task in found]
+
+        assert [t.task_id for t in store.list_tasks(None, 9)] == ["task_1"]
+        assert listed(implicit=False) == ["task_1"]
+        assert listed(implicit=True) == ["task_2"]
+        assert listed(implicit=None) == ["task_2", "task_1"]
+
+    def test_runs_are_listed_by_the_kind_of_their_task(self, store: TaskStore) -> None:
+        of_both_kinds(store)
+
+        def listed(*, implicit: bool | None) -> list[str]:
+            states = (RunState.RUNNING,)
+            found = store.list_runs(states, None, 9, implicit=implicit)
+            assert list(found) == list(
+                store.list_runs(None, None, 9, implicit=implicit)
+            )
+            return [run.run_id for run in found]
+
+        assert listed(implicit=False) == ["run_1"]
+        assert listed(implicit=True) == ["run_2"]
+        assert listed(implicit=None) == ["run_2", "run_1"]
+        assert list(store.list_runs(None, None, 9)) == list(
+            store.list_runs(None, None, 9, implicit=None)
+        )
+
+    def test_of_a_session_the_runs_of_implicit_tasks_come_last(
+        self, store: TaskStore
+    ) -> None:
+        of_both_kinds(store)
+        assert [run.run_id for run in store.session_runs("s")] == ["run_1", "run_2"]
+
+    def test_implicit_tasks_and_their_runs_are_not_counted(
+        self, store: TaskStore
+    ) -> None:
+        of_both_kinds(store)
+        counts = store.count()
+        assert counts.tasks == {s: int(s is TaskStatus.ACTIVE) for s in TaskStatus}
+        assert counts.runs == {s: int(s is RunState.RUNNING) for s in RunState}
+
+    def test_an_old_implicit_task_goes_with_all_that_is_its_own(
+        self, store: TaskStore
+    ) -> None:
+        kept = Change(tasks=(a_task(task_id="task_0"),), events=(an_event(),))
+        store.commit(kept)
+        before = everything(store)
+        store.commit(
+            Change(
+                tasks=(a_task(implicit=True),),
+                messages=(a_message(),),
+                revisions=(a_revision(),),
+                waits=(a_wait(task_id="task_1", status=WaitStatus.RESOLVED),),
+                wakes=(a_wake(task_id="task_1", wait_id="wait_1", run_id="run_1"),),
+                runs=(a_run(state=RunState.BLOCKED),),
+                checkpoints=(a_checkpoint(),),
+                artifacts=(an_artifact(run_id="run_1"),),
+                ledger=(an_entry(run_id="run_1"),),
+                folders=(a_folder(),),
+            )
+        )
+        store.commit(Change(forget_before=DAWN + SECOND))
+        assert everything(store) == before
+        with pytest.raises(TaskNotFound):
+            store.read_task("task_1")
+        with pytest.raises(RunNotFound):
+            store.read_run("run_1")
+
+    @pytest.mark.parametrize(
+        "why", ["explicit", "touched since", "seen since", "watched"]
+    )
+    def test_no_other_task_goes(self, store: TaskStore, why: str) -> None:
+        now = DAWN + SECOND
+        waits = (a_wait(task_id="task_1"),) if why == "watched" else ()
+        task = a_task(
+            implicit=why != "explicit",
+            updated_at=now if why == "touched since" else DAWN,
+        )
+        run = a_run(seen_at=now if why == "seen since" else DAWN)
+        store.commit(Change(tasks=(task,), runs=(run,), waits=waits))
+        before = everything(store)
+        store.commit(Change(forget_before=now))
+        assert everything(store) == before

@@ -1,0 +1,211 @@
+"""Implicit tasks: a user's turn of several calls whose agent registers no task.
+
+Such a turn is covered by a task of its own, so that its calls are written down and it
+survives a crash. Its user and its agent hear nothing of it: it ends with its turn, and
+a task that is registered in that turn takes its place.
+Source: seed 003 §P2.4, rulings "implicit tasks".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import (
+    carrying,
+    checkpoints,
+    lifecycle,
+    notices,
+    outbox,
+    runs,
+    task_runs,
+)
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import Began, Ended
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.turns import Turn
+from taskmem_hookspecs import (
+    Change,
+    News,
+    Owner,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+from taskmem_hookspecs.value import Instant
+
+CALLS: Final = 3
+"""Calls of a turn from which on it is covered."""
+NAME_BYTES: Final = 120
+"""Kept of the user's words as the name of the task."""
+STEP_BYTES: Final = 400
+"""Kept of them as its one step."""
+_WORDLESS: Final = "A message without words"
+
+
+class Seen(Value):
+    """The beginning or end of a call that belongs to no task so far."""
+
+    at: Instant
+    entry: Began | Ended
+
+
+def is_covered(seen: Sequence[Seen]) -> bool:
+    """Whether a turn that has called so much is to be covered by a task."""
+    return sum(isinstance(each.entry, Began) for each in seen) >= CALLS
+
+
+def has_ended(seen: Sequence[Seen], entry: Ended) -> bool:
+    """Whether the end of a call belongs to one of those whose beginning was seen."""
+    ids = [each.entry.call_id for each in seen if isinstance(each.entry, Began)]
+    ends = [each.entry.call_id for each in seen if isinstance(each.entry, Ended)]
+    return ids.count(entry.call_id) > ends.count(entry.call_id)
+
+
+def opened(
+    seen: Sequence[Seen],
+    request: str,
+    owner: Owner,
+    *,
+    task_id: str,
+    run_id: str,
+    home: str | None,
+    folder: str | None,
+    fingerprint: str | None,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what covers a turn by a task, with the calls that it has made so far.
+
+    `request` is what the user said to begin it.
+    """
+    words = plain(lifecycle.keep_request(request)) or _WORDLESS
+    change = lifecycle.register(
+        task_id=task_id,
+        name=clip(words, NAME_BYTES),
+        plan=(clip(words, STEP_BYTES),),
+        metadata={},
+        session_key=owner.session_key,
+        home=home,
+        now=now,
+        request=request,
+        implicit=True,
+    )
+    begun = runs.begin(
+        change.tasks[0],
+        run_id=run_id,
+        now=now,
+        role=owner.role,
+        session_key=owner.session_key,
+        home=home,
+    )
+    claimed = runs.claim(begun.run, owner, now, policy)
+    run = claimed.run.model_copy(
+        update={
+            "folder": folder,
+            "fingerprint": fingerprint,
+            "step": 0,
+            "step_calls": CALLS,
+            "checkpoints": len(seen),
+            "calls": sum(isinstance(each.entry, Ended) for each in seen),
+            "news": News.CALL,
+            "turn_began_at": seen[0].at,
+        }
+    )
+    written = (
+        checkpoints.write(run_id, number, _first_step(each.entry), each.at)
+        for number, each in enumerate(seen, start=1)
+    )
+    return change.model_copy(
+        update={
+            "runs": (run,),
+            "checkpoints": tuple(written),
+            "events": (*change.events, *begun.events, *claimed.events),
+        }
+    )
+
+
+def _first_step(entry: Began | Ended) -> Began | Ended:
+    return entry.model_copy(update={"step": 0})
+
+
+def after_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
+    """Return what the end of a turn writes for the implicit task that covered it.
+
+    It ends, however the turn did: whoever stopped it has the next word, and of a
+    provider's failure the user reads. While something that it has begun is at work,
+    the turn that hears of that is its last.
+    """
+    waits = bool(facts.task.linkage.active_wait_ids or turn.children)
+    if turn.empty or (waits and not turn.aborted):
+        return Change(runs=(runs.rest(run),))
+    return ended(facts, run, now)
+
+
+def ended(facts: TaskFacts, run: Run, now: datetime) -> Change:
+    """Return what ends an implicit task and its run, without a word."""
+    task, _ = lifecycle.move(facts.task, TaskStatus.COMPLETED, now)
+    done = frozenset(range(len(task.plan)))
+    task = lifecycle.touch(task, now).model_copy(update={"done": done})
+    moved = runs.move(run, RunState.COMPLETED, now)
+    log = lifecycle.status_changed(
+        facts.task.status, task, now, run_id=moved.run.run_id
+    )
+    gone = carrying.dropped(facts)
+    return Change(
+        tasks=(task,),
+        runs=(moved.run,),
+        wakes=gone,
+        events=(*moved.events, *log, *outbox.settled_events(gone, now)),
+    )
+
+
+def taken_over(
+    facts: TaskFacts,
+    run: Run,
+    *,
+    name: str,
+    plan: tuple[str, ...],
+    metadata: Mapping[str, JsonValue],
+    caller: Caller,
+    segmented: bool,
+    now: datetime,
+) -> Change:
+    """Return what makes an implicit task the one that its turn registers.
+
+    The calls that were made before belong to it.
+    """
+    known = facts.task
+    task = lifecycle.touch(known, now).model_copy(
+        update={
+            "name": name,
+            "plan": plan,
+            "done": frozenset(),
+            "metadata": metadata,
+            "session_key": caller.session_key,
+            "implicit": False,
+        }
+    )
+    own = run.model_copy(
+        update={
+            "segmented": segmented,
+            "attached": task_runs.attached(metadata),
+            "folder": caller.folder or run.folder,
+            "step": None,
+            "step_calls": 0,
+            "step_bonus": False,
+        }
+    )
+    told = (
+        notices.milestone(which, task, own, now)
+        for which in (Milestone.ACCEPTED, Milestone.STARTED)
+    )
+    log = (lifecycle.registered(task, now), *told)
+    return Change(tasks=(task,), runs=(own,), events=log)

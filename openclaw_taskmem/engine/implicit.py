@@ -1,0 +1,80 @@
+"""Covering a user's turn that works on no task, from its third call on.
+
+What it called before is kept in mind only: a turn of one or two calls writes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.domain import implicit, working
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import Began, Ended
+from openclaw_taskmem.domain.implicit import Seen
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.turns import Heard
+from taskmem_hookspecs import Run, TaskFacts
+
+MOST_SESSIONS: Final = 1_000
+"""Sessions whose first calls are kept in mind, for an end may never be told."""
+_OWN: Final = ":taskmem:"
+"""In the keys of sessions that a task has to itself."""
+
+
+def call_began(shell: Shell, heard: Heard, entry: Began, request: str | None) -> None:
+    """Note a call that belongs to no task; the third of a user's turn opens one.
+
+    `request` is what the user said in the turn; None: no user has begun it.
+    """
+    if request is None or not shell.runs.implicit_tasks or _OWN in heard.session:
+        return
+    now = shell.clock.now()
+    seen = (*shell.uncovered.get(heard.session, ()), Seen(at=now, entry=entry))
+    if not implicit.is_covered(seen):
+        if len(shell.uncovered) >= MOST_SESSIONS:
+            shell.uncovered.pop(next(iter(shell.uncovered)))
+        shell.uncovered[heard.session] = seen
+        return
+    change = implicit.opened(
+        seen,
+        request,
+        heard.owner,
+        task_id=shell.new_id("task", now),
+        run_id=shell.new_id("run", now),
+        home=shell.home,
+        folder=heard.folder,
+        fingerprint=heard.fingerprint,
+        now=now,
+        policy=shell.runs,
+    )
+    shell.commit(heard.kept(shell, change))
+    forget_calls(shell, heard.session)
+
+
+def call_ended(shell: Shell, heard: Heard, entry: Ended) -> None:
+    """Note the end of a call that belongs to no task."""
+    seen = shell.uncovered.get(heard.session, ())
+    if implicit.has_ended(seen, entry):
+        now = shell.clock.now()
+        shell.uncovered[heard.session] = (*seen, Seen(at=now, entry=entry))
+
+
+def forget_calls(shell: Shell, session: str) -> None:
+    """Let go of what a turn has called: it is over, covered, or another begins."""
+    shell.uncovered.pop(session, None)
+
+
+def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
+    """Return the implicit task that covers a caller's turn, and its run.
+
+    None: none does.
+    """
+    owner = caller.in_gateway
+    if owner is None or owner.session_key is None:
+        return None
+    for run in shell.store.session_runs(owner.session_key, shell.only):
+        if working.at_work(run) and run.owner == owner:
+            facts = shell.store.read_task(run.task_id)
+            if facts.task.implicit and facts.run == run:
+                return facts, run
+    return None

@@ -1,0 +1,445 @@
+"""A user's turn of several calls is covered by a task of its own, in silence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain import checkpoints, events
+from openclaw_taskmem.domain.lifecycle import REQUEST_BYTES
+from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.task_commands import Command
+from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine import boards, gateway, recovery, tell
+from openclaw_taskmem.engine.task_commands import obey
+from openclaw_taskmem.tools import views
+from taskmem_hookspecs import RunState, Task, TaskStatus, WakeState
+from taskmem_hookspecs.errors import RunNotFound, TaskNotFound
+from tests.seams.made import plugin
+from tests.support.sessions import Session
+from tests.support.world import World, worker
+
+SAID = "Please bake three loaves."
+DAY = 86_400
+LINES = {events.MILESTONE, events.NOTICE}
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session whose turns are a user's."""
+    return Session(World(), request=SAID)
+
+
+def works(session: Session, calls: int = 3) -> None:
+    """Begin a turn and call so many tools."""
+    session.begins()
+    for number in range(1, calls + 1):
+        session.does(f"bake loaf {number}")
+
+
+def covered(session: Session) -> list[Task]:
+    """The implicit tasks, the latest first."""
+    return list(session.world.store.list_tasks(None, 99, implicit=True))
+
+
+def is_silent(session: Session) -> bool:
+    """Whether nobody was told anything, nor is to be."""
+    log = session.world.store.list_events(0, 999)
+    return not (
+        session.lines
+        or [each for each in log if each.kind in LINES]
+        or session.world.wakes()
+    )
+
+
+# --- it begins ----------------------------------------------------------------
+
+
+def test_the_third_call_opens_a_task_with_all_three(session: Session) -> None:
+    works(session, 2)
+    assert covered(session) == []
+    session.calls("bake loaf 3")
+
+    (task,) = covered(session)
+    assert (task.name, task.plan, task.original_request) == (SAID, (SAID,), SAID)
+    run = session.run(task.task_id)
+    assert (run.state, run.owner) == (RunState.RUNNING, session.owner)
+    kept = checkpoints.read(session.world.store.read_checkpoints(run.run_id, 9))
+    assert kept is not None
+    assert [(each.about, each.ok) for each in kept.calls] == [
+        ("bake loaf 1", True),
+        ("bake loaf 2", True),
+        ("bake loaf 3", None),
+    ]
+    assert run.checkpoints == 5
+    assert is_silent(session)
+
+
+def test_calls_at_once_and_ids_that_come_again_count(session: Session) -> None:
+    session.begins()
+    for _ in range(3):
+        session._number = 0
+        session.calls("look")
+    assert len(covered(session)) == 1
+
+
+def test_the_calls_of_one_turn_are_not_counted_in_the_next(session: Session) -> None:
+    works(session, 2)
+    session.ends(origin=Origin.USER)
+    works(session, 2)
+    assert covered(session) == []
+
+
+def test_what_is_called_after_the_third_is_written_down(session: Session) -> None:
+    works(session, 5)
+    (task,) = covered(session)
+    assert session.run(task.task_id).checkpoints == 10
+    status = session.call("task_status")
+    assert [call["about"] for call in status["tool_history"]] == [
+        f"bake loaf {n}" for n in range(5, 0, -1)
+    ]
+    assert (status["implicit"], status["original_request"]) == (True, SAID)
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "policy"),
+    [
+        ("agent:main:main", None, {}),
+        ("agent:main:taskmem:run_1", SAID, {}),
+        ("agent:main:main", SAID, {"implicit_tasks": False}),
+    ],
+    ids=["no user's", "in the background", "switched off"],
+)
+def test_no_other_turn_is_covered(
+    key: str, said: str | None, policy: dict[str, Any]
+) -> None:
+    session = Session(World(runs=RunPolicy(**policy)), key, request=said)
+    works(session, 4)
+    assert covered(session) == []
+
+
+def test_a_session_with_an_open_task_needs_no_other(session: Session) -> None:
+    task = session.takes_up()
+    for _ in range(4):
+        session.does("bake")
+    session.asks("Which flour?")
+    works(session, 4)
+    assert covered(session) == []
+    assert session.run(task).calls == 8
+
+
+def test_a_task_that_is_set_aside_leaves_the_turn_uncovered(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, status="paused")
+    session.ends(origin=Origin.USER)
+    works(session)
+    assert len(covered(session)) == 1
+
+
+def test_a_sub_agents_calls_keep_it_open_until_they_are_heard(session: Session) -> None:
+    works(session)
+    session.ends("They are at it.", origin=Origin.USER, children=1)
+    (task,) = covered(session)
+    assert task.status is TaskStatus.ACTIVE
+
+    session.in_turn = False
+    session.does("knead")
+    assert session.run(task.task_id).calls == 4
+    session.in_turn = True
+    session.begins(Origin.OTHER)
+    session.ends("All baked.", origin=Origin.OTHER)
+    assert session.world.task(task.task_id).status is TaskStatus.COMPLETED
+    assert is_silent(session)
+
+
+def test_what_the_user_said_is_kept_without_secrets_and_short() -> None:
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    session = Session(World(), request=f"Use {key}, please. {'x' * 9_000}")
+    works(session)
+    (task,) = covered(session)
+    assert task.original_request is not None
+    assert task.original_request.startswith("Use ")
+    assert json_size(task.original_request) <= REQUEST_BYTES
+    assert key not in task.model_dump_json()
+    assert len(task.name) < 200
+
+
+def test_a_message_without_words_is_covered_too() -> None:
+    session = Session(World(), request="")
+    works(session)
+    assert [task.name for task in covered(session)] == ["A message without words"]
+
+
+# --- it ends ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {},
+        {"said": "Shall I go on?"},
+        {"aborted": True},
+        {"error": "529 overloaded"},
+        {"error": "HTTP 401 invalid api key"},
+        {"awaited": ("exec brave-fox",)},
+        {"children": 1, "aborted": True},
+    ],
+    ids=["done", "asks", "stopped", "overloaded", "no key", "awaits", "all stopped"],
+)
+def test_it_ends_in_silence_with_its_turn(
+    session: Session, turn: dict[str, Any]
+) -> None:
+    works(session)
+    session.ends(**{"said": "They are baked.", "origin": Origin.USER, **turn})
+
+    (task,) = covered(session)
+    assert (task.status, task.done) == (TaskStatus.COMPLETED, {0})
+    run = session.run(task.task_id)
+    assert (run.state, run.lease_until) == (RunState.COMPLETED, None)
+    session.world.pass_time(DAY, 3_600)
+    assert is_silent(session)
+    assert session.world.thread(task.task_id) == []
+
+
+def test_silence_of_a_long_turn_alerts_nobody(session: Session) -> None:
+    works(session)
+    session.world.pass_time(DAY, 3_600)
+    assert is_silent(session)
+
+
+def test_its_agent_is_not_asked_what_it_made(session: Session) -> None:
+    works(session)
+    (task,) = covered(session)
+    said = "Saved to /nowhere/loaf.md."
+    answer = session.call(
+        "task_update", task_id=task.task_id, status="completed", message=said
+    )
+    assert answer["status"] == "completed"
+    session.ends(said, origin=Origin.USER)
+    assert is_silent(session)
+
+
+def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
+    told: list[str] = []
+    ear = plugin(
+        "ear",
+        on_task_registered=lambda task: told.append(task.task_id),
+        on_run_changed=lambda task, run: told.append(task.task_id),
+    )
+    session.world = World(plugins=[("ear", ear)])
+    works(session)
+    session.ends(origin=Origin.USER)
+    assert tell.tell(session.world.shell) > 0
+    assert told == []
+
+
+# --- a task that is registered in its turn ------------------------------------------
+
+
+def test_a_registration_takes_it_over_with_its_calls(session: Session) -> None:
+    works(session)
+    (task,) = covered(session)
+
+    given = {"name": "Bread", "plan": ["Bake", "Sell"], "metadata": {"shop": 7}}
+    answer = session.call("task_register", **given)
+
+    assert answer["task_id"] == task.task_id
+    assert (answer["name"], answer["plan"]) == ("Bread", ["Bake", "Sell"])
+    assert covered(session) == []
+    shown = views.show(session.world.shell, task.task_id)
+    assert (shown["implicit"], shown["original_request"]) == (False, SAID)
+    assert [step["done"] for step in shown["steps"]] == [False, False]  # type: ignore[index, union-attr]
+    assert shown["metadata"]["shop"] == 7  # type: ignore[index, call-overload]
+    run = session.run(task.task_id)
+    assert (run.checkpoints, run.calls, run.step_calls) == (6, 3, 0)
+    assert session.lines == ["Bread: accepted, 2 steps.", "Bread: started."]
+    assert session.world.task(task.task_id).stuck_due_at is not None
+
+
+def test_what_took_it_over_is_carried_on_like_any_task(session: Session) -> None:
+    works(session)
+    task = session.register(plan=["Bake", "Sell"])
+    session.does("sell loaf 1")
+    session.ends("More to come.", origin=Origin.USER)
+    assert [wake.task_id for wake in session.world.wakes(WakeState.DUE)] == [task]
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_later_turn_does_not_take_over_what_a_crash_left(session: Session) -> None:
+    works(session)
+    (left,) = covered(session)
+    other = Session(session.world, "agent:main:other", request="Hello")
+    other.begins()
+    assert other.register() != left.task_id
+    assert covered(session) == [left]
+
+
+# --- a crash ------------------------------------------------------------------
+
+
+def test_a_crash_leaves_it_open_and_it_is_resumed(session: Session) -> None:
+    works(session, 3)
+    session.calls("bake loaf 4")
+    presence = session.restarts("boot_2")
+    session.settles(presence)
+
+    (wake,) = session.world.wakes(WakeState.DUE)
+    packet = json.loads(wake.text.partition(" ")[2])
+    assert packet["name"] == SAID
+    assert "bake loaf 3" in str(packet["do_not_redo"])
+    assert "bake loaf 4" in str(packet["unknown_outcome"])
+    assert session.lines == []
+
+    session.world.deliver()
+    session.request = None
+    session.begins(Origin.TASKMEM)
+    session.does("bake loaf 4")
+    session.ends("All are baked.", words="All are baked.")
+    (task,) = covered(session)
+    assert task.status is TaskStatus.COMPLETED
+    assert session.world.wakes(WakeState.DUE) == []
+    # The answer that its user waits for is no notice.
+    assert session.lines == ["All are baked."]
+
+
+def test_its_user_is_answered_where_the_gateway_resumes_it(session: Session) -> None:
+    works(session)
+    session.restarts("boot_2")
+    session.fingerprint = "another"
+    session.world.clock.tick(2 * DAY)
+    session.request = None
+    # Nobody would be told that it was stopped, so it is not.
+    assert session.begins(Origin.RECOVERY)
+    session.ends("All are baked.", origin=Origin.RECOVERY)
+    (task,) = covered(session)
+    assert task.status is TaskStatus.COMPLETED
+    assert is_silent(session)
+
+
+@pytest.mark.parametrize("why", [Why.STALE, Why.PROMPT_CHANGED])
+def test_what_is_doubtful_waits_for_resume_in_silence(
+    session: Session, why: Why
+) -> None:
+    works(session)
+    if why is Why.STALE:
+        session.world.clock.tick(2 * 3_600)
+    else:
+        session.fingerprint = "another"
+    session.settles(session.restarts("boot_2"))
+    (task,) = covered(session)
+    run = session.run(task.task_id)
+    assert (run.state, run.why) == (RunState.BLOCKED, why)
+    session.restarts("boot_3")
+    assert is_silent(session)
+
+    found = gateway.reminder(session.world.shell, session.key)
+    assert found is not None
+    assert found[0] == task.task_id
+    assert gateway.question(session.world.shell, session.key) is None
+    assert boards.draw(session.world.shell, session.key, task.task_id).questions == ()
+    works(session)
+    assert len(covered(session)) == 2
+    session.ends(origin=Origin.USER)
+    session.begins()
+    assert session.call("task_resume")["task_id"] == task.task_id
+    assert session.run(task.task_id).state is RunState.RUNNING
+    session.ends("All are baked.", origin=Origin.USER)
+    assert session.world.task(task.task_id).status is TaskStatus.COMPLETED
+
+
+def test_after_too_many_crashes_it_fails_in_silence(session: Session) -> None:
+    works(session)
+    for number in range(2, 5):
+        session.settles(session.restarts(f"boot_{number}"))
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+        session.calls("bake loaf 4")
+    (task,) = covered(session)
+    assert (task.status, session.run(task.task_id).why) == ("failed", Why.INTERRUPTED)
+    assert session.lines == []
+
+
+def test_an_open_task_comes_before_it(session: Session) -> None:
+    works(session)
+    (left,) = covered(session)
+    session.settles(session.restarts("boot_2"))
+    registered = Session(session.world, session.key, boot="boot_1").register()
+    found = gateway.reminder(session.world.shell, session.key)
+    assert found is not None
+    assert found[0] == registered != left.task_id
+    assert session.call("task_status")["task_id"] == registered
+
+
+def test_nobody_else_claims_what_a_crash_left(session: Session) -> None:
+    works(session)
+    session.settles(session.restarts("boot_2"))
+    session.world.clock.tick(DAY)
+    with pytest.raises(RunNotFound):
+        session.world.call("task_claim", worker("w"), role="main")
+
+
+def test_resume_finds_it_where_no_other_task_is_open(session: Session) -> None:
+    ended = session.takes_up()
+    session.call("task_update", task_id=ended, status="cancelled")
+    session.ends(origin=Origin.USER)
+    works(session)
+    (task,) = covered(session)
+    session.world.clock.tick(2 * 3_600)
+    session.settles(session.restarts("boot_2"))
+    shell = session.world.shell
+
+    def resumed(words: str = "") -> str | None:
+        return obey(shell, Command.RESUME, words, session.caller).task_id
+
+    assert resumed() == task.task_id
+    assert obey(shell, Command.TASKS, "", session.caller).text.count(SAID) == 0
+
+
+# --- lists --------------------------------------------------------------------
+
+
+def test_it_is_in_no_list_that_does_not_ask_for_it(session: Session) -> None:
+    works(session)
+    shell = session.world.shell
+    for status in ("active", "all"):
+        assert session.call("task_list", status=status)["tasks"] == []
+    assert views.runs(shell, {"all": True}) == []
+    counted = views.counts(shell)
+    assert set(counted["tasks"].values()) == set(counted["runs"].values()) == {0}  # type: ignore[union-attr]
+
+    (row,) = session.call("task_list", status="implicit")["tasks"]
+    assert row["name"] == SAID
+    assert views.show(shell, row["task_id"])["implicit"] is True
+    assert len(views.runs(shell, {"task_id": row["task_id"]})) == 1
+
+
+def test_it_goes_when_its_checkpoints_do(session: Session) -> None:
+    works(session)
+    session.ends(origin=Origin.USER)
+    (task,) = covered(session)
+    session.world.clock.tick(7 * DAY)
+    recovery.forget(session.world.shell)
+    assert covered(session) == [task]
+    session.world.clock.tick(1)
+    recovery.forget(session.world.shell)
+    with pytest.raises(TaskNotFound):
+        session.world.task(task.task_id)
+    assert session.world.store.list_runs(None, None, 9) == []
+
+
+# --- what the user had asked for -----------------------------------------------------
+
+
+def test_a_registered_task_keeps_what_its_user_said(session: Session) -> None:
+    task = session.takes_up()
+    assert session.world.task(task).original_request == SAID
+
+
+def test_of_other_tasks_it_is_not_known_what_the_user_said() -> None:
+    world = World()
+    assert world.task(world.register()).original_request is None
+    session = Session(world)
+    assert world.task(session.takes_up(Origin.TASKMEM)).original_request is None
