@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, cast
-
-from pydantic import JsonValue
+from typing import Final
 
 from openclaw_taskmem.domain import (
     checkpoints,
@@ -115,7 +113,7 @@ def after_turn(
         case Rest():
             rested = Moved(run=runs.rest(course.run), events=())
             held = None if course.held is None else now + course.held
-            return _change(facts, rested, now, keep=course.keep, held=held)
+            return change_of(facts, rested, now, keep=course.keep, held=held)
         case Block():
             return _blocked(facts, course, now)
         case Fail():
@@ -125,7 +123,7 @@ def after_turn(
             rest = timedelta(seconds=course.seconds)
             wake = owed(moved, wake_id, course.text, now, rest)
             told = Moved(run=moved, events=course.events)
-            return _change(facts, told, now, wake=wake)
+            return change_of(facts, told, now, wake=wake)
 
 
 def promoted(
@@ -141,67 +139,14 @@ def promoted(
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
-    if not policy.carry_on or _telling(facts):
+    if not policy.carry_on or telling(facts):
         return Change()
     moved = Moved(run=run, events=())
     if run.state is RunState.QUEUED:
         moved = runs.claim(run, owner, now, policy)
     told = runs.next_round(moved.run, now)
     wake = owed(told, wake_id, reminders.go_on(facts.task), now)
-    return _change(facts, Moved(run=told, events=moved.events), now, wake=wake)
-
-
-def awaited_ended(
-    facts: TaskFacts, name: str, how: str, *, wake_id: str, now: datetime
-) -> Change:
-    """Return what tells a run to go on, as what it waited for in its gateway ended.
-
-    Empty: it was not told to wait for that, or a turn works on it already.
-    """
-    run = facts.run
-    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
-        return Change()
-    if not _telling(facts) or on_its_way(facts, now):
-        return Change()
-    ended = clip(plain(f"{name}: {how}"), SAID_BYTES)
-    text = reminders.tell_end(facts.task, f"What ran has ended ({ended}).")
-    return _told_instead(facts, run, wake_id, text, now)
-
-
-def awaited_lost(
-    facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
-) -> Change:
-    """Return what tells a run to go on, as its gateway ended with what it waited for.
-
-    `newest` are the newest events of its task. Empty: it waits for nothing of the kind.
-    """
-    run = facts.run
-    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
-        return Change()
-    since = {wake.created_at for wake in _telling(facts) if wake.sent_at is None}
-    gone = [
-        str(name)
-        for event in newest
-        if event.kind == events.RUN_AWAITS and event.at in since
-        for name in cast("list[JsonValue]", event.data["running"])
-    ]
-    if not gone:
-        return Change()
-    what = clip(plain("; ".join(gone)), SAID_BYTES)
-    before = f"The gateway was started anew, and with it has ended what ran ({what})."
-    text = reminders.tell_end(facts.task, before)
-    return _told_instead(facts, run, wake_id, text, now)
-
-
-def _told_instead(
-    facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
-) -> Change:
-    """Return what tells a run to go on now, for it need not rest any longer."""
-    told = runs.next_round(run, now)
-    # The round before it was never told.
-    told = told.model_copy(update={"rounds_before": run.rounds_before + 1})
-    wake = owed(told, wake_id, text, now)
-    return _change(facts, Moved(run=told, events=()), now, wake=wake)
+    return change_of(facts, Moved(run=told, events=moved.events), now, wake=wake)
 
 
 def judge(
@@ -256,13 +201,16 @@ def _left_to_wait(
     if not policy.carry_on or run.session_key is None:
         return Rest(run=run, held=AWAITED)
     # What ends with the gateway, and what outlives it.
-    ends = turn.model_copy(update={"scheduled": ()}).running
     awaits = Event(
         at=now,
         kind=events.RUN_AWAITS,
         task_id=run.task_id,
         run_id=run.run_id,
-        data={"running": [*ends], "scheduled": [*turn.scheduled]},
+        data={
+            "commands": [*turn.awaited],
+            "scheduled": [*turn.scheduled],
+            "sub_agents": turn.children,
+        },
     )
     text = reminders.name_what_runs(facts.task, turn.running)
     seconds = AWAITED.total_seconds()
@@ -341,7 +289,7 @@ def on_its_way(facts: TaskFacts, now: datetime) -> bool:
     """Whether the run was told to go on already, by a message that may yet arrive."""
     return any(
         wake.state is WakeState.SENT or outbox.on_its_way(wake, now)
-        for wake in _telling(facts)
+        for wake in telling(facts)
     )
 
 
@@ -349,11 +297,12 @@ def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
     """Return the wakes that tell the task's run to go on, as they are sent no more."""
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
-        for wake in _telling(facts)
+        for wake in telling(facts)
     )
 
 
-def _telling(facts: TaskFacts) -> Sequence[Wake]:
+def telling(facts: TaskFacts) -> Sequence[Wake]:
+    """Return the wakes that tell the task's run to go on, as far as they are owed."""
     open_ = (WakeState.DUE, WakeState.SENT)
     return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]
 
@@ -382,7 +331,7 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     )
     stalled = (stall,) if course.why is Why.STALLED else ()
     ended = Moved(run=moved.run, events=(*stalled, *moved.events, *log, told))
-    return _change(facts, ended, now, task=task, message=message)
+    return change_of(facts, ended, now, task=task, message=message)
 
 
 def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
@@ -391,7 +340,7 @@ def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
     if course.line is not None:
         line = f"{notices.name(facts.task)}: {course.line}"
         told = (notices.notice(course.why, facts.task, moved.run, line, now),)
-    return _change(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
+    return change_of(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
 
 
 def _brought_news(run: Run, turn: Turn) -> bool:
@@ -418,7 +367,7 @@ def _digest(said: str) -> str | None:
     return checkpoints.digest(" ".join(said.casefold().split())) if said else None
 
 
-def _change(
+def change_of(
     facts: TaskFacts,
     moved: Moved,
     now: datetime,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, events, recovery, runs
+from openclaw_taskmem.domain import awaited, events, recovery, runs
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Why
@@ -174,10 +174,12 @@ def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
         return
     sight = _sight(shell, facts.run, (presence,))
     now = shell.clock.now()
-    if recovery.goes_on(facts, sight, now, shell.runs):
-        newest = shell.store.last_events(run.task_id, BATCH)
+    newest = shell.store.last_events(run.task_id, BATCH)
+    # Whoever worked below it was interrupted, and so was it.
+    below = awaited.read(facts, newest).get("sub_agents")
+    if not below and recovery.goes_on(facts, sight, now, shell.runs):
         wake_id = shell.new_id("wake", now)
-        shell.commit(carrying.awaited_lost(facts, newest, wake_id=wake_id, now=now))
+        shell.commit(awaited.lost(facts, newest, wake_id=wake_id, now=now))
         return
     left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
     if left is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from openclaw_taskmem.domain import (
+    awaited,
     carrying,
     events,
     implicit,
@@ -69,7 +70,7 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
         if facts.run is not None and is_still(facts.run, run):
             now = shell.clock.now()
             wake_id = shell.new_id("wake", now)
-            change = carrying.awaited_ended(facts, name, how, wake_id=wake_id, now=now)
+            change = awaited.ended(facts, name, how, wake_id=wake_id, now=now)
             if not change.empty:
                 shell.commit(heard.kept(shell, change))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain import carrying, stuck
+from openclaw_taskmem.domain import awaited, carrying, stuck
 from openclaw_taskmem.domain.carrying import Block, Fail, GoOn, Rest
 from openclaw_taskmem.domain.checkpoints import digest
 from openclaw_taskmem.domain.runs import RunPolicy, Why
@@ -137,10 +137,9 @@ def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
     ("what", "texts"),
     [
         ({"awaited": ("calm-reef (make)",)}, ["calm-reef (make)"]),
-        ({"children": 1, "scheduled": ("automation Mail",)}, ["1 sub-agent"]),
         ({"scheduled": ("automation Mail",)}, []),
     ],
-    ids=["a-command", "a-sub-agent", "an-automation"],
+    ids=["a-command", "an-automation"],
 )
 def test_what_ends_with_the_gateway_is_awaited_no_more(
     what: dict[str, Any], texts: list[str]
@@ -149,7 +148,7 @@ def test_what_ends_with_the_gateway_is_awaited_no_more(
     run = before.runs[0]
     later = facts(run, *before.wakes)
 
-    change = carrying.awaited_lost(later, before.events, wake_id="w", now=NOW)
+    change = awaited.lost(later, before.events, wake_id="w", now=NOW)
 
     told = [wake for wake in change.wakes if wake.state is WakeState.DUE]
     assert [text for wake in told for text in texts if text in wake.text] == texts
@@ -161,7 +160,7 @@ def test_what_is_told_in_vain_counts_for_no_limit() -> None:
     before = after(facts(), Turn(said="Waiting.", awaited=("calm-reef (make)",)))
     known = facts(before.runs[0], *before.wakes)
 
-    change = carrying.awaited_ended(known, "calm-reef", "0", wake_id="w", now=NOW)
+    change = awaited.ended(known, "calm-reef", "0", wake_id="w", now=NOW)
 
     (run,) = change.runs
     assert run.rounds == before.runs[0].rounds + 1
@@ -171,9 +170,7 @@ def test_what_is_told_in_vain_counts_for_no_limit() -> None:
 def test_the_end_of_what_was_awaited_is_told_at_once() -> None:
     known = facts(held(lease_until=None), told())
 
-    change = carrying.awaited_ended(
-        known, "calm-reef", "exit code 0", wake_id="wake_9", now=NOW
-    )
+    change = awaited.ended(known, "calm-reef", "exit code 0", wake_id="wake_9", now=NOW)
 
     assert [wake.state for wake in change.wakes] == ["superseded", "due"]
     assert change.wakes[-1].due_at == NOW
@@ -186,7 +183,7 @@ def test_the_end_of_what_was_awaited_is_told_at_once() -> None:
 def test_who_works_or_asks_is_not_told_of_what_ended(run: Run) -> None:
     given = {"wake_id": "wake_9", "now": NOW}
 
-    assert carrying.awaited_ended(facts(run, told()), "x", "y", **given).empty
+    assert awaited.ended(facts(run, told()), "x", "y", **given).empty
 
 
 # --- told to go on --------------------------------------------------------------

@@ -41,6 +41,8 @@ class Scripts:
     """What sessions do that a task has to itself."""
     below: Script | None = None
     """What sub-agents do."""
+    elsewhere: Script | None = None
+    """What automations do in sessions of their own."""
     reader: Script | None = None
     """What is answered outside any session, as the host's model reads for judges."""
     heard: dict[str, list[ModelRequest]] = field(default_factory=dict)
@@ -57,6 +59,8 @@ class Scripts:
             script = self.away
         if script is None and ":subagent:" in session:
             script = self.below
+        if script is None and ":cron:" in session:
+            script = self.elsewhere
         return script(request) if script else "NO_REPLY"
 
 

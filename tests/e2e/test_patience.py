@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import Story
+from tests.e2e.shared_house import Story, use
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -17,6 +19,8 @@ SETTINGS = {
     "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
     "TASKMEM_IDLE_PAUSES": "1,1,1",
     "TASKMEM_QUESTION_SECONDS": "1",
+    "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
+    "PYTHONPATH": str(Path(__file__).with_name("turned")),
 }
 
 
@@ -26,9 +30,16 @@ def told_to_go_on(story: Story) -> list[str]:
     return [text for text in turns if "task_continue" in text]
 
 
-def test_a_command_in_the_background_is_awaited_and_run_once(
-    story: Story, tmp_path: Path
-):
+def test_a_command_that_goes_to_the_background_is_awaited(story: Story, tmp_path: Path):
+    is_awaited(story, tmp_path, yieldMs=1000)
+
+
+def test_a_command_begun_in_the_background_is_awaited(story: Story, tmp_path: Path):
+    is_awaited(story, tmp_path, background=True)
+
+
+def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
+    """Have a command run for longer than all pauses, once and undisturbed."""
     log, done = tmp_path / "log", tmp_path / "done"
     # Were it not awaited, the task would have failed after four seconds.
     command = f"echo built >> {log}; sleep 15; touch {done}"
@@ -38,7 +49,7 @@ def test_a_command_in_the_background_is_awaited_and_run_once(
         if "Please build" in turn.text and len(turn.results) < 2:
             step: list[Reply] = [
                 [Call("task_register", {"name": "Build", "plan": ["Build it"]})],
-                [Call("exec", {"command": command, "yieldMs": 1000})],
+                [Call("exec", {"command": command, **how})],
             ]
             return step[len(turn.results)]
         if turn.results or not done.exists():
@@ -52,6 +63,100 @@ def test_a_command_in_the_background_is_awaited_and_run_once(
     assert done.exists()
     assert log.read_text() == "built\n"
     assert len(told_to_go_on(story)) <= 1
+
+
+def turn_clock(story: Story, seconds: int) -> None:
+    """Turn the daemon's clock, so many seconds ahead of the real one."""
+    (story.house.taskmem.room.taskmem / "turned").write_text(str(seconds))
+
+
+def pulse(story: Story, number: int) -> None:
+    """Have an idle agent reminded, as whatever is due by now is sent, too."""
+    other = Story(story.house, story.scripts, f"{story.session}-{number}")
+
+    def idles(request: ModelRequest) -> Reply:
+        if "Please idle" in request.turn.text and not request.turn.results:
+            return [Call("task_register", {"name": "Pulse", "plan": ["Do it"]})]
+        if "task_continue" in request.turn.text and not request.turn.results:
+            over = {"task_id": other.task["task_id"], "status": "cancelled"}
+            return [Call("task_update", over)]
+        return "Nothing to say."
+
+    other.follow(idles)
+    other.say("Please idle.")
+    other.ends("cancelled")
+
+
+def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
+    story: Story, tmp_path: Path
+):
+    go, done = tmp_path / "go", tmp_path / "done"
+    command = f"while [ ! -e {go} ]; do sleep 0.2; done; touch {done}"
+
+    def builds(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "Please build" in turn.text and len(turn.results) < 2:
+            step: list[Reply] = [
+                [Call("task_register", {"name": "Build", "plan": ["Build it"]})],
+                [Call("exec", {"command": command, "background": True})],
+            ]
+            return step[len(turn.results)]
+        if turn.results or not done.exists():
+            return "Waiting."
+        report = {"task_id": story.task["task_id"], "status": "completed"}
+        return [Call("task_update", report)]
+
+    story.follow(builds)
+    story.say("Please build.")
+    turn_clock(story, 58 * 60)
+    pulse(story, 1)
+    assert told_to_go_on(story) == []
+    turn_clock(story, 62 * 60)
+    [reminder] = until(lambda: told_to_go_on(story), "its agent is reminded")
+    assert str(go) in reminder
+    pulse(story, 2)
+    assert story.task["status"] == "active"
+    assert len(told_to_go_on(story)) == 1
+    go.touch()
+    story.ends()
+    assert len(told_to_go_on(story)) <= 2
+
+
+def test_an_automation_that_is_due_is_awaited(story: Story):
+    mail: list[str] = []
+
+    def reads_mail(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "Look for mail" in turn.text:
+            mail.append(turn.text)
+            return "Tom has written."
+        if "Please wait" in turn.text and len(turn.results) < 2:
+            at = (datetime.now(UTC) + timedelta(seconds=15)).isoformat()
+            job = {
+                "name": "Mail",
+                "schedule": {"kind": "at", "at": at},
+                "sessionTarget": "isolated",
+                "payload": {"kind": "agentTurn", "message": "Look for mail."},
+                "delivery": {"mode": "none"},
+            }
+            step: list[Reply] = [
+                [Call("task_register", {"name": "Mail", "plan": ["Answer Tom"]})],
+                [use("automations", action="add", job=job)],
+            ]
+            return step[len(turn.results)]
+        if turn.results or not mail:
+            return "Waiting for Tom."
+        report = {"task_id": story.task["task_id"], "status": "completed"}
+        return [Call("task_update", report)]
+
+    # The automation has a session of its own.
+    story.scripts.elsewhere = reads_mail
+    story.follow(reads_mail)
+    story.say("Please wait for Tom.")
+    story.ends()
+    [told] = told_to_go_on(story)
+    assert "automation Mail" in told
+    assert mail
 
 
 def test_an_agent_that_does_nothing_is_reminded_and_stopped(story: Story):

@@ -358,6 +358,18 @@ def test_what_a_sub_agent_registers_rests(session: Session) -> None:
     assert session.run(task).state is RunState.RUNNING
 
 
+def test_a_restart_that_cuts_a_sub_agent_interrupts_its_task(session: Session) -> None:
+    task = rests(session)
+    session.world.clock.tick(60)
+
+    session.settles(session.restarts("boot_2"))
+
+    run = session.run(task)
+    assert (run.state, run.why) == (RunState.QUEUED, Why.INTERRUPTED)
+    [wake] = owed(session, task)
+    assert wake.text.startswith("[task_resume]")
+
+
 def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
     session: Session,
 ) -> None:
