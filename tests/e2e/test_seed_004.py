@@ -120,7 +120,7 @@ def test_integration_write_and_verify_path_reaches_completed(
                 return "I saved the report to honest.md."
 
     story.follow(honest)
-    lines = ("accepted and started", "made: honest.md", "completed")
+    lines = ("Report: accepted", "Report: made: honest.md", "Report: completed")
     with Overheard(story.house.gateway) as overheard:
         story.say("Please write the report.")
         ended = story.ends()
@@ -269,8 +269,8 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     with Overheard(story.house.gateway) as overheard:
         story.say("Please try.")
         story.ends("failed")
-        line = story.told("failed")
-        shown = [each for each in overheard.shown(story.session) if "failed" in each]
+        line = story.told("Doomed: failed.")
+        shown = [each for each in overheard.shown(story.session) if "failed." in each]
     # The gateway asks twice, and we begin twice again: the third failure is the last.
     assert len(failed) == 2 * 3
     assert [
@@ -281,7 +281,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     ]
     assert "The model's provider failed 3 times" in line
     # Both who was there and who comes later read it, once.
-    assert [each for each in story.lines if "failed 3 times" in each] == [line]
+    assert [each for each in story.lines if "Doomed: failed." in each] == [line]
     assert len({*shown}) == 1
     assert story.run(state="failed")["why"] == "provider_error"
 
