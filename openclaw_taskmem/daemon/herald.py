@@ -68,6 +68,8 @@ class Herald:
         self._tried: dict[str | None, int] = {}
         """How many entries the message has that a session could not be told yet: what
         may be on its way is asked for again as it was, with nothing added."""
+        self._told_spans: list[tuple[int, int]] = []
+        """The first and last entries of what was told beyond the place that is kept."""
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
 
@@ -148,6 +150,8 @@ class Herald:
         if told:
             self._since.pop(session, None)
             self._tried.pop(session, None)
+            span = left[0].event.event_id, left[told - 1].event.event_id
+            self._told_spans.append(span)
             left = left[told:]
         else:
             since = self._since.setdefault(session, now)
@@ -172,9 +176,17 @@ class Herald:
         return bool(told and left)
 
     async def _keep(self) -> None:
-        """Keep up to where all was told: what follows is told again after a crash."""
+        """Keep up to where all was told: what follows is told again after a crash.
+
+        It is at the start of each message that goes beyond it, for from amid its
+        entries another message would be made, and told besides.
+        """
         firsts = (left[0].event.event_id - 1 for left in self._owed.values())
         place = min(firsts, default=self._read)
+        for first, last in sorted(self._told_spans, key=lambda span: -span[1]):
+            if first <= place < last:
+                place = first - 1
+        self._told_spans = [span for span in self._told_spans if span[1] > place]
         if place != self._kept:
             await self._apart(say.told, self._shell, self._errand, place)
             self._kept = place

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw_taskmem.daemon.herald import PATIENCE, SHOWN, Herald
+from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import say
@@ -17,6 +21,7 @@ from openclaw_taskmem.engine.say import Errand
 from taskmem_hookspecs import (
     Board,
     Change,
+    Event,
     Notice,
     Owner,
     StoreBusy,
@@ -285,6 +290,22 @@ async def test_after_a_restart_a_message_has_the_key_that_it_had(
     assert len({*host.keys}) == 1
 
 
+async def test_after_a_restart_no_message_begins_amid_the_entries_of_another(
+    world: World, main: Session, dev: Session, host: Host
+) -> None:
+    at_work(main)
+    at_work(dev)
+    main.does("echo one")
+    host.away = {DEV}
+    await passes(world, herald(world, host))
+    host.away = set()
+
+    await passes(world, herald(world, host))
+
+    told = dict(zip(host.keys, host.said, strict=True))
+    assert [*told.values()] == [(MAIN, BEGUN), (DEV, ACCEPTED)]
+
+
 async def test_no_other_log_has_the_keys_of_this_one(
     world: World, main: Session, host: Host
 ) -> None:
@@ -456,3 +477,52 @@ async def test_changes_that_come_together_are_shown_as_one(
 
     await passes(world, shows)
     assert len(host.boards) == 1
+
+
+class Moody(Host):
+    """Shows what has a key once; now and then it fails, before or after that."""
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__()
+        self.chance = chance
+        self.shown: dict[str, str] = {}
+
+    async def say(self, notice: Notice) -> None:
+        mood = self.chance.random()
+        if mood < 0.3:
+            raise WakeUndelivered("The channel is away.")
+        if notice.key not in self.shown:
+            self.shown[notice.key] = notice.text
+            self.said += [(notice.session_key, n) for n in notice.text.splitlines()]
+        if mood < 0.5:
+            raise WakeUndelivered("What became of it is not known.")
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> None:
+    chance = Random(seed)  # noqa: S311 - no secret
+    world, host = World(), Moody(chance)
+    say.begin(world.shell)
+    lines: dict[str | None, list[str]] = {f"agent:main:{n}": [] for n in range(4)}
+    session_keys = [*lines]
+
+    async def evening() -> None:
+        told = herald(world, host)
+        for number in range(60):
+            key, about = chance.choice(session_keys), chance.choice(["x", "question"])
+            lines[key].append(f"Line {number}.")
+            data = {"about": about, "session_key": key, "line": f"Line {number}."}
+            event = Event(at=world.clock.now(), kind=events.NOTICE, data=data)
+            world.shell.commit(Change(events=(event,)))
+            world.clock.tick(chance.uniform(0, 3))
+            if chance.random() < 0.4:
+                await told.one_pass()
+            if chance.random() < 0.2:
+                told = herald(world, host)  # the daemon was killed
+        await passes(world, told, 3_600)
+
+    asyncio.run(evening())
+
+    for key, expected in lines.items():
+        assert [line for session, line in host.said if session == key] == expected
