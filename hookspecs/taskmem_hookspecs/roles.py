@@ -347,7 +347,11 @@ class Notice(Value):
     session_key: str | None
     """The session; None: the main one."""
     text: str
-    """Plain text, of one or more lines."""
+    """Plain text, of one or more lines; empty: nobody is told but as `without_card`
+    says."""
+    without_card: str = ""
+    """The text in its place in a chat whose user sees no card: it tells of steps and
+    waits, too. Empty: there is none."""
     key: str
     """One a notice: a host that is told the same again shows it once."""
     in_chat: bool = False

@@ -70,6 +70,8 @@ class Herald:
         may be on its way is asked for again as it was, with nothing added."""
         self._told_spans: list[tuple[int, int]] = []
         """The first and last entries of what was told beyond the place that is kept."""
+        self._small: dict[str | None, float] = {}
+        """When each session was last told of what a card would show."""
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
 
@@ -216,8 +218,7 @@ class Herald:
                     board = await self._apart(say.board_of, self._shell, entries)
                     await self._host.show(board)
                 else:
-                    notice = await self._apart(say.notice_of, self._shell, entries)
-                    await self._host.say(notice)
+                    await self._say(self._host, session, entries)
         except (WakeUndelivered, TimeoutError) as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False
@@ -226,3 +227,19 @@ class Herald:
         except Exception:
             log.exception("the host could not be told of event %d", event.event_id)
         return True
+
+    async def _say(
+        self, host: AgentHost, session: str | None, entries: list[Event]
+    ) -> None:
+        """Tell a session; what a card would show at most once a minute."""
+        now = self._shell.clock.monotonic()
+        last = self._small.get(session)
+        often = notices.SMALL_EVERY.total_seconds()
+        if last is not None and now - last < often:
+            entries = [each for each in entries if not notices.is_small(each)]
+        if not entries:
+            return
+        await host.say(await self._apart(say.notice_of, self._shell, entries))
+        if any(map(notices.is_small, entries)):
+            fresh = {s: at for s, at in self._small.items() if now - at < often}
+            self._small = {**fresh, session: now}

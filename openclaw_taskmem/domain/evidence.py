@@ -101,6 +101,8 @@ class Refusal(Value):
     doubt: str
     """Its kind, as a task's `doubts` hold it."""
     sentence: str
+    missing: str
+    """What is missing, in sentences for the user."""
 
 
 def _is_refused(each: Checked) -> bool:
@@ -120,7 +122,7 @@ def refuse(
     open_ = [each for each in checked if _is_refused(each)]
     if open_:
         said = f"this is not proved: {_missing_things(open_)} {_advice(open_)}"
-        return _refusal(task, ledger.ARTIFACTS, said)
+        return _refusal(task, ledger.ARTIFACTS, said, _missing_things(open_))
     if nowhere and ledger.NAMES not in task.doubts:
         said = (
             f"{_named(nowhere, 'its plan or your message')}, and found nowhere: not in "
@@ -128,7 +130,8 @@ def refuse(
             "were to make it, do so now, or give its whole path in artifacts; if not, "
             f"or if it cannot be seen from here, leave it. {_ONCE}"
         )
-        return _refusal(task, ledger.NAMES, said)
+        missing = f"{_list_names(nowhere)} found nowhere."
+        return _refusal(task, ledger.NAMES, said, missing)
     if claims and ledger.CLAIMS not in task.doubts:
         said = (
             "its plan or your message says that something was made, and no tool has "
@@ -136,20 +139,34 @@ def refuse(
             "path in artifacts; if nothing was to be made, leave it, and the user is "
             f"told that nothing was written. {_ONCE}"
         )
-        return _refusal(task, ledger.CLAIMS, said)
+        return _refusal(task, ledger.CLAIMS, said, "Nothing was written so far.")
     return None
 
 
-def _refusal(task: Task, doubt: str, said: str) -> Refusal:
+def _refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
     kept = "What else the call says is kept."
     sentence = f"{task.task_id} is not completed yet, for {said} {kept}"
-    return Refusal(doubt=doubt, sentence=sentence)
+    return Refusal(doubt=doubt, sentence=sentence, missing=missing)
 
 
 def _named(names: Sequence[str], where: str) -> str:
+    return f"{_list_names(names)} named in {where}"
+
+
+def _list_names(names: Sequence[str]) -> str:
     shown = ", ".join(quoted(plain(name), 160) for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{shown}{more} {'is' if len(names) == 1 else 'are'} named in {where}"
+    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+
+
+def tell_refusal(
+    facts: TaskFacts, refusal: Refusal, now: datetime
+) -> tuple[Event, ...]:
+    """Return the line that tells the user what is missing, once for each doubt."""
+    task, run = facts.task, facts.run
+    if run is None or refusal.doubt in task.doubts:
+        return ()
+    return (notices.refused(task, run, refusal.missing, now),)
 
 
 def log_refusal(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:

@@ -15,7 +15,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
+    brief,
     clip,
     json_size,
     one_line,
@@ -23,13 +25,15 @@ from openclaw_taskmem.domain.texts import (
     plural,
     step_name,
 )
-from taskmem_hookspecs import Event, Run, Task
+from taskmem_hookspecs import Event, Run, Task, TaskFacts, Wait
 
 LINE_BYTES: Final = 400
 NAME_BYTES: Final = 160
 """Of a task's name in a line, so that there is room for what is to be done."""
-CALLED: Final = 40
-"""Characters of a task's name that are enough in a command."""
+CALLED_BYTES: Final = 40
+"""Of a task's name in a command: its beginning is enough."""
+UNTIL_BYTES: Final = 200
+"""Of what a wait is for, in a line."""
 UNCLAIMED: Final = "unclaimed"
 """About what lies for a role; where its task has no session, the main one hears it."""
 WORDS: Final = "words"
@@ -72,6 +76,17 @@ ASKED: Final = frozenset(
 _QUESTIONS: Final = ASKED | {WORDS}
 """What is told with every setting: it waits for the user, or is the agent's answer."""
 _IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverified"})
+
+
+SMALL: Final = frozenset({"step", "waiting"})
+"""About what a card shows; the web chat alone is told of it where there is no card."""
+SMALL_EVERY: Final = timedelta(minutes=1)
+"""How often a session is told of such at most."""
+
+
+def is_small(event: Event) -> bool:
+    """Whether an entry is of use only to who sees no card."""
+    return _about(event) in SMALL
 
 
 def is_wanted(event: Event, notify: Notify) -> bool:
@@ -187,12 +202,52 @@ def repeats(asked: str | None, said: str) -> bool:
 
 def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
     """Return the entry of steps that a run in the background has done."""
-    last = max(marked)
-    line = (
-        f"{name(task)}: {len(task.done)} of {plural(len(task.plan), 'step')} "
-        f"done: {step_name(task.plan[last], 120)}. /cancel {call(task)} stops it."
-    )
+    line = f"{_steps_done(task, marked)} /cancel {call(task)} stops it."
     return notice("progress", task, run, line, now)
+
+
+def step(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
+    """Return the entry of steps that the agent of the session itself has done."""
+    return notice("step", task, run, _steps_done(task, marked), now)
+
+
+def _steps_done(task: Task, marked: frozenset[int]) -> str:
+    last = step_name(plain(task.plan[max(marked)]), 120)
+    whole = plural(len(task.plan), "step")
+    return f"{name(task)}: {len(task.done)} of {whole} done: {last}."
+
+
+def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:
+    """Return the entry of a wait that begins; empty: no user of a session sees it."""
+    task, run = (facts.task, facts.run) if facts else (None, None)
+    away = run.told_session if run else None
+    own = (run.session_key if run else None) or (task.session_key if task else None)
+    session = away or wait.session_key or own or ""
+    if (task is not None and task.implicit) or not session.startswith("agent:"):
+        return ()
+    longest = brief(wait.timeout_seconds)
+    until = clip(plain(wait.wake_when), UNTIL_BYTES).rstrip(".")
+    line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
+    data: dict[str, JsonValue] = {
+        "about": "waiting",
+        "session_key": session,
+        "line": clip(line, LINE_BYTES),
+        "home": run.home if run else task.home if task else wait.home,
+    }
+    told = Event(
+        at=now,
+        kind=events.NOTICE,
+        task_id=wait.task_id,
+        wait_id=wait.wait_id,
+        data=data,
+    )
+    return (told,)
+
+
+def refused(task: Task, run: Run, missing: str, now: datetime) -> Event:
+    """Return the entry of a completion that was refused, and what is missing."""
+    line = f"{name(task)}: not completed yet. {missing}"
+    return notice("refused", task, run, line, now)
 
 
 def made(task: Task, run: Run, said: str, now: datetime) -> Event:
@@ -244,9 +299,11 @@ def name(task: Task) -> str:
 def call(task: Task) -> str:
     """Return what the user calls a task in a command: the first words of its name."""
     words = plain(task.name)
-    if len(words) <= CALLED:
+    called = clip(words, CALLED_BYTES)
+    if called == words:
         return words
-    return words[: CALLED + 1].rpartition(" ")[0] or words[:CALLED]
+    whole = called.removesuffix("…")
+    return whole.rpartition(" ")[0] or whole
 
 
 def to_resume(task: Task, run: Run) -> str:

@@ -310,6 +310,7 @@ def was_announced(run: Run, newest: Sequence[Event]) -> bool:
         event.kind == events.NOTICE
         and event.run_id == run.run_id
         and event.at >= run.changed_at
+        and not notices.is_small(event)
         for event in newest
     )
 

@@ -127,6 +127,8 @@ def followed(
         told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
     elif marked and after.told_session is not None:
         told = (notices.progress(task, after, marked, now),)
+    elif marked and not task.implicit and not after.state.terminal:
+        told = (notices.step(task, after, marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import events, lifecycle, outbox
+from openclaw_taskmem.domain import events, lifecycle, notices, outbox
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.judging import said
 from taskmem_hookspecs import (
@@ -120,7 +120,11 @@ def open_(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) ->
         tasks=_tasks(wait, facts, now),
         waits=(wait,),
         wakes=wakes,
-        events=(opened, *outbox.settled_events(wakes, now)),
+        events=(
+            opened,
+            *notices.waiting(wait, facts, now),
+            *outbox.settled_events(wakes, now),
+        ),
     )
 
 
@@ -176,7 +180,11 @@ def rearm(
         tasks=_tasks(wait, facts.task, now),
         waits=(wait,),
         wakes=wakes,
-        events=(updated, *outbox.settled_events(wakes, now)),
+        events=(
+            updated,
+            *notices.waiting(wait, facts.task, now),
+            *outbox.settled_events(wakes, now),
+        ),
     )
 
 

@@ -189,7 +189,8 @@ def prove(
         # What was only named is asked about, and not told yet; the work goes on.
         entries = tuple(ledger.list_made(seen.entries))
         refused = evidence.log_refusal(facts, refusal, now)
-        events = (*kept.events, refused)
+        told = evidence.tell_refusal(facts, refusal, now)
+        events = (*kept.events, refused, *told)
         return kept.model_copy(update={"ledger": entries, "events": events}), refusal
     folders = seen.sought.folders
     places = _named_from(folders, seen.sought.folder)

@@ -93,11 +93,14 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     Its key is of this log alone, so that no host takes it for another home's.
     """
     first, last = entries[0], entries[-1]
+    text = notices.text_of([each for each in entries if not notices.is_small(each)])
+    whole = notices.text_of(entries)
     began = round(first.at.timestamp() * 1000)
     asks = len(entries) == 1 and first.data.get("about") in notices.ASKED
     return Notice(
         session_key=session_of(first),
-        text=notices.text_of(entries),
+        text=text,
+        without_card=whole if whole != text else "",
         key=f"{began}-{first.event_id}-{last.event_id}",
         in_chat=first.data.get("in_chat") is True,
         question=boards.question_of(shell, first.run_id) if asks else None,

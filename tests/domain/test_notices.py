@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.domain.notices import Milestone, Notify
 from openclaw_taskmem.domain.texts import json_size
-from taskmem_hookspecs import Event
-from taskmem_hookspecs.testing import a_run, a_task
+from taskmem_hookspecs import Event, TaskFacts
+from taskmem_hookspecs.testing import a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
+HIDDEN = {"implicit": True}
 NOW = DAWN + timedelta(minutes=10)
 
 
@@ -210,14 +211,42 @@ def test_last_words_go_whole_to_who_hears_of_the_run(
     ("name", "called"),
     [
         ("Deploy\nthe site", "Deploy the site"),
-        (
-            "Deploy the site and tell everybody of it at once",
-            "Deploy the site and tell everybody of it",
-        ),
-        ("x" * 90, "x" * 40),
+        ("Deploy it, then tell everybody about that", "Deploy it, then tell everybody"),
+        ("x" * 90, "x" * 37),
     ],
 )
 def test_a_task_is_called_by_the_first_words_of_its_name(
     name: str, called: str
 ) -> None:
     assert notices.call(a_task(name=name)) == called
+
+
+# --- what a card would show -----------------------------------------------------------
+
+
+def test_a_wait_that_begins_is_told_where_its_user_is() -> None:
+    run = a_run(session_key="agent:main:taskmem:run_1", told_session="agent:main:main")
+    facts = TaskFacts(task=a_task(), run=run)
+    (told,) = notices.waiting(a_wait(), facts, NOW)
+    said = "build: waiting, up to 5 min, until the build has ended."
+    assert (told.data["line"], told.data["session_key"]) == (said, "agent:main:main")
+
+
+@pytest.mark.parametrize(
+    ("wait", "task"),
+    [({}, {}), ({"session_key": "main"}, {}), ({"session_key": "agent:a:b"}, HIDDEN)],
+)
+def test_a_wait_that_no_user_sees_is_told_to_none(
+    wait: dict[str, object], task: dict[str, object]
+) -> None:
+    facts = TaskFacts(task=a_task(**task))
+    assert notices.waiting(a_wait(**wait), facts, NOW) == ()
+
+
+def test_steps_and_waits_are_small_and_milestones_are_not() -> None:
+    done = notices.step(a_task(done={0}), a_run(), frozenset({0}), NOW)
+    (waits,) = notices.waiting(a_wait(session_key="agent:main:main"), None, NOW)
+    assert notices.is_small(done)
+    assert notices.is_small(waits)
+    assert not notices.is_small(entry("started", 0))
+    assert done.data["line"] == 'Deploy the site: 1 of 3 steps done: "Build it".'

@@ -409,8 +409,8 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
 
     line = session.lines[-1]
     assert line == (
-        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes "
-        f"({task}). Start an agent of that role, or hand it to another."
+        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes. "
+        "Start an agent of that role, or hand it to another."
     )
     told = session.lines.count(line)
     session.world.pass_time(HOUR)
@@ -472,13 +472,13 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
 def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
     session: Session,
 ) -> None:
-    task = given_away(session)
+    given_away(session)
 
     assert session.world.pass_time(THRESHOLD) == []
 
     assert session.lines[-1] == (
-        "Deploy is with agent, and nothing was noted of it for 5 minutes "
-        f"({task}). Ask that agent, or take it back with taskmem call task_reset."
+        "Deploy is with agent, and nothing was noted of it for 5 minutes. "
+        "Ask that agent, or take it back with taskmem call task_reset."
     )
 
 
@@ -500,7 +500,7 @@ def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
     [line] = session.lines[len(before) :]
     assert line == (
         "Deploy is queued for agent again: whoever worked on it is gone, and nobody "
-        f"has claimed it for 5 minutes ({task}). Start an agent of that role, or hand "
+        "has claimed it for 5 minutes. Start an agent of that role, or hand "
         "it to another."
     )
 
@@ -518,7 +518,7 @@ def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then
 
     assert session.run(task).why == "handed_off"
     assert session.lines[-1].startswith(
-        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes "
+        "Deploy is queued for reviewer, and nobody has claimed it for 5 minutes."
     )
 
 

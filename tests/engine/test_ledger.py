@@ -511,7 +511,10 @@ def test_what_was_asked_about_is_not_told_again(session: Session) -> None:
     complete(session, task)
     session.ends("Saved report.md.")
     doubts = [line for line in session.lines if "report.md" in line]
-    assert doubts == ["Deploy: not verified: report.md"]
+    assert doubts == [
+        'Deploy: not completed yet. "report.md" is found nowhere.',
+        "Deploy: not verified: report.md",
+    ]
 
 
 def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> None:

@@ -158,8 +158,9 @@ class FakeGateway:
         *,
         in_chat: bool,
         question: object,
+        without_card: str,
     ) -> dict[str, str]:
-        del question
+        del question, without_card
         session = session_key or MAIN
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}

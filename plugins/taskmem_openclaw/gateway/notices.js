@@ -43,15 +43,17 @@ export class Notices {
     return Object.entries({ sendDurableMessageBatch, callGatewayTool }).filter(([, there]) => !there).map(([name]) => name);
   }
 
-  async #tell(session, { text, in_chat: inChat, question }, name) {
+  async #tell(session, { text, without_card: more, in_chat: inChat, question }, name) {
     const entry = this.#entry(session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
     const { kind, context } = entry.delivery ?? {};
     const asked = question && (await this.cards.ask(session, question));
     const below = asked ? buttons(asked, question) : {};
-    if (kind === "external" && context?.channel && context.to && (await this.#send(context, text, name, below))) return {};
-    if (inChat || asked) return {};
-    await this.#ask("chat.inject", { sessionKey: session, message: text, label: "taskmem" });
+    const away = kind === "external" && context?.channel && context.to;
+    if (away && (!text || (await this.#send(context, text, name, below)))) return {};
+    const message = (!this.cards.shows(session) && more) || text;
+    if (inChat || asked || !message) return {};
+    await this.#ask("chat.inject", { sessionKey: session, message, label: "taskmem" });
     return {};
   }
 

@@ -5,7 +5,7 @@ import { channel, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 const { Notices } = await load("notices.js");
 const older = await load("notices.js?older");
 const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId: 7 };
-let house, notices, phone, done, asked;
+let house, notices, phone, done, asked, carded;
 const QUESTION = { key: "q", header: "Review", text: "It is for you to review.", options: ["Accept", "Send back"] };
 
 const tell = (more = {}, session = MAIN) => notices.tell(session, { text: "It is done.", key: "1", in_chat: false, ...more });
@@ -15,7 +15,8 @@ const gone = (code, message) => Object.assign(new Error(message), { gatewayCode:
 beforeEach(() => {
   house = gateway();
   asked = undefined;
-  notices = new Notices({ api: house.api, cards: { ask: async () => asked } });
+  carded = [];
+  notices = new Notices({ api: house.api, cards: { ask: async () => asked, shows: (session) => carded.includes(session) } });
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
   phone = channel();
   done = phone.sent;
@@ -47,6 +48,18 @@ test("a route that names nobody is none", async () => {
   house.sessions.get(MAIN).delivery = { kind: "internal", context: PHONE };
   await tell({ key: "2" });
   assert.deepEqual(done.map(([where]) => where), ["chat", "chat"]);
+});
+
+const MORE = { without_card: "It is done.\nbuild: waiting." };
+
+test("steps and waits are told in the web chat alone, and only where no card shows them", async () => {
+  await tell(MORE);
+  await tell({ ...MORE, key: "5" }, OTHER);
+  carded.push(OTHER);
+  await tell({ ...MORE, key: "2" }, OTHER);
+  await tell({ ...MORE, key: "3", text: "" }, OTHER);
+  await tell({ ...MORE, key: "4", text: "" });
+  assert.deepEqual(done.map(([where, , text]) => [where, text]), [["channel", "It is done."], ["chat", MORE.without_card], ["chat", "It is done."]]);
 });
 
 test("words that the chat shows already are sent to a channel only", async () => {
@@ -180,7 +193,7 @@ test("a session that is not there is refused, and any other trouble is one", asy
 });
 
 test("an older gateway is asked by its own request to send", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
   const asked = [];
   sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
   await tell();
@@ -188,7 +201,7 @@ test("an older gateway is asked by its own request to send", async () => {
 });
 
 test("an older gateway that may have sent it is not asked again", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
   sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
   assert.deepEqual(await tell(), {});
   assert.match(house.warned[0], /may not have been sent: the line broke/);
@@ -197,7 +210,7 @@ test("an older gateway that may have sent it is not asked again", async () => {
 });
 
 test("where an older gateway has no such channel the web chat shows it", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined } });
+  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
   const chat = sdk.callGatewayTool;
   sdk.callGatewayTool = async (method, ...rest) => (method === "send" ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel")) : chat(method, ...rest));
   await tell();
@@ -206,7 +219,7 @@ test("where an older gateway has no such channel the web chat shows it", async (
 
 test("it says what a gateway does not offer", async () => {
   assert.deepEqual(await notices.lacks(), []);
-  assert.deepEqual(await new older.Notices({ api: house.api, cards: { ask: async () => undefined } }).lacks(), ["sendDurableMessageBatch"]);
+  assert.deepEqual(await new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } }).lacks(), ["sendDurableMessageBatch"]);
 });
 
 test("what is asked by buttons in the web chat needs no line besides", async () => {
