@@ -41,6 +41,11 @@ def _renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
     return sa.select(*(c.label(names.get(c.name, c.name)) for c in table.c))
 
 
+def _of_task(table: sa.Table, order: sa.Column[Any]) -> sa.Select[Any]:
+    """Select what a table holds of a task, in an order."""
+    return sa.select(table).where(table.c.task_id == _TASK_ID).order_by(order)
+
+
 _MESSAGE: Final = _renamed(MESSAGES, id="message_id")
 _REVISION: Final = _renamed(
     REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
@@ -198,19 +203,9 @@ OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(
     RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN)
 )
 
-ARTIFACTS_OF_TASK: Final = (
-    sa.select(ARTIFACTS)
-    .where(ARTIFACTS.c.task_id == _TASK_ID)
-    .order_by(ARTIFACTS.c.artifact_id)
-)
-
-LEDGER_OF_TASK: Final = (
-    sa.select(LEDGER).where(LEDGER.c.task_id == _TASK_ID).order_by(LEDGER.c.path)
-)
-
-FOLDERS_OF_TASK: Final = (
-    sa.select(FOLDERS).where(FOLDERS.c.task_id == _TASK_ID).order_by(FOLDERS.c.path)
-)
+ARTIFACTS_OF_TASK: Final = _of_task(ARTIFACTS, ARTIFACTS.c.artifact_id)
+LEDGER_OF_TASK: Final = _of_task(LEDGER, LEDGER.c.path)
+FOLDERS_OF_TASK: Final = _of_task(FOLDERS, FOLDERS.c.path)
 
 
 @cache
@@ -222,10 +217,7 @@ def runs(
     is_open: bool = False,
     implicit: bool | None = None,
 ) -> sa.Select[Any]:
-    """Select runs, newest first; `states` is a list; `is_open`: only of open ones.
-
-    `implicit`: only those of implicit tasks, or of the others; None: of both.
-    """
+    """Select runs, newest first; `states` is a list; `is_open`: only of open ones."""
     every = sa.select(RUNS).order_by(RUNS.c.created_at.desc(), RUNS.c.run_id.desc())
     if implicit is not None:
         of_such = sa.exists().where(
@@ -239,10 +231,7 @@ def runs(
 
 @cache
 def session_runs(*, by_home: bool) -> sa.Select[Any]:
-    """Select the open runs of a session, that of the latest task first.
-
-    Those of implicit tasks come last.
-    """
+    """Select the open runs of a session: of the latest task first, of implicit last."""
     every = (
         sa.select(RUNS)
         .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import chain
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import (
@@ -36,6 +35,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     append,
     check_checkpoints,
     check_keys,
+    check_tasks,
     fresh,
     known,
     moved,
@@ -327,7 +327,7 @@ class MemoryStore:
                 self._artifacts, change.artifacts, lambda made: made.artifact_id
             )
             checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
-            self._check_tasks(tasks, change)
+            check_tasks(change, {**self._tasks, **tasks})
             self._check_runs(change)
             check_checkpoints(
                 change.checkpoints, self._checkpoints, {**self._runs, **runs}
@@ -396,18 +396,3 @@ class MemoryStore:
             runs[run.run_id] = run
             if len(open_runs(runs, run.task_id)) > 1:
                 raise Conflict(f"{run.task_id} has a run that is open already.")
-
-    def _check_tasks(self, new: Mapping[str, Task], change: Change) -> None:
-        named = chain(
-            (message.task_id for message in change.messages),
-            (revision.task_id for revision in change.revisions),
-            (wait.task_id for wait in change.waits),
-            (wake.task_id for wake in change.wakes),
-            (run.task_id for run in change.runs),
-            (artifact.task_id for artifact in change.artifacts),
-            (entry.task_id for entry in change.ledger),
-            (folder.task_id for folder in change.folders),
-        )
-        for task_id in named:
-            if task_id and task_id not in self._tasks and task_id not in new:
-                raise TaskNotFound(f"There is no task {task_id}; list the tasks.")

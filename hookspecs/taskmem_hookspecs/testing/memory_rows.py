@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TypeVar
 
+from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
@@ -162,3 +164,20 @@ def check_checkpoints(
             raise Conflict(f"{checkpoint.run_id} has that checkpoint already.")
         if checkpoint.run_id not in runs:
             raise TaskNotFound(f"There is no run {checkpoint.run_id}.")
+
+
+def check_tasks(change: Change, tasks: Mapping[str, Task]) -> None:
+    """Refuse rows that belong to a task that is not there."""
+    named = chain(
+        (message.task_id for message in change.messages),
+        (revision.task_id for revision in change.revisions),
+        (wait.task_id for wait in change.waits),
+        (wake.task_id for wake in change.wakes),
+        (run.task_id for run in change.runs),
+        (artifact.task_id for artifact in change.artifacts),
+        (entry.task_id for entry in change.ledger),
+        (folder.task_id for folder in change.folders),
+    )
+    for task_id in named:
+        if task_id and task_id not in tasks:
+            raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
