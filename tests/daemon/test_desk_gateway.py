@@ -502,3 +502,22 @@ async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
     answer = await ask(desk, "packet", session_key=MAIN, at_work=given)
 
     assert packet_of(answer)["still_running"] == LINES[:1]
+
+
+async def test_a_call_is_ranked_by_the_method_that_its_gateway_tells(
+    desk: Desk,
+) -> None:
+    await tell(desk, **HELLO)
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+    for number, method in enumerate((None, "POST", "GET")):
+        made = {"session_key": MAIN, "call_id": f"c{number}", "tool": "web_request"}
+        about = f"{method} https://shop.example"
+        await tell(desk, kind="tool_started", **made, about=about, method=method)
+        await tell(desk, kind="tool_called", **made, about=about, method=method)
+
+    found = await call(desk, "task_status", MAIN)
+
+    assert found["do_not_redo"] == [
+        "web_request: POST https://shop.example",
+        "web_request: None https://shop.example",
+    ]
