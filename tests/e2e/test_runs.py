@@ -171,6 +171,7 @@ def test_what_must_be_known_to_go_on_is_in_the_packet_after_a_kill(
     assert packet["do_not_redo"][0] == f"exec: {pay} (exit 0)"
     assert not [line for line in packet["do_not_redo"] if "cat" in line]
     assert [line for line in packet["unknown_outcome"] if str(cut) in line]
+    assert packet["original_request"] == "Please pay for a loaf, and bake it."
     assert packet["last_response"] == "It is paid; the oven heats up."
     assert "still_running" not in packet
     spoken = [line["text"] for line in asked["conversation"]]

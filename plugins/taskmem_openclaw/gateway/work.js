@@ -204,17 +204,18 @@ export class Work {
   called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
     if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
-    if (this.#isOurs(toolName)) this.#budgets.delete(session);
+    const own = this.#isOurs(toolName);
+    if (own) this.#budgets.delete(session);
     else this.awaited.called(session, about(params), result?.details);
     const { status, childSessionKey: child } = result?.details ?? {};
     if (status === "accepted" && child) this.#errands.set(child, beginning(String(params?.task ?? params?.label ?? "")));
-    const said = this.#lines.get(session) ?? [];
-    this.#lines.delete(session);
+    const said = own ? [] : (this.#lines.get(session) ?? []); // of our own tools no checkpoint tells
+    if (!own) this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
     const call = { call_id: toolCallId, tool: toolName, about: about(params), method: method(params), given: digest([toolName, params]), result: digest(outcome) };
     const end = { outcome: beginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said };
     const who = this.#who(session);
-    const did = this.#isOurs(toolName) ? {} : deeds({ toolName, params, result, error }, who.folder);
+    const did = own ? {} : deeds({ toolName, params, result, error }, who.folder);
     this.tell({ kind: "tool_called", ...who, ...call, ...end, ...did });
   }
 

@@ -192,6 +192,13 @@ test("the same call with the same outcome has the same digests, and any other ha
   }
 });
 
+test("what was said before a call of one of our own tools goes along with the next of another", () => {
+  wrote("user", "Please bake.");
+  called("task_update");
+  called("exec");
+  assert.deepEqual(told.map(({ tool, said }) => [tool, said.map(({ text }) => text)]), [["task_update", []], ["exec", ["Please bake."]]]);
+});
+
 test("what was said since the last call goes along with the next, the last eight lines", () => {
   for (let n = 0; n < 10; n++) wrote(n % 2 ? "assistant" : "user", `${n}${"x".repeat(700)}`);
   wrote("assistant", "");
