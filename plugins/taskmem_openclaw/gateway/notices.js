@@ -7,6 +7,10 @@ const OURS = "taskmem:"; // in the gateway's names of what we have it send
 /** How long the gateway knows what it has sent for us: longer than the daemon asks for it again. */
 const RECEIPTS = { idPrefix: OURS, maxAgeMs: 48 * 3_600_000, maxEntries: 5_000 };
 const MOST_TRIES = 1_000; // by the gateway's own recovery; the daemon says when it is enough
+// For how long what a gateway was about to send, or to make ready, may be claimed when it is gone: a
+// minute, or five.
+const CLAIM_MS = 90_000;
+const MAKING_MS = 310_000;
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
 const OUT_OF_REACH = ["connect", "getaddrinfo"];
 
@@ -17,6 +21,7 @@ const requests = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch
 export class Notices {
   #told = new Kept(MOST_TOLD); // keys of notices that were told
   #sending = new Map(); // key of a notice that is on its way → its promise
+  #taken = new Kept(MOST_TOLD); // name of what is claimed already → since when we know
 
   constructor({ api, cards }) {
     Object.assign(this, { api, cards });
@@ -70,7 +75,7 @@ export class Notices {
     for (const [number, part] of parts.entries()) {
       const named = { deliveryIntentId: `${name}/${number}`, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
       const { status, error } = await send({ cfg, ...route, payloads: [{ text: part, ...(number === parts.length - 1 && below) }], ...named });
-      if (status === "failed" && !(await this.#isSettled(context, error))) return false;
+      if (status === "failed" && !(await this.#isSettled(context, error, named.deliveryIntentId))) return false;
     }
     return true;
   }
@@ -78,16 +83,23 @@ export class Notices {
   /** Whether nothing more can be done for what has failed; false: its channel takes nothing.
    * The gateway keeps what it was given under its name until it is sent, so whatever was not
    * sent is an error, and asked for again. */
-  async #isSettled(context, error) {
+  async #isSettled(context, error, name) {
     const held = error?.queueCustody === "held";
     if (isUnsent(error)) {
       if (held) throw error;
       return false;
     }
-    if (error?.queueCustody === undefined && !isTaken(error)) throw error;
+    if (isTaken(error) ? this.#isClaimed(name, held ? CLAIM_MS : MAKING_MS) : error?.queueCustody === undefined) throw error;
     if (await this.#isClosed(context)) return false;
     this.#warn(context.channel, error);
     return true;
+  }
+
+  /** Whether what is taken may yet be let go of, since its sending may not have begun. */
+  #isClaimed(name, longest) {
+    const since = this.#taken.get(name) ?? performance.now();
+    this.#taken.set(name, since);
+    return performance.now() - since < longest;
   }
 
   /** Whether a channel has no account any more by which anything can be sent. */

@@ -109,7 +109,9 @@ for (const fault of ["after", "rude"])
     assert.match(house.warned[0], /on phone may not have been sent/);
   });
 
-test("a gateway that starts anew sends nothing again", async () => {
+test("a gateway that starts anew sends nothing again", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
   await tell();
   phone.fault = "killed";
   void tell({ key: "2" });
@@ -117,7 +119,12 @@ test("a gateway that starts anew sends nothing again", async () => {
   phone.restart();
   phone.fault = undefined;
   notices = new Notices({ api: house.api });
-  for (const key of ["1", "2", "3"]) await tell({ key, text: key });
+  await tell();
+  await assert.rejects(tell({ key: "2" }), /already queued/);
+  now = 309_000;
+  await assert.rejects(tell({ key: "2" }), /already queued/);
+  now = 310_000;
+  for (const key of ["2", "3"]) await tell({ key, text: key });
   assert.deepEqual(texts(), ["It is done.", "3"]);
   assert.match(house.warned[0], /may not have been sent/);
 });
@@ -130,6 +137,27 @@ test("what a gateway could not send before it starts anew is sent then", async (
   notices = new Notices({ api: house.api });
   await tell();
   assert.deepEqual(texts(), ["It is done."]);
+});
+
+test("what a gateway was about to send when it was killed is sent when its claim is over", async () => {
+  phone.rows.set("taskmem:1/0", "claimed");
+  await assert.rejects(tell(), /already queued/);
+  phone.rows.set("taskmem:1/0", "pending");
+  await tell();
+  assert.deepEqual(texts(), ["It is done."]);
+});
+
+test("what may have been sent when it was killed is given up when no claim is left", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  phone.rows.set("taskmem:1/0", "begun");
+  await assert.rejects(tell(), /already queued/);
+  now = 89_000;
+  await assert.rejects(tell(), /already queued/);
+  now = 90_000;
+  assert.deepEqual(await tell(), {});
+  assert.deepEqual(done, []);
+  assert.match(house.warned[0], /may not have been sent/);
 });
 
 test("what could not even be kept is an error", async () => {

@@ -85,7 +85,7 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
 /** A channel, and the gateway's queue for it, which knows by its name what was sent, and
  * sends nothing again that may have been (as OpenClaw 2026.9.6 does). */
 export function channel() {
-  const rows = new Map(); // name → "pending", "begun", "completed" or "failed"
+  const rows = new Map(); // name → "pending", "claimed", "begun", "completed" or "failed"
   const made = { rows, sent: [], tries: 0, configured: true, fault: undefined, broken: undefined };
   const unsent = (message, retryable = true) => Object.assign(new Error(message), { code: "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED", retryable });
   const failed = (cause, queueCustody) => {
@@ -110,7 +110,7 @@ export function channel() {
     if (before === "completed") return { status: "suppressed", results: [], reason: "no_visible_result" };
     if (before === "failed") return failed(taken(name));
     if (!made.configured) return failed(unsent(`Outbound not configured for channel: ${route.channel}`));
-    if (before === "begun") return failed(taken(name), "held");
+    if (before === "begun" || before === "claimed") return failed(taken(name), "held");
     rows.set(name, "begun");
     try {
       await deliver(route, text);
