@@ -47,6 +47,7 @@ class Host:
         self.refuses: set[str | None] = set()
         self.said: list[tuple[str | None, str]] = []
         self.keys: list[str] = []
+        self.without_card: list[str] = []
         self.boards: list[Board] = []
         self.stopped: list[tuple[str, float]] = []
 
@@ -56,6 +57,7 @@ class Host:
         texts = [line.removeprefix(begins) for line in notice.text.splitlines()]
         self.said.append((notice.session_key, " | ".join(texts)))
         self.keys.append(notice.key)
+        self.without_card.append(notice.without_card)
 
     async def show(self, board: Board) -> None:
         await self._there(board.session_key)
@@ -526,3 +528,18 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
 
     for key, expected in lines.items():
         assert [line for session, line in host.said if session == key] == expected
+
+
+async def test_what_a_card_would_show_is_told_at_most_once_a_minute(
+    world: World, host: Host, main: Session
+) -> None:
+    teller, task = herald(world, host), at_work(main)
+    for step in (1, 2, 3):
+        main.call("task_update", task_id=task, completed_steps=[step])
+        await passes(world, teller)
+        world.clock.tick(25)
+
+    first, third = 'Deploy: 1 of 4 steps done: "Build the image".', "3 of 4 steps done"
+    assert [text for _, text in host.said] == [ACCEPTED, ""]
+    assert host.without_card[0].splitlines()[-1] == first
+    assert third in host.without_card[1]

@@ -601,3 +601,16 @@ def test_without_any_folder_nothing_is_said_of_what_was_made(
     answer = session.world.call("task_update", task_id=task, status="completed")
     assert (answer["made"], answer["unverified"]) == ([], [])
     assert "othing was written" not in answer["message"]
+
+
+def test_a_completion_that_is_refused_tells_once_what_is_missing(
+    session: Session, project: Path
+) -> None:
+    missing = str(project / "report.md")
+    task = session.register(metadata={"artifacts": [missing]})
+    for _ in range(2):
+        with pytest.raises(EvidenceMissing):
+            complete(session, task)
+    [line] = [line for line in session.lines if "not completed yet" in line]
+    assert missing in line
+    assert task not in line

@@ -148,3 +148,17 @@ def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> No
 
     assert "asks nothing" in reply.text
     assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
+    wait = session.call("smart_wait", task_id=task, **wish)["wait_id"]
+    line = 'build: waiting, up to 5 min, until "done" appears.'
+    assert session.lines[-1] == line
+
+    session.call("wait_update", wait_id=wait, timeout=60)
+
+    assert session.lines[-1] == line.replace("5 min", "1 min")
