@@ -138,20 +138,18 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     now = shell.clock.now()
     return tuple(
         recovery.announced(shell.store.read_task(run.task_id).task, run, now)
-        for run in _of_gateway(shell, (RunState.BLOCKED,), implicit=False)
+        for run in _of_gateway(shell, (RunState.BLOCKED,))
         if not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
     )
 
 
 def waiting(shell: Shell) -> Sequence[Run]:
     """Return the runs of this home's gateway that wait for their users."""
-    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW), implicit=False)
+    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW))
 
 
-def _of_gateway(
-    shell: Shell, states: Collection[RunState], *, implicit: bool | None = None
-) -> Sequence[Run]:
-    found = shell.store.list_runs(states, None, MOST, shell.only, implicit=implicit)
+def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
+    found = shell.store.list_runs(states, None, MOST, shell.only)
     return [run for run in found if _its(shell, run)]
 
 

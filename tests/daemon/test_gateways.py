@@ -374,7 +374,7 @@ async def test_the_third_call_that_is_not_ours_covers_a_users_turn(
     assert world.task(task.task_id).status == "completed"
 
 
-async def test_calls_of_a_turn_before_are_forgotten_at_its_end_and_the_next_begin(
+async def test_calls_of_the_turn_before_do_not_count(
     world: World, gateways: Gateways
 ) -> None:
     call = {"kind": "tool_started", "call_id": "c", "tool": "exec"}

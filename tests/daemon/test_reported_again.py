@@ -393,7 +393,7 @@ async def test_what_is_not_numbered_counts_as_often_as_it_is_told(
 
 
 @pytest.mark.parametrize("writes_first", [False, True])
-async def test_a_turn_is_covered_once_though_its_third_call_is_told_again(
+async def test_a_turn_is_covered_once_though_it_is_told_again(
     session: Session, store: Busy, plugin: Plugin, *, writes_first: bool
 ) -> None:
     call = {"tool": "exec", "request": "Bake three loaves."}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import boards, gateway, recovery, tell
+from openclaw_taskmem.engine import boards, evidence, gateway, recovery, tell
 from openclaw_taskmem.engine.task_commands import obey
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import RunState, Task, TaskStatus, WakeState
@@ -149,6 +150,9 @@ def test_a_sub_agents_calls_keep_it_open_until_they_are_heard(session: Session) 
     session.does("knead")
     assert session.run(task.task_id).calls == 4
     session.in_turn = True
+    session.begins(Origin.HEARTBEAT)
+    session.ends("All is well.", origin=Origin.HEARTBEAT)
+    assert session.world.wakes() == []
     session.begins(Origin.OTHER)
     session.ends("All baked.", origin=Origin.OTHER)
     assert session.world.task(task.task_id).status is TaskStatus.COMPLETED
@@ -213,13 +217,25 @@ def test_silence_of_a_long_turn_alerts_nobody(session: Session) -> None:
 def test_its_agent_is_not_asked_what_it_made(session: Session) -> None:
     works(session)
     (task,) = covered(session)
-    said = "Saved to /nowhere/loaf.md."
+    said = "Saved to out/loaf.md."
+    shell = session.world.shell
+    assert evidence.doubt_answer(shell, session.owner, said) is None
+    made = {"message": said, "artifacts": ["/nowhere/loaf.md"]}
     answer = session.call(
-        "task_update", task_id=task.task_id, status="completed", message=said
+        "task_update", task_id=task.task_id, status="completed", **made
     )
     assert answer["status"] == "completed"
     session.ends(said, origin=Origin.USER)
+    assert session.world.task(task.task_id).doubts == ()
     assert is_silent(session)
+
+
+def test_no_ledger_is_kept_of_what_it_made(session: Session, tmp_path: Path) -> None:
+    works(session)
+    session.writes(tmp_path / "loaf.md")
+    (task,) = covered(session)
+    store = session.world.store
+    assert store.read_ledger(task.task_id) == store.read_folders(task.task_id) == []
 
 
 def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
@@ -338,6 +354,7 @@ def test_what_is_doubtful_waits_for_resume_in_silence(
     found = gateway.reminder(session.world.shell, session.key)
     assert found is not None
     assert found[0] == task.task_id
+    assert "nothing need be reported" in found[1]
     assert gateway.question(session.world.shell, session.key) is None
     assert boards.draw(session.world.shell, session.key, task.task_id).questions == ()
     works(session)
