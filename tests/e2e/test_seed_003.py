@@ -258,6 +258,104 @@ def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
     assert '"step":2' in told[0].replace("\\", "").replace(" ", "")
 
 
+# --- P2.4: every turn of several tools, also without task_register -----------
+
+
+class Unregistered(Cutter):
+    """Makes its files without a word about a task."""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        """The next file, or the end."""
+        done, _ = self.done(request)
+        done += not self.packets
+        if done < self.files:
+            return [shell(self.make(done + 1))]
+        return "All files are there."
+
+
+def implicit(story: Story) -> list[dict[str, Any]]:
+    """The implicit tasks of the session, the latest first."""
+    rows = story.house.call("task_list", status="implicit", limit=100)["tasks"]
+    shown = (story.house.ask("show", id=row["task_id"]) for row in rows)
+    return [each for each in shown if each["session_key"] == story.session]
+
+
+def is_unseen(story: Story) -> bool:
+    """Whether neither its user nor any list knows of a task of the session."""
+    house = story.house
+    rows = house.call("task_list", status="all", limit=100)["tasks"]
+    shown = [house.ask("show", id=row["task_id"])["session_key"] for row in rows]
+    said = [line for line in story.lines if line.startswith("[taskmem]")]
+    runs = [each["session_key"] for each in house.ask("runs", all=True)]
+    return story.session not in (*shown, *runs) and said == []
+
+
+def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path: Path):
+    cutter = Unregistered(tmp_path, 6, {5})
+    story.follow(cutter)
+    start(story, "Please make six files.")
+    assert cutter.held.wait(60)
+
+    def begun() -> bool:
+        [task] = implicit(story)
+        [run] = story.house.ask("runs", task_id=task["task_id"])
+        return bool(run["checkpoints"] == 9)
+
+    until(begun, "the fifth call is written down")
+    story.house.gateway.kill()
+    cutter.let_go()
+    story.house.gateway.start()
+
+    def is_over() -> dict[str, Any] | None:
+        [task] = implicit(story)
+        return task if task["status"] == "completed" else None
+
+    task = until(is_over, "the turn is over")
+    assert cutter.made == ["made\n"] * 6
+    assert task["original_request"] == task["name"] == "Please make six files."
+    packet = cutter.packets[-1]
+    assert packet["task_id"] == task["task_id"]
+    assert [call for call in packet["unknown_outcome"] if "file5" in call]
+    until(lambda: any("All files are there." in each for each in story.lines), "told")
+    assert is_unseen(story)
+
+
+def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):
+    story.follow(Unregistered(tmp_path, 2, set()))
+    story.say("Please make two files.")
+    assert implicit(story) == []
+    story.follow(Unregistered(tmp_path, 6, set()))
+    story.say("Please make four more.")
+    [task] = until(
+        lambda: [t for t in implicit(story) if t["status"] == "completed"], "it is over"
+    )
+    assert task["original_request"] == "Please make four more."
+    assert [made["wakes"] for made in (task,)] == [[]]
+    assert len(story.requests) == 3 + 5
+    assert is_unseen(story)
+
+
+def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path: Path):
+    calls = [shell(f"echo {word} >> {tmp_path / 'log'}") for word in ("one", "two")]
+    story.follow(
+        Lines(
+            *calls,
+            shell("true"),
+            Call("task_register", {"name": "Log", "plan": ["Log three words"]}),
+            shell(f"echo three >> {tmp_path / 'log'}"),
+            completed(story),
+            "Done.",
+        )
+    )
+    story.say("Please log three words.")
+    task = story.ends()
+    assert (task["name"], task["implicit"]) == ("Log", False)
+    assert task["original_request"] == "Please log three words."
+    assert implicit(story) == []
+    status = story.call("task_status", task_id=task["task_id"])
+    assert status["tool_calls"] == 4
+
+
 # --- P2.2: checkpoints --------------------------------------------------------
 
 
