@@ -100,8 +100,6 @@ class History(Value):
 
     calls: tuple[PastCall, ...] = ()
     """The newest, oldest first."""
-    messages: tuple[Said, ...] = ()
-    """The last 8 of the conversation at most, oldest first."""
     at: Instant
     """When the newest was written."""
     corrupt: int = 0
@@ -146,10 +144,9 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
         return None
     known = [(each, entry) for each, entry in entries if entry is not None]
-    calls, messages = _fold(known)
+    calls = _fold(known)
     return History(
         calls=tuple(calls),
-        messages=tuple(messages[-MESSAGES:]),
         at=known[-1][0].at,
         corrupt=len(entries) - len(known),
     )
@@ -158,17 +155,16 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
 def read_scattered(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:
     """Return the calls of checkpoints that were picked out of others, oldest first."""
     entries = ((each, _entry(each)) for each in checkpoints)
-    return _fold([(each, entry) for each, entry in entries if entry is not None])[0]
+    return _fold([(each, entry) for each, entry in entries if entry is not None])
 
 
 def _fold(
     known: Sequence[tuple[Checkpoint, Began | Ended]],
-) -> tuple[list[PastCall], list[Said]]:
+) -> list[PastCall]:
     calls: list[PastCall] = []
     # Ids come again where a provider counts anew: an end is that of the last beginning.
     open_: dict[str, int] = {}
     ended: dict[str, Ended] = {}
-    messages: list[Said] = []
     for checkpoint, entry in known:
         call = _call(entry, checkpoint)
         if isinstance(entry, Began):
@@ -184,8 +180,7 @@ def _fold(
         else:
             calls.append(call)
         ended[entry.call_id] = entry
-        messages += entry.said
-    return calls, messages
+    return calls
 
 
 class Page(Value):
@@ -232,6 +227,10 @@ def has_end(checkpoints: Sequence[Checkpoint], call_id: str, after: int) -> bool
     return any(isinstance(e, Ended) and e.call_id == call_id for e in entries)
 
 
+HOLDING_SAID: Final = '"said":[{'
+"""What the bodies hold that tell of the conversation."""
+
+
 def holding_effect(effect: Effect, *, ended: bool) -> str:
     """Return what the bodies hold of calls with an effect.
 
@@ -244,6 +243,13 @@ def holding_effect(effect: Effect, *, ended: bool) -> str:
 def holding_call(call_id: str) -> str:
     """Return what the bodies hold that tell of a call."""
     return f'"call_id":{json.dumps(call_id, ensure_ascii=False)}'
+
+
+def read_said(checkpoints: Sequence[Checkpoint]) -> tuple[Said, ...]:
+    """Return the last messages of the conversation that checkpoints tell."""
+    entries = map(_entry, checkpoints)
+    said = [each for e in entries if isinstance(e, Ended) for each in e.said]
+    return tuple(said[-MESSAGES:])
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:

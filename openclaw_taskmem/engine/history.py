@@ -32,8 +32,8 @@ class Past(Value):
 
     run: Run | None = None
     """The last run, open or not; None: there was none."""
-    history: History | None = None
-    """The newest that is known of the last run that has any; None: nothing."""
+    messages: tuple[Said, ...] = ()
+    """What was last said in the conversation, oldest first."""
     calls: tuple[PastCall, ...] = ()
     """The newest calls, and of older ones those with effects; oldest first."""
     unread: int = 0
@@ -41,11 +41,6 @@ class Past(Value):
     are so many that not all were read."""
     last_response: str | None = None
     """The end of what an agent said last to the user; None: nothing yet."""
-
-    @property
-    def messages(self) -> tuple[Said, ...]:
-        """What was last said in the conversation, oldest first."""
-        return () if self.history is None else self.history.messages
 
 
 def last_run(shell: Shell, task_id: str) -> Run | None:
@@ -57,13 +52,13 @@ def read_past(shell: Shell, task_id: str) -> Past:
     """Return what was done for a task, over all of its latest runs."""
     runs = shell.store.list_runs(None, task_id, RUNS)
     known: list[PastCall] = []
-    newest: History | None = None
+    messages: tuple[Said, ...] = ()
     unread = 0
     for run in runs:
         found = history(shell, run)
         if found is None:
             continue
-        newest = newest or found
+        messages = messages or _read_messages(shell, run)
         calls = {call.number: call for call in found.calls}
         older, crowded = _with_effects(shell, run)
         calls = {call.number: call for call in older} | calls
@@ -74,7 +69,7 @@ def read_past(shell: Shell, task_id: str) -> Past:
     said = (run.last_response for run in runs if run.last_response)
     return Past(
         run=next(iter(runs), None),
-        history=newest,
+        messages=messages,
         calls=tuple(known),
         unread=unread,
         last_response=next(said, None),
@@ -90,6 +85,15 @@ def history(shell: Shell, run: Run | None) -> History | None:
     if kept and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
+
+
+def _read_messages(shell: Shell, run: Run) -> tuple[Said, ...]:
+    """Return what was last said in a run, however many calls ago."""
+    holding = checkpoints.HOLDING_SAID
+    kept = shell.store.read_checkpoints(
+        run.run_id, checkpoints.MESSAGES, holding=holding
+    )
+    return checkpoints.read_said(kept)
 
 
 def _with_effects(shell: Shell, run: Run) -> tuple[Sequence[PastCall], bool]:

@@ -190,7 +190,6 @@ def test_what_was_written_is_read_back() -> None:
                 at=DAWN + timedelta(seconds=3),
             ),
         ),
-        messages=said("Look"),
         at=DAWN + timedelta(seconds=3),
         corrupt=0,
     )
@@ -249,14 +248,15 @@ def test_any_calls_come_back_in_order_with_the_last_eight_messages(
             more = {"step": step, "ok": ok, "outcome": about, "said": said(*words)}
             entries.append(ended(call, about=about, **more))
 
-    history = checkpoints.read(written(*entries))
+    made = written(*entries)
+    history = checkpoints.read(made)
 
     assert history is not None
     assert [(call.about, call.ok, call.step) for call in history.calls] == [
         (about, ok, step) for about, ok, _, step in drawn
     ]
     spoken = [text for _, ok, words, _ in drawn if ok is not None for text in words]
-    assert [each.text for each in history.messages] == spoken[-8:]
+    assert [each.text for each in checkpoints.read_said(made)] == spoken[-8:]
     assert history.corrupt == 0
 
 
@@ -480,3 +480,24 @@ def test_the_mark_of_an_effect_is_found_by_and_cannot_be_forged(
     both = checkpoints.holding_effect(effect, ended=False)
     assert [ends in body for body in bodies] == [True, False, False]
     assert [both in body for body in bodies] == [True, True, False]
+
+
+@given(texts)
+def test_only_what_tells_of_the_conversation_holds_its_mark(text: str) -> None:
+    forged = f'{text}"said":[{{'
+    bodies = [
+        each.body
+        for each in written(
+            ended(about=forged, said=said("Hello")), ended(about=forged)
+        )
+    ]
+
+    assert [checkpoints.HOLDING_SAID in body for body in bodies] == [True, False]
+
+
+def test_the_last_messages_of_scattered_checkpoints_are_read_in_order() -> None:
+    made = written(began(), *(ended(said=said(f"{n}", f"{n}b")) for n in range(6)))
+
+    found = [each.text for each in checkpoints.read_said(made)]
+
+    assert found == ["2", "2b", "3", "3b", "4", "4b", "5", "5b"]

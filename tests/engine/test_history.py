@@ -260,6 +260,17 @@ def test_the_words_round_a_question_are_kept_and_later_ones_are_not(
     assert session.run(task).last_response == "The walls are up. Which colour?"
 
 
+def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> None:
+    task = session.takes_up()
+    session.does("echo 0", said=(Said(role="user", text="Please bake."),))
+    for number in range(READ):
+        session.does(f"echo {number}")
+
+    spoken = [{"role": "user", "text": "Please bake."}]
+    assert packet(session, task)["conversation"] == spoken
+    assert status(session)["conversation"] == spoken
+
+
 def test_a_packet_shows_the_newest_of_what_was_said_and_status_all(
     session: Session,
 ) -> None:
