@@ -208,7 +208,7 @@ def first_words(rpc: Rpc, message: str) -> float:
             continue
         if not took and text_of(chat.get("message") or {}):
             took = time.perf_counter() - began
-        if chat["state"] != "delta":
+        if chat["state"] in ("final", "error", "aborted"):
             if not took:
                 raise SystemExit(f"No words were shown: {chat}")
             return took

@@ -153,7 +153,7 @@ class Instance {
     this.#ending.abort();
     this.daemon?.hasten(STOP_MS);
     // One may be too young to be ended, or begin late: again until there is none.
-    const cut = () => attempt(() => this.work.cut());
+    const cut = () => attempt(() => this.work.cut(() => this.sessions.cancel()));
     cut();
     this.#cutting = setInterval(cut, CUT_MS).unref();
   }

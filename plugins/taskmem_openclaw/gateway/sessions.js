@@ -24,6 +24,7 @@ export class Sessions {
   #runs = new Map(); // run id → { session, began, answered }
   #owed = new Map(); // session → Map(key → { delivery, since, text, line, expires })
   #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
+  #asked = new Kept(MOST_SESSIONS); // run id of a turn that we asked for → its session
   #waking = new Map(); // session → the wake that is being put there
   #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
   #shown = new Kept(MOST_DONE); // keys of wakes whose line the chat shows
@@ -245,7 +246,20 @@ export class Sessions {
     if (this.stopping) throw new Error(STOPPING);
     const idempotencyKey = `taskmem:${randomUUID()}`;
     if (hidden) this.#hidden.set(`${idempotencyKey}:user`, true);
+    this.#asked.set(idempotencyKey, session);
     return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });
+  }
+
+  /** Call off the turns that we asked for, also those that have not begun. A sub-agent's run,
+   * which each of them is to the gateway, is not settled when it ends while the gateway waits. */
+  async cancel() {
+    const { tasks, config } = this.api.runtime;
+    const runs = tasks?.runs.bindSession({ sessionKey: this.main });
+    for (const [run] of runs ? [...this.#asked] : []) {
+      const task = runs.resolve(run);
+      if (!["queued", "running"].includes(task?.status)) this.#asked.delete(run);
+      else await runs.cancel({ taskId: task.id, cfg: config.current() });
+    }
   }
 
   /** A row as it is to be written: one that is not to be shown is for the model alone; undefined: as it is. */

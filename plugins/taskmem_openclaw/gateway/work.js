@@ -237,10 +237,12 @@ export class Work {
     return turns.length ? turns.map(stop).includes(true) : undefined;
   }
 
-  /** End the turns that were begun by us: the daemon takes them up at the gateway's next start. */
-  cut() {
+  /** End the turns that were begun by us: the daemon takes them up at the gateway's next start.
+   * `cancel` calls them off where they are asked for, before what is left is ended. */
+  async cut(cancel) {
     const ours = [...this.#turns].filter(([, { origin }]) => origin === "taskmem");
     for (const [, turn] of ours) turn.cut = true;
+    await cancel();
     return this.stop(ours.map(([session]) => session));
   }
 

@@ -225,6 +225,22 @@ test("a turn that cannot be started because the gateway stops is started by no h
   assert.deepEqual(house.beats, []);
 });
 
+test("turns that we asked for are called off at the gateway, and those that are over are left alone", async () => {
+  const called_off = [];
+  const status = (run) => (run === house.turns[0].idempotencyKey ? "running" : "succeeded");
+  const resolve = (run) => ({ id: `row of ${run}`, status: status(run) });
+  house.api.runtime.tasks = { runs: { bindSession: ({ sessionKey }) => ({ resolve, cancel: async ({ taskId }) => called_off.push([sessionKey, taskId]) }) } };
+  await sessions.run(OTHER, "Go on.");
+  await sessions.run(MAIN, "Go on.");
+  await sessions.cancel();
+  assert.deepEqual(called_off, [[MAIN, `row of ${house.turns[0].idempotencyKey}`]]);
+});
+
+test("a gateway that cannot call off a turn is asked nothing", async () => {
+  await sessions.run(MAIN, "Go on.");
+  assert.equal(await sessions.cancel(), undefined);
+});
+
 test("a heartbeat that takes long is under way", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   house.run = async () => Promise.reject(new Error("not allowed"));

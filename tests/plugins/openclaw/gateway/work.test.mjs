@@ -497,8 +497,8 @@ test("a turn that ends while the gateway stops was cut", () => {
 test("of the turns that go on, those that we began are cut, and no other", async () => {
   wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
   wrote("user", "hello", OTHER);
-  await work.cut();
-  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+  await work.cut(async () => void stopped.push("called off"));
+  assert.deepEqual(stopped, ["called off", `id of ${MAIN}`]);
   assert.deepEqual([work.ended(MAIN).cut, work.ended(OTHER).cut], [true, false]);
 });
 
