@@ -37,6 +37,15 @@ from taskmem_hookspecs.evidence import (
     WorkFolder,
 )
 from taskmem_hookspecs.health import Checkup, HealthCheck, HealthRow, HealthState
+from taskmem_hookspecs.hosts import (
+    AgentHost,
+    Board,
+    Card,
+    CardStep,
+    Notice,
+    StepState,
+    UserQuestion,
+)
 from taskmem_hookspecs.markers import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.model import (
     RESERVED_METADATA,
@@ -80,19 +89,12 @@ from taskmem_hookspecs.readers import (
     Reading,
 )
 from taskmem_hookspecs.roles import (
-    AgentHost,
-    Board,
-    Card,
-    CardStep,
     Clock,
-    Notice,
     QueryAnswerer,
     QueryFacts,
     RecallSource,
     Recollection,
-    StepState,
     TaskStore,
-    UserQuestion,
     WakeReceipt,
     WakeTransport,
 )

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from taskmem_hookspecs.conditions import Condition
 from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.health import HealthCheck
+from taskmem_hookspecs.hosts import AgentHost
 from taskmem_hookspecs.markers import hookspec
 from taskmem_hookspecs.model import (
     Task,
@@ -26,7 +27,6 @@ from taskmem_hookspecs.model import (
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
 from taskmem_hookspecs.roles import (
-    AgentHost,
     QueryAnswerer,
     RecallSource,
     TaskStore,

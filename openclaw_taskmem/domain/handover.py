@@ -116,7 +116,7 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
     sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
     note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
     words = f" with the words {quoted(plain(note), NOTE_BYTES)}" if note else ""
-    _, _, *names = told_session.split(":")
+    names = told_session.split(":")[2:]
     chat = "main chat" if names == ["main"] else f"chat {' '.join(names)}"
     return (
         "You are in the background, in a session of your own, and nobody reads along "
