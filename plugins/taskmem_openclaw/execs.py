@@ -228,14 +228,16 @@ class Text:
 def read_ending(seen: Mapping[str, Any], boot: str) -> Ending | None:
     """Read how a command ended from what the gateway shows; None: it runs.
 
-    `boot` is of the life of the gateway in which it ran.
+    `boot` says when the gateway in which it ran was started.
     """
     shown, row = _shown(seen), _object(seen.get("row"))
     if shown:
         return _read_shown(shown)
     if row.get("status") == "running":
-        return None
-    restarted = seen.get("boot") != boot
+        # Those of an earlier life may never be settled.
+        is_ours = _number(row.get("startedAt")) >= _number(seen.get("boot"))
+        return None if is_ours else Ending(_RESTARTED, None)
+    restarted = str(seen.get("boot")) != boot
     ending = _read_row(row) if row else Ending(_FORGOTTEN, None)
     # A gateway that stops in order ends its commands itself.
     unknown = ending.status is None
@@ -320,6 +322,10 @@ def _shown(seen: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _object(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _instant(milliseconds: object) -> datetime | None:

@@ -213,3 +213,60 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
     go.touch()
     until(lambda: woken, "the agent is woken at the end of its command")
     assert "The command ended with status 0" in woken[0]
+
+
+def test_a_restart_loses_a_command_that_is_recorded_only_where_that_is_allowed(
+    story: Story, tmp_path: Path
+):
+    gateway, go = story.house.gateway, tmp_path / "go"
+    recordings = story.house.taskmem.room.taskmem / "terminals"
+    command = (
+        f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
+    )
+    woken: list[str] = []
+    lost: list[str] = []
+
+    def allow(config: dict[str, Any]) -> None:
+        config["plugins"]["entries"]["taskmem"]["config"]["recordCommands"] = True
+
+    def serves(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "smart_wait resolved" in turn.text:
+            woken.append(turn.text)
+            return "I have seen it."
+        if "smart_wait error" in turn.text:
+            lost.append(turn.text)
+            return "It is lost."
+        if "Please serve" not in turn.text:
+            return "NO_REPLY"
+        match turn.results:
+            case []:
+                return [Call("exec", {"command": command, "background": True})]
+            case [started]:
+                target = f"pty:{named(started)}"
+                sides = ('"it\'s up" appears', "fails")
+                return [
+                    Call("smart_wait", {"target": target, "wake_when": side})
+                    for side in sides
+                ]
+            case _:
+                return "It runs, and I am woken at its end."
+
+    story.follow(serves)
+    story.say("Please serve.")
+    until(lambda: woken, "the agent is woken by the text")
+    assert not [*recordings.glob("printf-*")]
+    gateway.reconfigure(allow)
+    gateway.restart()
+    until(lambda: lost, "the agent is told that its command is gone")
+    assert "The gateway was restarted" in lost[0]
+
+    woken.clear()
+    story.say("Please serve again.")
+    until(lambda: woken, "the agent is woken by the text")
+    assert '"it\'s up" appeared' in woken[0]
+    go.touch()
+    ended = "The command ended with status 3"
+    until(lambda: ended in woken[-1], "the agent is woken at the end")
+    (recorded,) = recordings.glob("printf-*")
+    assert b"it's up" in next(recorded.glob("output.*")).read_bytes()

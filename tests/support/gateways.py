@@ -84,8 +84,8 @@ class FakeGateway:
             "cost_usd": 0.002,
         }
         """What its model answers."""
-        self.boot = "boot-1"
-        """Of its present life."""
+        self.boot = 1_000
+        """When it was started, in milliseconds."""
         self.commands: dict[str, dict[str, Any]] = {}
         """What it shows of the commands that it runs in the background."""
         self.asked: list[dict[str, Any]] = []

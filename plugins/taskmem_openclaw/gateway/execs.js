@@ -16,8 +16,9 @@ export class Execs {
   #wrapped = new Kept(MOST_COMMANDS); // call → { command, recording }
   #recordings = new Kept(MOST_COMMANDS); // name of a command → the name of its recording
 
-  /** `runner` is the command that is taskmem. */
-  constructor({ api, boot, runner }) {
+  /** `runner` is the command that is taskmem, `boot` when the gateway has started, in
+   * milliseconds: what it runs it has started itself. */
+  constructor({ api, runner, boot = Math.round(performance.timeOrigin) }) {
     Object.assign(this, { api, boot, runner });
   }
 
@@ -69,12 +70,13 @@ export class Execs {
     const shown = session && (await this.#shown(session, name, size));
     if (shown) return { boot: this.boot, shown };
     const called = ({ sourceId }) => sourceId === name;
-    const running = await this.#rows({ status: "running" });
+    // A gateway that stops in order leaves rows behind that say "running".
+    const running = (await this.#rows({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
     const row = running.find(called) ?? (await this.#rows({ sessionKey: session })).find(called);
     if (!row) return { boot: this.boot, running: running.map(({ sourceId }) => sourceId) };
     this.#sessions.set(name, row.sessionKey);
-    const { status, terminalSummary, error } = row;
-    return { boot: this.boot, row: { status, terminalSummary, error }, shown: await this.#shown(row.sessionKey, name, size) };
+    const { status, terminalSummary, error, startedAt } = row;
+    return { boot: this.boot, row: { status, terminalSummary, error, startedAt }, shown: await this.#shown(row.sessionKey, name, size) };
   }
 
   /** What OpenClaw's own tool says of it; undefined: nothing, or we are not given the tool. */

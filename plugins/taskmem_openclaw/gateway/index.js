@@ -80,7 +80,7 @@ class Instance {
     this.cards = new Cards({ api, tell: (event) => this.daemon?.tell(event) });
     this.notices = new Notices({ api, cards: this.cards });
     this.reader = new Reader({ api, id });
-    this.execs = new Execs({ api, boot: this.boot, runner: command });
+    this.execs = new Execs({ api, runner: command });
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 

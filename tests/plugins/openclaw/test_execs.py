@@ -20,7 +20,14 @@ def shown(text="", status="running", **more):
 
 
 def row(status, summary=None, error=None):
-    return {"row": {"status": status, "terminalSummary": summary, "error": error}}
+    return {
+        "row": {
+            "status": status,
+            "terminalSummary": summary,
+            "error": error,
+            "startedAt": 1_500,
+        }
+    }
 
 
 async def watch(gateway, glance=0.001):
@@ -144,7 +151,7 @@ def test_a_person_would_read_it_so():
     ],
 )
 def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
-    ending = read_ending({**seen, "boot": "boot-1"}, "boot-1")
+    ending = read_ending({**seen, "boot": 1_000}, "1000")
     assert ending is not None
     assert ending.status == status
     assert sentence in ending.sentence
@@ -152,7 +159,7 @@ def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
 
 @pytest.mark.parametrize("seen", [shown("one"), row("running")])
 def test_a_command_that_runs_has_not_ended(seen):
-    assert read_ending(seen, "boot-1") is None
+    assert read_ending({**seen, "boot": 1_000}, "1000") is None
 
 
 def test_a_command_without_text_can_be_waited_for_at_its_end(gateway):
@@ -217,8 +224,9 @@ def test_while_the_gateway_is_away_its_command_may_still_run(gateway):
         {},
         row("cancelled", "Task execution process exited before restart."),
         row("failed", "Command failed", "Command failed (signal)"),
+        row("running"),
     ],
-    ids=["forgotten", "settled", "ended"],
+    ids=["forgotten", "settled", "ended", "left as it was"],
 )
 def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
     gateway.open().commands[NAME] = shown("one\n")
@@ -226,7 +234,7 @@ def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
     async def restarts():
         watching = await watch(gateway)
         gateway.commands = {NAME: left} if left else {}
-        gateway.boot = "boot-2"
+        gateway.boot = 2_000
         await asyncio.wait_for(watching.changed(), PATIENCE)
         return await look(watching)
 
@@ -237,7 +245,7 @@ def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
 
 def test_an_end_before_a_restart_is_known_after_it():
     seen = {**row("failed", "Command failed", "Command failed (exit code 3)")}
-    ending = read_ending({**seen, "boot": "boot-2"}, "boot-1")
+    ending = read_ending({**seen, "boot": 2_000}, "1000")
     assert ending is not None
     assert ending.status == 3
 

@@ -14,7 +14,7 @@ beforeEach(() => {
   sdk.createOpenClawCodingTools = (options) => (asked.push(options.sessionKey), tools);
   sdk.callGatewayTool = async (method, _, { status }) => (asked.push(method), { tasks: rows.filter((row) => !status || row.status === status) });
   sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
-  execs = new Execs({ api: gateway().api, boot: "boot-1", runner: ["/opt/task mem"] });
+  execs = new Execs({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
   execs.api.pluginConfig = { recordCommands: true };
 });
 
@@ -26,7 +26,7 @@ test("a command that a call has left running is shown, and no list is asked", as
   show({ lastOutputAt: 1_000, idleMs: 5 });
   leave();
   const { boot, shown } = await facts();
-  assert.equal(boot, "boot-1");
+  assert.equal(boot, 1_000);
   assert.deepEqual(JSON.parse(JSON.stringify(shown)), { status: "running", lastOutputAt: 1_000, size: 8, cut: false, text: "one\ntwo\n" });
   assert.deepEqual(asked, [MAIN]);
   assert.deepEqual(logged, [{ action: "log", sessionId: NAME, offset: 0, limit: 1_000_000 }]);
@@ -35,14 +35,14 @@ test("a command that a call has left running is shown, and no list is asked", as
 test("a call that ended, or ran under no name, leaves nothing behind", async () => {
   show();
   for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) execs.called({ result: { details: result } }, { sessionKey: MAIN });
-  assert.deepEqual(await facts(), { boot: "boot-1", running: [] });
+  assert.deepEqual(await facts(), { boot: 1_000, running: [] });
 });
 
 test("one that is only listed is shown in the session of its row", async () => {
   show();
-  rows = [{ kind: "cron", sourceId: NAME, sessionKey: MAIN }, { kind: "exec", sourceId: NAME, sessionKey: OTHER, status: "running", title: "make" }];
+  rows = [{ kind: "cron", sourceId: NAME, sessionKey: MAIN }, { kind: "exec", sourceId: NAME, sessionKey: OTHER, status: "running", startedAt: 1_500, title: "make" }];
   const { row, shown } = await facts();
-  assert.deepEqual(row, { status: "running", terminalSummary: undefined, error: undefined });
+  assert.deepEqual(row, { status: "running", terminalSummary: undefined, error: undefined, startedAt: 1_500 });
   assert.equal(shown.text, "one\ntwo\n");
   assert.deepEqual(asked, ["tasks.list", OTHER]);
 });
@@ -55,8 +55,8 @@ test("how one ended is told from its row where nothing else is shown", async () 
 });
 
 test("of a name that nobody knows, it is told what runs", async () => {
-  rows = [{ kind: "exec", sourceId: "warm-fox", status: "running" }, { kind: "exec", sourceId: "old-owl", status: "failed" }];
-  assert.deepEqual(await facts(), { boot: "boot-1", running: ["warm-fox"] });
+  rows = [{ kind: "exec", sourceId: "warm-fox", status: "running", startedAt: 1_500 }, { kind: "exec", sourceId: "lost-lynx", status: "running", startedAt: 500 }, { kind: "exec", sourceId: "old-owl", status: "failed" }];
+  assert.deepEqual(await facts(), { boot: 1_000, running: ["warm-fox"] });
 });
 
 test("its status is shown as it is", async () => {
