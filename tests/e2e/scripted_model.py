@@ -57,6 +57,11 @@ class Turn:
     results: tuple[str, ...]
     """The answers of the tools called since, in order."""
 
+    @property
+    def words(self) -> str:
+        """The text without packets, which repeat what the user once asked for."""
+        return without_packets(self.text)
+
 
 @dataclass(frozen=True)
 class ModelRequest:
@@ -86,6 +91,11 @@ class ModelRequest:
     def opens_turn(self) -> bool:
         """Whether this is the first request of its turn."""
         return not self.turn.results
+
+
+def without_packets(text: str) -> str:
+    """A text without its lines that are packets."""
+    return "\n".join(line for line in text.splitlines() if "[task_" not in line)
 
 
 def text_of(message: dict[str, Any]) -> str:

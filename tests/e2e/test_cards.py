@@ -41,7 +41,7 @@ def update(story: Story, **report: Any) -> Reply:
 
 def registers(request: ModelRequest, *plan: str) -> Reply | None:
     """Register a task in the turn in which the user asks for it."""
-    if "Please" in request.turn.text and not request.turn.results:
+    if "Please" in request.turn.words and not request.turn.results:
         return [Call("task_register", {"name": "Tidy", "plan": [*plan]})]
     return None
 
@@ -53,7 +53,7 @@ def test_a_card_shows_the_steps_what_is_awaited_and_the_end(story: Story):
             return first
         if "smart_wait resolved" in turn.text and not turn.results:
             return update(story, completed_steps=[2], status="completed")
-        if len(turn.results) == 1 and "Please" in turn.text:
+        if len(turn.results) == 1 and "Please" in turn.words:
             return update(story, completed_steps=[1])
         return "So be it."
 

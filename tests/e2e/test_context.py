@@ -30,7 +30,7 @@ def settings():
 def registrar(request: ModelRequest) -> Reply:
     """Register a task when asked to, and answer everything else with a word."""
     turn = request.turn
-    if "Please register" in turn.text and not turn.results:
+    if "Please register" in turn.words and not turn.results:
         return [Call("task_register", {"name": "Bake", "plan": ["Knead", "Proof"]})]
     return "All is well."
 

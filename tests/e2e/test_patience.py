@@ -46,7 +46,7 @@ def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
 
     def builds(request: ModelRequest) -> Reply:
         turn = request.turn
-        if "Please build" in turn.text and len(turn.results) < 2:
+        if "Please build" in turn.words and len(turn.results) < 2:
             step: list[Reply] = [
                 [Call("task_register", {"name": "Build", "plan": ["Build it"]})],
                 [Call("exec", {"command": command, **how})],
@@ -75,7 +75,7 @@ def pulse(story: Story, number: int) -> None:
     other = Story(story.house, story.scripts, f"{story.session}-{number}")
 
     def idles(request: ModelRequest) -> Reply:
-        if "Please idle" in request.turn.text and not request.turn.results:
+        if "Please idle" in request.turn.words and not request.turn.results:
             return [Call("task_register", {"name": "Pulse", "plan": ["Do it"]})]
         if "task_continue" in request.turn.text and not request.turn.results:
             over = {"task_id": other.task["task_id"], "status": "cancelled"}
@@ -95,7 +95,7 @@ def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
 
     def builds(request: ModelRequest) -> Reply:
         turn = request.turn
-        if "Please build" in turn.text and len(turn.results) < 2:
+        if "Please build" in turn.words and len(turn.results) < 2:
             step: list[Reply] = [
                 [Call("task_register", {"name": "Build", "plan": ["Build it"]})],
                 [Call("exec", {"command": command, "background": True})],
@@ -130,7 +130,7 @@ def test_an_automation_that_is_due_is_awaited(story: Story):
         if "Look for mail" in turn.text:
             mail.append(turn.text)
             return "Tom has written."
-        if "Please wait" in turn.text and len(turn.results) < 2:
+        if "Please wait" in turn.words and len(turn.results) < 2:
             at = (datetime.now(UTC) + timedelta(seconds=15)).isoformat()
             job = {
                 "name": "Mail",
@@ -161,7 +161,7 @@ def test_an_automation_that_is_due_is_awaited(story: Story):
 
 def test_an_agent_that_does_nothing_is_reminded_and_stopped(story: Story):
     def idles(request: ModelRequest) -> Reply:
-        if "Please idle" in request.turn.text and not request.turn.results:
+        if "Please idle" in request.turn.words and not request.turn.results:
             return [Call("task_register", {"name": "Idle", "plan": ["Do it"]})]
         return "Shall I continue?"
 

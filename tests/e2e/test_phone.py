@@ -47,7 +47,7 @@ def test_the_phone_reads_milestones_and_the_last_words(phone: Phone, story: Stor
     steps = count(1)
 
     def one_step_a_turn(request: ModelRequest) -> Reply:
-        if "Please count" in request.turn.text and not request.turn.results:
+        if "Please count" in request.turn.words and not request.turn.results:
             plan = {"name": "Count", "plan": ["One", "Two", "Three"]}
             return [Call("task_register", plan)]
         if "task_continue" not in request.turn.text:
@@ -79,7 +79,7 @@ def test_the_phone_reads_milestones_and_the_last_words(phone: Phone, story: Stor
 
 def registers(request: ModelRequest, name: str) -> Reply | None:
     """Register a task of one step in the turn in which the person asks for it."""
-    if "Please" in request.turn.text and not request.turn.results:
+    if "Please" in request.turn.words and not request.turn.results:
         return [Call("task_register", {"name": name, "plan": ["Do it"]})]
     return None
 
@@ -218,7 +218,7 @@ def asks_at_once(request: ModelRequest, name: str, story: Story) -> Reply:
     """Register a task, and leave it to the person."""
     if first := registers(request, name):
         return first
-    if "Please" in request.turn.text and len(request.turn.results) == 1:
+    if "Please" in request.turn.words and len(request.turn.results) == 1:
         return [Call("task_update", {"task_id": story.task["task_id"], "ask": "Now?"})]
     return "I wait."
 

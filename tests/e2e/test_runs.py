@@ -45,7 +45,7 @@ class Baker:
 
     def __call__(self, request: ModelRequest) -> Reply:
         turn = request.turn
-        if "Please bake" in turn.text and not turn.results:
+        if "Please bake" in turn.words and not turn.results:
             plan = [f"Bake {loaf}" for loaf in self.loaves]
             return [Call("task_register", {"name": "Bread", "plan": plan})]
         packet = known(request)

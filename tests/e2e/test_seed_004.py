@@ -34,7 +34,7 @@ SETTINGS = {
 
 def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None:
     """Register a task in the turn in which the user asks for it."""
-    if "Please" in request.turn.text and not request.turn.results:
+    if "Please" in request.turn.words and not request.turn.results:
         return [Call("task_register", {"name": name, "plan": plan})]
     return None
 

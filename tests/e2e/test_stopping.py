@@ -42,7 +42,7 @@ def test_a_turn_that_we_began_is_cut_and_goes_on_after_the_next_start(
     def works_on(request: ModelRequest) -> Reply:
         """Do a step in each turn; in the second wait for the test."""
         results = len(request.turn.results)
-        if "Please work" in request.turn.text:
+        if "Please work" in request.turn.words:
             plan = {"name": "Work", "plan": [f"Step {n}" for n in range(1, 100)]}
             return "I have begun." if results else [Call("task_register", plan)]
         if results:

@@ -41,9 +41,9 @@ class Maker:
         turn = request.turn
         if request.opens_turn:
             self.told.append(turn.text)
-        if "Please" in turn.text and not turn.results:
+        if "Please" in turn.words and not turn.results:
             return [Call("task_register", {"name": self.name, "plan": ["Make files"]})]
-        if "Please" in turn.text and not self.holds:
+        if "Please" in turn.words and not self.holds:
             return "I have begun."
         made = [path.stem for path in sorted(self.folder.glob("file*"))]
         if len(made) < 3:

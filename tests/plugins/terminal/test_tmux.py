@@ -189,7 +189,8 @@ async def test_what_tmux_drops_after_it_told_the_panes_place_is_seen_at_its_end(
         monkeypatch.setattr(watcher.watch, "printed", drops)
         tmux.type("work", "go")
         await watcher.until_seen("FIRST")
-        until(lambda: "SECOND" in tmux("capture-pane", "-p", "-t", "work"), "all")
+        every = "SECOND\n1\n2\n3\n4\n5"
+        until(lambda: every in tmux("capture-pane", "-p", "-t", "work"), "all")
         await watcher.look()
         assert dropped
         assert "SECOND" not in watcher.seen
