@@ -106,7 +106,8 @@ class Settings:
     """Which tools are offered: `default`, `runs` or `all`."""
     notify: str = "milestones"
     """Of what a session's user is told unasked, where they are: `milestones`,
-    `important` (questions, failures, what was completed) or `off` (questions only)."""
+    `important` (failures, what was completed, what could not be verified) or `off`.
+    Questions and the agent's last words are told with every setting."""
     artifact_roots: tuple[str, ...] = ()
     """Folders that what tasks make may lie in; empty: the user's own and the temporary
     one. The agent's own is always one of them."""
@@ -209,8 +210,9 @@ def _parse(name: str, raw: str, default: object) -> object:
         if name in ("picture_days", "checkpoint_days"):
             return _days(variable, raw, number)
         if not 0 < number <= LONGEST:
+            unit = "hours" if name == "max_hours" else "seconds"
             raise SettingsInvalid(
-                f"{variable} is {raw!r}; it takes seconds greater than 0 and at most "
+                f"{variable} is {raw!r}; it takes {unit} greater than 0 and at most "
                 f"{LONGEST:,.0f}, for example 300 or 0.5."
             )
         return number

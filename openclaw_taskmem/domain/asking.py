@@ -83,7 +83,7 @@ def _given(since: Sequence[Event]) -> tuple[str, ...]:
 def goes_on(run: Run, answer: str) -> bool | None:
     """Whether an answer says that an interrupted run goes on; None: ask its agent."""
     if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
-        return answer != LEAVE_IT
+        return {CARRY_ON: True, LEAVE_IT: False}.get(answer)
     return None
 
 
@@ -146,10 +146,10 @@ def _told(task: Task, run: Run, answer: str) -> str:
             'with status "active", and go on with what is wanted.'
         )
     else:
-        asked = (
-            f"your task {name} waits, for you had asked the user: "
-            f"{quoted(plain(run.question or ''), ASKED_BYTES)}"
-        )
+        asked = f"your task {name} waits, for it was interrupted."
+        if run.question is not None:
+            question = quoted(plain(run.question), ASKED_BYTES)
+            asked = f"your task {name} waits, for you had asked the user: {question}"
         next_ = (
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."

@@ -178,11 +178,11 @@ def _after_round(
 ) -> Course:
     if facts.task.linkage.active_wait_ids:
         return Rest(run=run)
+    over = _limit(run, policy)
+    if over is not None and not (turn.running and over[0] is Why.STALLED):
+        return Fail(run=run, why=over[0], said=over[1])
     if turn.running:
         return _left_to_wait(facts, run, turn, now, policy)
-    over = _limit(run, policy)
-    if over is not None:
-        return Fail(run=run, why=over[0], said=over[1])
     if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
         return Rest(run=run, keep=True)
     asks = turns.asks(turn.said)

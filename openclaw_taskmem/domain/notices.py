@@ -62,11 +62,12 @@ class Notify(StrEnum):
     """Of what a user is told unasked: the values of `TASKMEM_NOTIFY`."""
 
     MILESTONES = "milestones"
-    """Milestones, failures and questions."""
+    """All of it."""
     IMPORTANT = "important"
-    """Questions, failures, and what was completed."""
+    """Questions, the agent's last words, failures, what was completed, and what could
+    not be verified."""
     OFF = "off"
-    """Questions only."""
+    """Questions and the agent's last words."""
 
 
 ASKED: Final = frozenset(

@@ -112,7 +112,8 @@ RUNS: Final = {
 def test_what_the_gateway_works_on_is_no_idleness_for_an_hour(
     what: dict[str, Any], news: News
 ) -> None:
-    run = held(idle_rounds=0 if news is News.CALL else 2, news=news, rounds=200)
+    almost = POLICY.max_rounds - 1
+    run = held(idle_rounds=0 if news is News.CALL else 2, news=news, rounds=almost)
     turn = Turn(origin=Origin.TASKMEM, said="Waiting?", **what)
 
     course = judged(facts(run), turn)
@@ -131,6 +132,15 @@ def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
     (task,) = change.tasks
     assert task.held_until is not None
     assert task.held_until >= NOW + timedelta(hours=1)
+
+
+def test_what_runs_in_the_background_lifts_no_limit() -> None:
+    tired = held(rounds=POLICY.max_rounds)
+
+    course = judged(facts(tired), Turn(awaited=("calm-reef (make)",), calls=1))
+
+    assert isinstance(course, Fail)
+    assert course.why is Why.ROUNDS
 
 
 @pytest.mark.parametrize(

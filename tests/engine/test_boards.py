@@ -253,21 +253,26 @@ def test_a_new_question_is_another_one(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "state"),
+    ("answer", "state", "wakes"),
     [
-        (CARRY_ON, RunState.QUEUED),
-        ("Yes, and be quick", RunState.QUEUED),
-        (LEAVE_IT, RunState.BLOCKED),
+        (CARRY_ON, RunState.QUEUED, 1),
+        ("No, call it off.", RunState.BLOCKED, 1),
+        (LEAVE_IT, RunState.BLOCKED, 0),
     ],
 )
-def test_an_interrupted_task_goes_on_as_its_user_says(
-    session: Session, answer: str, state: RunState
+def test_only_the_button_lets_an_interrupted_task_go_on(
+    session: Session, answer: str, state: RunState, wakes: int
 ) -> None:
     task = interrupted(session)
     boards.answer(session.world.shell, question(session).key, answer)
 
     assert session.run(task).state is state
-    assert len(session.world.deliver()) == (state is RunState.QUEUED)
+    delivered = session.world.deliver()
+    assert len(delivered) == wakes
+    told = "waits, for it was interrupted. The user answered:"
+    assert any(told in wake.text for wake in delivered) == (
+        answer == "No, call it off."
+    )
     assert board(session).questions == ()
 
 

@@ -57,7 +57,7 @@ function about(params) {
 }
 
 export class Work {
-  #turns = new Kept(MOST_SESSIONS); // session → { origin, calls, said, over… }
+  #turns = new Kept(MOST_SESSIONS); // session → { origin, begunBy, calls, said, over… }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
@@ -128,6 +128,7 @@ export class Work {
     const turn = this.#turn(sessionKey);
     if (role === "user") {
       turn.origin = origin(message);
+      turn.begunBy ??= turn.origin; // what is written later was said into the turn
       if (turn.origin === "user") turn.request = [turn.request, text].filter(Boolean).join("\n").slice(0, LONGEST_REQUEST);
     }
     if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
@@ -146,10 +147,10 @@ export class Work {
   }
 
   ended(session) {
-    const { origin = "other", said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
+    const { origin = "other", begunBy, said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(origin === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
+    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -240,7 +241,7 @@ export class Work {
   /** End the turns that were begun by us: the daemon takes them up at the gateway's next start.
    * `cancel` calls them off where they are asked for, before what is left is ended. */
   async cut(cancel) {
-    const ours = [...this.#turns].filter(([, { origin }]) => origin === "taskmem");
+    const ours = [...this.#turns].filter(([, { begunBy }]) => begunBy === "taskmem");
     for (const [, turn] of ours) turn.cut = true;
     await cancel();
     return this.stop(ours.map(([session]) => session));

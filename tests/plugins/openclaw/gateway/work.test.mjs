@@ -488,6 +488,14 @@ test("the last words of a round of ours are told whole, and that they were cut i
   assert.equal(ends("NO_REPLY", "taskmem:3"), "");
 });
 
+test("what a user says into a round of ours is the user's, and the round stays ours", () => {
+  wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+  wrote("user", "How far is it?", MAIN);
+  wrote("assistant", "Half of it is done.", MAIN);
+  const { origin, words } = work.ended(MAIN);
+  assert.deepEqual({ origin, words }, { origin: "user", words: "Half of it is done." });
+});
+
 test("a turn that ends while the gateway stops was cut", () => {
   assert.equal(work.ended(MAIN).cut, false);
   work.stops();
