@@ -13,7 +13,7 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
-from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import evidence, wakes
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard, is_still
@@ -138,8 +138,7 @@ def _judges(
             change = _after_turn(shell, facts, facts.run, turn)
             after = change.runs[-1] if change.runs else facts.run
             asked = any(event.kind == events.NOTICE for event in change.events)
-            answers = turn.origin is Origin.USER
-            if answers or (after.state not in working.OPEN and not asked):
+            if after.state not in working.OPEN and not asked:
                 change = _told_first(change, words)
             shell.commit(heard.kept(shell, change))
 
