@@ -142,7 +142,8 @@ def taken_up_after(story: Story) -> float:
     taken = (
         datetime.fromisoformat(event["at"])
         for event in log
-        if event["kind"] == "run_claimed"
+        # It was held still, or had been given back to the queue.
+        if event["kind"] == "run_claimed" or event["data"].get("to") == "running"
     )
     return min((at - started).total_seconds() for at in taken if at > started)
 
