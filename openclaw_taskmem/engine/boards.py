@@ -82,9 +82,11 @@ def answer(shell: Shell, key: str, said: str) -> None:
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = shell.store.read_run(key.partition("-")[0]).task_id
-        if shell.decide(task_id, lambda: _answered(shell, task_id, key, said)):
-            words = None if said == asking.CARRY_ON else said
-            runs.resume(shell, task_id, Caller(person=True), words)
+        entry = shell.decide(task_id, lambda: _answered(shell, task_id, key, said))
+        if entry is not None:
+            # The question stays open until its run goes on.
+            runs.resume(shell, task_id, Caller(person=True))
+            shell.commit(Change(events=(entry,)))
 
 
 def lost(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
@@ -102,20 +104,23 @@ def lost(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
     )
 
 
-def _answered(shell: Shell, task_id: str, key: str, said: str) -> bool:
-    """Write an answer down; True: its run goes on."""
+def _answered(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
+    """Write an answer down; one by which its run goes on is returned instead."""
     facts = shell.store.read_task(task_id)
     question = _question(shell, facts.run)
     if facts.run is None or question is None or question.key != key:
-        return False
+        return None
     now = shell.clock.now()
     goes_on = asking.goes_on(facts.run, said)
     if goes_on is None:
         wake_id = shell.new_id("wake", now)
         shell.commit(asking.answered(facts, question, said, wake_id=wake_id, now=now))
-    else:
-        shell.commit(Change(events=(asking.heard(facts, question, said, now),)))
-    return goes_on is True
+        return None
+    entry = asking.heard(facts, question, said, now)
+    if goes_on:
+        return entry
+    shell.commit(Change(events=(entry,)))
+    return None
 
 
 def _open(shell: Shell, session: str) -> Iterator[str]:

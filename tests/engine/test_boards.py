@@ -12,6 +12,7 @@ from taskmem_hookspecs import (
     Board,
     InvalidArguments,
     RunState,
+    StoreBusy,
     TaskStatus,
     UserQuestion,
 )
@@ -274,6 +275,24 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
         answer == "No, call it off."
     )
     assert board(session).questions == ()
+
+
+def test_a_question_stays_open_until_its_run_goes_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise StoreBusy("The database is busy; try again.")
+
+    task = interrupted(session)
+    asked = question(session)
+    with monkeypatch.context() as patched:
+        patched.setattr(boards.runs, "resume", busy)
+        with pytest.raises(StoreBusy):
+            boards.answer(session.world.shell, asked.key, CARRY_ON)
+
+    assert question(session).key == asked.key
+    boards.answer(session.world.shell, asked.key, CARRY_ON)
+    assert session.run(task).state is RunState.QUEUED
 
 
 def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
