@@ -52,18 +52,18 @@ _TAKES: Final = {
     Command.RESUME: (*_OPEN, TaskStatus.FAILED),
     Command.CANCEL: _OPEN,
 }
-"""The statuses from which a task can be taken up, and called off."""
+"""The statuses from which a task can be resumed, and cancelled."""
 _NOTHING: Final = {
-    Command.RESUME: "No task of this chat can be taken up.",
-    Command.CANCEL: "No task of this chat can be called off.",
+    Command.RESUME: "This chat has no task to resume.",
+    Command.CANCEL: "This chat has no task to cancel.",
 }
 
 _TOO_LONG: Final = (
     f"An answer can have {LONGEST_ANSWER:,} characters at most; nothing was done."
 )
 _NOT_IT: Final = {
-    Command.RESUME: "It cannot be taken up.",
-    Command.CANCEL: "It cannot be called off.",
+    Command.RESUME: "It cannot be resumed.",
+    Command.CANCEL: "It cannot be cancelled.",
 }
 
 
@@ -173,8 +173,8 @@ def _only(
 
 
 def _which(found: Sequence[Listed], command: Command, now: datetime) -> str:
-    example = found[0].number
-    return f"{describe_listed(found, now)}\nSay which: /{command} {example}, say."
+    example = f"/{command} {found[0].number}"
+    return f"{describe_listed(found, now)}\nSay which one, for example {example}."
 
 
 def _named(

@@ -3,8 +3,8 @@ const COMMAND_MS = 2_000;
 const PACKET_MS = 60_000; // for which a packet waits for the turn that its command begins
 const COMMANDS = {
   tasks: "List this chat's tasks.",
-  resume: "Carry on with a task, and answer what it asks: /resume [TASK] [ANSWER].",
-  cancel: "Call a task off: /cancel [TASK].",
+  resume: "Resume a task, with your answer if it asks: /resume [TASK] [ANSWER].",
+  cancel: "Cancel a task: /cancel [TASK].",
 };
 
 /** Take the commands; `started` finds the instance that was started. */
