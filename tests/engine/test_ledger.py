@@ -205,7 +205,8 @@ def test_what_is_unpacked_before_its_folder_is_listed_is_new(
     object.__setattr__(session.world.shell, "later", keep)
 
     def unpack() -> None:
-        written(project / "old.csv")
+        written(project.parent / "earlier")  # What is born next is born after `since`.
+        (project / "old.csv").write_text("New.")
         os.utime(project / "old.csv", (0, 0))
 
     session.runs_in(project, "tar xf data.tar", run=unpack)
