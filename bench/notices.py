@@ -19,7 +19,7 @@ from homes import disk
 from openclaw_taskmem.daemon.herald import Herald
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Errand
+from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import Change, Event
 from taskmem_openclaw.host import OpenClawHost
 from tests.daemon.looped import inline
@@ -161,7 +161,7 @@ class _Told:
         return unsure
 
     def _new(self) -> Herald:
-        return Herald(self._world.shell, self._host, inline, Errand.LINES)
+        return Herald(self._world.shell, self._host, inline, Outgoing.LINES)
 
     def _one(self, number: int) -> None:
         one = self._random.choice(self._phones)

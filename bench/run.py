@@ -16,7 +16,6 @@ from at_work import call_checkpoints
 from checkpoints import run_checkpoints
 from claims import run_claims
 from conditions import judge_conditions
-from evenings import run_evenings
 from evidence import evidence_claims
 from figures import Figure, header, row
 from homes import disk
@@ -27,6 +26,7 @@ from packets import resume_packet, thread_query
 from reading import read_conditions
 from resumes import run_resumes
 from rules import rules_compared
+from scenarios import run_scenarios
 from sdk_client import update_by_sdk_client
 from seeing import see_idle, see_looks, see_scenes
 from starts import start_commands, start_daemon, start_mcp, start_uncached
@@ -57,7 +57,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         judge_conditions,
         read_conditions,
         evidence_claims,
-        run_evenings,
+        run_scenarios,
         run_claims,
         run_checkpoints,
         run_resumes,

@@ -39,10 +39,10 @@ from taskmem_hookspecs.evidence import (
 from taskmem_hookspecs.health import Checkup, HealthCheck, HealthRow, HealthState
 from taskmem_hookspecs.hosts import (
     AgentHost,
-    Board,
     Card,
     CardStep,
     Notice,
+    SessionView,
     StepState,
     UserQuestion,
 )
@@ -70,12 +70,12 @@ from taskmem_hookspecs.model import (
 )
 from taskmem_hookspecs.packet import (
     AlsoStuck,
+    ConversationMessage,
     PacketMessage,
     PacketWait,
     Progress,
     ResumeFacts,
     ResumePacket,
-    Said,
     StuckVerdict,
 )
 from taskmem_hookspecs.readers import (
@@ -125,7 +125,6 @@ __all__ = [
     "AlsoStuck",
     "Artifact",
     "Author",
-    "Board",
     "Bookmark",
     "Card",
     "CardStep",
@@ -137,6 +136,7 @@ __all__ = [
     "Condition",
     "ConditionUnclear",
     "Conflict",
+    "ConversationMessage",
     "Counts",
     "Event",
     "EvidenceVerifier",
@@ -185,8 +185,8 @@ __all__ = [
     "Run",
     "RunNotFound",
     "RunState",
-    "Said",
     "Sensor",
+    "SessionView",
     "Side",
     "Step",
     "StepState",

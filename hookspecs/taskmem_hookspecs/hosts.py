@@ -47,7 +47,7 @@ class UserQuestion(Value):
     """None, or two to four."""
 
 
-class Board(Value):
+class SessionView(Value):
     """All that the user of a session is to see just now besides the chat."""
 
     session_key: str
@@ -89,7 +89,7 @@ class AgentHost(Protocol):
         """Tell the user of a session something, where that user is."""
         ...
 
-    async def show(self, board: Board) -> None:
+    async def show(self, view: SessionView) -> None:
         """Show the user of a session what it has; a host that cannot leaves it out.
 
         What is shown later replaces it, and is never replaced by it.

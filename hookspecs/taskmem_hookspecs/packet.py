@@ -36,7 +36,7 @@ class StuckVerdict(Value):
     """One sentence, as the packet gives it."""
 
 
-class Said(Value):
+class ConversationMessage(Value):
     """A message of the conversation, as far as it is kept."""
 
     role: Literal["user", "assistant"]
@@ -67,7 +67,7 @@ class ResumeFacts(Value):
     """Calls that ended and are too many for anything to be known of them here."""
     last_response: str | None = None
     """The end of what the task's agent said last to the user; None: nothing yet."""
-    conversation: tuple[Said, ...] = ()
+    conversation: tuple[ConversationMessage, ...] = ()
     """What was last said in the task's session, oldest first, 8 messages at most."""
     still_running: tuple[str, ...] = ()
     """Commands and sub-agents that its session's gateway runs now, a line each."""
@@ -139,7 +139,7 @@ class ResumePacket(Value):
     """What the user had asked for, in their words; None: not known."""
     last_response: str | None = None
     """The end of what the agent said last to the user; None: nothing yet."""
-    conversation: tuple[Said, ...] | None = None
+    conversation: tuple[ConversationMessage, ...] | None = None
     """The newest few messages of the conversation, oldest first; None: not known."""
     still_running: tuple[str, ...] | None = None
     """Commands and sub-agents that the gateway runs now for the session."""

@@ -23,8 +23,8 @@ from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import BOOTS, AtWork, Hold, Presence
 from openclaw_taskmem.domain.texts import iso_millis
-from openclaw_taskmem.engine import boards
 from openclaw_taskmem.engine import gateway as engine
+from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.reported import Reported, reported
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard
@@ -153,7 +153,9 @@ class Gateways:
             case reports.Stopped():
                 self.left(connection)
             case reports.QuestionAnswered():
-                await self._apart(boards.answer, self._shell, event.key, event.answer)
+                await self._apart(
+                    session_views.answer, self._shell, event.key, event.answer
+                )
             case _:
                 return await self._worked(connection, event, done)
         return True

@@ -13,7 +13,7 @@ from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Call, Heard
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import Said
+from taskmem_hookspecs import ConversationMessage
 
 _PREFIX: Final = "taskmem__"
 """What a host puts before our tools' names."""
@@ -57,7 +57,9 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
         ok=not event.failed and event.exit_code in (None, 0),
         exit_code=event.exit_code,
         milliseconds=round(event.ms),
-        said=tuple(Said(role=line.role, text=line.text) for line in event.said),
+        said=tuple(
+            ConversationMessage(role=line.role, text=line.text) for line in event.said
+        ),
     )
     call = Call(given=event.given, result=event.result)
     if not turns.call_ended(shell, heard, entry, call, _deed(event)):

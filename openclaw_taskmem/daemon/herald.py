@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Errand
+from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import AgentHost, Event, WakeRefused, WakeUndelivered
 
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 FIRST_REST: Final = timedelta(seconds=2)
 """After which what could not be told is tried again; doubled while it cannot."""
 LONGEST_REST: Final = timedelta(seconds=60)
-PATIENCE: Final[Mapping[Errand, timedelta]] = {
-    Errand.LINES: timedelta(hours=24),
-    Errand.STOPS: timedelta(minutes=15),
-    Errand.BOARDS: timedelta(hours=24),
+GIVE_UP_AFTER: Final[Mapping[Outgoing, timedelta]] = {
+    Outgoing.LINES: timedelta(hours=24),
+    Outgoing.STOPS: timedelta(minutes=15),
+    Outgoing.VIEWS: timedelta(hours=24),
 }
 """After which what cannot be told is given up; its entry in the log stays."""
 SHOWN: Final = timedelta(seconds=0.5)
@@ -47,19 +47,19 @@ class _Owed(NamedTuple):
 
 
 class Herald:
-    """One errand, in order for each session, and no session waits for another.
+    """Tells one kind of what is outgoing, in order for each session.
 
-    One pass at a time, from the event loop.
+    No session waits for another. One pass at a time, from the event loop.
     """
 
     def __init__(
-        self, shell: Shell, host: AgentHost | None, apart: Apart, errand: Errand
+        self, shell: Shell, host: AgentHost | None, apart: Apart, outgoing: Outgoing
     ) -> None:
         """Take the log's side, whom to tell, and threads; None: there is nobody."""
         self._shell = shell
         self._host = host
         self._apart = apart
-        self._errand = errand
+        self._outgoing = outgoing
         self._rest = FIRST_REST
         self._owed: dict[str | None, list[_Owed]] = {}
         """What each session is yet to be told."""
@@ -107,9 +107,9 @@ class Herald:
 
     def _count(self, session: str | None) -> int:
         """Return how many of a session's entries make its next message."""
-        if self._errand is Errand.STOPS:
+        if self._outgoing is Outgoing.STOPS:
             return 1
-        if self._errand is Errand.BOARDS:
+        if self._outgoing is Outgoing.VIEWS:
             return len(self._owed[session])
         if session in self._tried:
             return self._tried[session]
@@ -117,12 +117,12 @@ class Herald:
 
     def _waits(self, session: str | None) -> float:
         """Return for how many seconds a session's next message waits for more."""
-        if self._errand is Errand.STOPS or session in self._tried:
+        if self._outgoing is Outgoing.STOPS or session in self._tried:
             return 0
         first, *_ = owed = self._owed[session]
         age = self._age(first)
         complete: datetime | None = first.event.at + SHOWN
-        if self._errand is Errand.LINES:
+        if self._outgoing is Outgoing.LINES:
             complete = notices.next_message([each.event for each in owed])[1]
         if complete is None or age < 0:
             return 0
@@ -135,9 +135,11 @@ class Herald:
     async def _listen(self) -> bool:
         """Read on in the log; False: there is nothing more."""
         if self._read < 0:
-            self._read = await self._apart(say.place, self._shell, self._errand)
+            self._read = await self._apart(say.place, self._shell, self._outgoing)
             self._kept = self._read
-        fresh, place = await self._apart(say.due, self._shell, self._errand, self._read)
+        fresh, place = await self._apart(
+            say.due, self._shell, self._outgoing, self._read
+        )
         now, read = self._shell.clock.now(), self._shell.clock.monotonic()
         for event in fresh:
             one = _Owed(event, (now - event.at).total_seconds(), read)
@@ -157,7 +159,7 @@ class Herald:
             left = left[told:]
         else:
             since = self._since.setdefault(session, now)
-            patience = PATIENCE[self._errand].total_seconds()
+            patience = GIVE_UP_AFTER[self._outgoing].total_seconds()
             late = [e for e in left if now - max(since, e.read) >= patience]
             for event, _, _ in late:
                 log.warning(
@@ -165,7 +167,7 @@ class Herald:
                     event.event_id,
                     event.kind,
                     session,
-                    PATIENCE[self._errand],
+                    GIVE_UP_AFTER[self._outgoing],
                 )
             if late:
                 self._tried.pop(session, None)
@@ -190,7 +192,7 @@ class Herald:
                 place = first - 1
         self._told_spans = [span for span in self._told_spans if span[1] > place]
         if place != self._kept:
-            await self._apart(say.told, self._shell, self._errand, place)
+            await self._apart(say.told, self._shell, self._outgoing, place)
             self._kept = place
 
     async def _told(self, message: Sequence[_Owed]) -> bool:
@@ -214,9 +216,9 @@ class Herald:
                 entries = [each.event for each in message]
                 if stops:
                     await self._host.stop(str(session), age)
-                elif self._errand is Errand.BOARDS:
-                    board = await self._apart(say.board_of, self._shell, entries)
-                    await self._host.show(board)
+                elif self._outgoing is Outgoing.VIEWS:
+                    view = await self._apart(say.view_of, self._shell, entries)
+                    await self._host.show(view)
                 else:
                     await self._say(self._host, session, entries)
         except (WakeUndelivered, TimeoutError) as error:

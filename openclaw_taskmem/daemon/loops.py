@@ -84,8 +84,8 @@ class Loops:
         self._tell = Alarm(shell.clock, longest)
         self._leases = Alarm(shell.clock, SWEEP_SECONDS)
         self._heralds = [
-            (Alarm(shell.clock, longest), Herald(shell, host, apart, errand))
-            for errand in say.Errand
+            (Alarm(shell.clock, longest), Herald(shell, host, apart, outgoing))
+            for outgoing in say.Outgoing
         ]
         self._finding = asyncio.Lock()
         """Held while the stuck and the interrupted are found, so that the wakes of a

@@ -54,7 +54,7 @@ def _kept(key: str) -> str:
 
 Kept = Annotated[str, AfterValidator(_kept)]
 """What runs are found by, and so goes into an index."""
-Said = Annotated[str, BeforeValidator(_legible)]
+ReportedText = Annotated[str, BeforeValidator(_legible)]
 Words = Annotated[str, BeforeValidator(_whole)]
 Label = Annotated[str, BeforeValidator(_short)]
 
@@ -71,7 +71,7 @@ class AtWork(BaseModel):
 
     kind: Literal["command", "sub_agent"]
     name: Label
-    about: Said = ""
+    about: ReportedText = ""
     age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Since it began, as far as the gateway's plug-in knows."""
 
@@ -146,10 +146,10 @@ class ToolStarted(_Deeds):
     kind: Literal["tool_started"]
     call_id: Label
     tool: Label
-    about: Said = ""
+    about: ReportedText = ""
     method: Label | None = None
     """The HTTP method, or the action, that it was given."""
-    request: Said | None = None
+    request: ReportedText | None = None
     """What the user said in the turn; None: no user has begun it."""
 
 
@@ -157,7 +157,7 @@ class Line(_Event):
     """A message of the conversation."""
 
     role: Literal["user", "assistant"]
-    text: Said
+    text: ReportedText
 
 
 class ToolCalled(_Deeds):
@@ -166,9 +166,9 @@ class ToolCalled(_Deeds):
     kind: Literal["tool_called"]
     call_id: Label = ""
     tool: Label = ""
-    about: Said = ""
+    about: ReportedText = ""
     method: Label | None = None
-    outcome: Said = ""
+    outcome: ReportedText = ""
     given: Key = ""
     """A digest of what it was given."""
     result: Key = ""
@@ -198,12 +198,12 @@ class TurnEnded(Worked):
     running: Keys = ()
     deliveries: Keys = ()
     """The messages that it took and no `answered` told of, by their `delivery_id`."""
-    error: Said | None = None
+    error: ReportedText | None = None
     """Why no model has answered; None: one has."""
     origin: Origin = Origin.OTHER
-    failed: Said | None = None
+    failed: ReportedText | None = None
     """Why the gateway gave the turn up, also where a model had answered before."""
-    reason: Said | None = None
+    reason: ReportedText | None = None
     """What the gateway calls that failure."""
     aborted: bool = False
     """Whether somebody stopped it."""
@@ -211,7 +211,7 @@ class TurnEnded(Worked):
     """Whether the plug-in did, as the daemon told it to."""
     cut: bool = False
     """Whether the gateway stopped under it."""
-    said: Said = ""
+    said: ReportedText = ""
     """The end of what the agent said last."""
     words: Words = ""
     """All of it, where we began the turn: nobody else brings it to the user."""
@@ -221,9 +221,9 @@ class TurnEnded(Worked):
     """Sub-agents of the session that still run."""
     at_work: AllAtWork = ()
     """What the gateway runs for the session."""
-    awaited: Annotated[tuple[Said, ...], Field(max_length=100)] = ()
+    awaited: Annotated[tuple[ReportedText, ...], Field(max_length=100)] = ()
     """The commands that the gateway runs in the background for the session."""
-    scheduled: Annotated[tuple[Said, ...], Field(max_length=1000)] = ()
+    scheduled: Annotated[tuple[ReportedText, ...], Field(max_length=1000)] = ()
     """What its agent has had the gateway begin by itself, now or within the hour."""
 
 
@@ -232,7 +232,7 @@ class AwaitedEnded(Worked):
 
     kind: Literal["awaited_ended"]
     name: Label
-    how: Said = ""
+    how: ReportedText = ""
     """How it ended, in the gateway's words."""
 
 
@@ -241,7 +241,7 @@ class QuestionAnswered(_Event):
 
     kind: Literal["question_answered"]
     key: Key
-    answer: Said
+    answer: ReportedText
 
 
 class Noted(_Event):

@@ -220,8 +220,8 @@ def _left_to_wait(
 def _limit(run: Run, policy: RunPolicy) -> tuple[Why, str] | None:
     """Return which limit a run has come to, and a sentence on it; None: none."""
     if run.idle_rounds > len(policy.idle_pauses):
-        nudges = plural(run.idle_rounds - 1, "reminder")
-        return Why.STALLED, f"{nudges} in a row brought nothing new."
+        count = plural(run.idle_rounds - 1, "reminder")
+        return Why.STALLED, f"{count} in a row brought nothing new."
     if run.rounds - run.rounds_before >= policy.max_rounds:
         times = plural(policy.max_rounds, "time")
         return Why.ROUNDS, f"its agent was told to go on {times}."

@@ -19,7 +19,7 @@ from pydantic import Field, JsonValue
 from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.scrub import scrub_json
 from openclaw_taskmem.domain.texts import clip
-from taskmem_hookspecs import Checkpoint, Said, Value
+from taskmem_hookspecs import Checkpoint, ConversationMessage, Value
 from taskmem_hookspecs.value import Instant
 
 ABOUT_BYTES: Final = 240
@@ -71,7 +71,7 @@ class Ended(Value):
     """Of a command; None: it was none, or is not known."""
     milliseconds: int = 0
     step: int | None = None
-    said: tuple[Said, ...] = ()
+    said: tuple[ConversationMessage, ...] = ()
     """What was said in the conversation since the checkpoint before."""
 
 
@@ -245,7 +245,7 @@ def holding_call(call_id: str) -> str:
     return f'"call_id":{json.dumps(call_id, ensure_ascii=False)}'
 
 
-def read_said(checkpoints: Sequence[Checkpoint]) -> tuple[Said, ...]:
+def read_said(checkpoints: Sequence[Checkpoint]) -> tuple[ConversationMessage, ...]:
     """Return the last messages of the conversation that checkpoints tell."""
     entries = map(_entry, checkpoints)
     said = [each for e in entries if isinstance(e, Ended) for each in e.said]

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread
-from openclaw_taskmem.domain.packet_ladder import LADDER, first_lines, newest_said
+from openclaw_taskmem.domain.packet_shortening import LADDER, first_lines, newest_said
 from openclaw_taskmem.domain.texts import (
     CONTROLS,
     clip,

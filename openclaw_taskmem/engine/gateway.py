@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.engine import boards, packets, recovery, wakes
+from openclaw_taskmem.engine import packets, recovery, session_views, wakes
 from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -57,7 +57,10 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     # The lines go out with the mark, and so once, also where all this is done again.
     boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
     mark = Bookmark(name=shell.place(BOOT), value=boots)
-    told = (*recovery.announced(shell), *boards.lost(shell, recovery.waiting(shell)))
+    told = (
+        *recovery.announced(shell),
+        *session_views.lost(shell, recovery.waiting(shell)),
+    )
     shell.commit(Change(events=told, bookmarks=(mark,)))
 
 

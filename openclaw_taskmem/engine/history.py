@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import checkpoints
 from openclaw_taskmem.domain.checkpoints import History, PastCall
 from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, Said, Value
+from taskmem_hookspecs import ConversationMessage, Run, Value
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Past(Value):
 
     run: Run | None = None
     """The last run, open or not; None: there was none."""
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ConversationMessage, ...] = ()
     """What was last said in the conversation, oldest first."""
     calls: tuple[PastCall, ...] = ()
     """The newest calls, and of older ones those with effects; oldest first."""
@@ -52,7 +52,7 @@ def read_past(shell: Shell, task_id: str) -> Past:
     """Return what was done for a task, over all of its latest runs."""
     runs = shell.store.list_runs(None, task_id, RUNS)
     known: list[PastCall] = []
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ConversationMessage, ...] = ()
     unread = 0
     for run in runs:
         found = history(shell, run)
@@ -87,7 +87,7 @@ def history(shell: Shell, run: Run | None) -> History | None:
     return found
 
 
-def _read_messages(shell: Shell, run: Run) -> tuple[Said, ...]:
+def _read_messages(shell: Shell, run: Run) -> tuple[ConversationMessage, ...]:
     """Return what was last said in a run, however many calls ago."""
     holding = checkpoints.HOLDING_SAID
     kept = shell.store.read_checkpoints(

@@ -1,6 +1,6 @@
 """What the agents' host is told from the log: lines, turns to stop, what users see.
 
-After the commit, and at least once. Each errand has its own place in the log, so that
+After the commit, and at least once. Each kind has its own place in the log, so that
 none waits for another; it is a bookmark of the home, since another home's sessions are
 not here.
 """
@@ -12,54 +12,54 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events, notices
-from openclaw_taskmem.engine import boards
+from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Board, Bookmark, Change, Event, Notice
+from taskmem_hookspecs import Bookmark, Change, Event, Notice, SessionView
 
 BATCH: Final = 200
 
 
-class Errand(StrEnum):
+class Outgoing(StrEnum):
     """What the host is told."""
 
     LINES = "said"
     STOPS = "stopped"
-    BOARDS = "shown"
+    VIEWS = "shown"
 
 
-_KINDS: Final[Mapping[Errand, frozenset[str]]] = {
-    Errand.LINES: events.SAID - {events.TURN_STOPPED},
-    Errand.STOPS: frozenset({events.TURN_STOPPED}),
-    Errand.BOARDS: events.SHOWN,
+_KINDS: Final[Mapping[Outgoing, frozenset[str]]] = {
+    Outgoing.LINES: events.SAID - {events.TURN_STOPPED},
+    Outgoing.STOPS: frozenset({events.TURN_STOPPED}),
+    Outgoing.VIEWS: events.SHOWN,
 }
 
 
 def begin(shell: Shell) -> None:
     """Set the places where a new home begins to tell: nothing before is news."""
-    for errand in Errand:
-        if shell.store.read_bookmark(_name(shell, errand)) is None:
+    for outgoing in Outgoing:
+        if shell.store.read_bookmark(_name(shell, outgoing)) is None:
             newest = shell.store.last_events(None, 1)
-            told(shell, errand, newest[-1].event_id if newest else 0)
+            told(shell, outgoing, newest[-1].event_id if newest else 0)
 
 
-def place(shell: Shell, errand: Errand) -> int:
+def place(shell: Shell, outgoing: Outgoing) -> int:
     """Return the place in the log up to which all was told."""
-    return int(shell.store.read_bookmark(_name(shell, errand)) or 0)
+    return int(shell.store.read_bookmark(_name(shell, outgoing)) or 0)
 
 
-def due(shell: Shell, errand: Errand, after: int) -> tuple[Sequence[Event], int]:
+def due(shell: Shell, outgoing: Outgoing, after: int) -> tuple[Sequence[Event], int]:
     """Return what is to be told after a place, and the place up to which was read."""
     fresh = shell.store.list_events(after, BATCH)
-    if errand is Errand.BOARDS:
+    if outgoing is Outgoing.VIEWS:
         wanted = [*_of_sessions(shell, fresh)]
     else:
-        wanted = [each for each in fresh if _wanted(shell, errand, each)]
+        wanted = [each for each in fresh if _wanted(shell, outgoing, each)]
     return wanted, fresh[-1].event_id if fresh else after
 
 
-def told(shell: Shell, errand: Errand, upto: int) -> None:
+def told(shell: Shell, outgoing: Outgoing, upto: int) -> None:
     """Note that all up to a place was told."""
-    mark = Bookmark(name=_name(shell, errand), value=str(upto))
+    mark = Bookmark(name=_name(shell, outgoing), value=str(upto))
     shell.commit(Change(bookmarks=(mark,)))
 
 
@@ -67,18 +67,18 @@ def _of_sessions(shell: Shell, fresh: Sequence[Event]) -> Iterator[Event]:
     """Return the last change of each task that a user sees, with its session."""
     last = {e.task_id: e for e in fresh if e.kind in events.SHOWN and e.task_id}
     for task_id, event in last.items():
-        session = boards.session_of(shell, str(task_id))
+        session = session_views.session_of(shell, str(task_id))
         if session is not None:
             yield event.model_copy(update={"data": {"session_key": session}})
 
 
-def _wanted(shell: Shell, errand: Errand, event: Event) -> bool:
+def _wanted(shell: Shell, outgoing: Outgoing, event: Event) -> bool:
     home = event.data.get("home")
     mine = shell.minds(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
     heard = named or event.data.get("about") == notices.UNCLAIMED
-    wanted = errand is Errand.STOPS or notices.is_wanted(event, shell.notify)
-    return event.kind in _KINDS[errand] and mine and heard and wanted
+    wanted = outgoing is Outgoing.STOPS or notices.is_wanted(event, shell.notify)
+    return event.kind in _KINDS[outgoing] and mine and heard and wanted
 
 
 def session_of(event: Event) -> str | None:
@@ -103,15 +103,15 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
         without_card=whole if whole != text else "",
         key=f"{began}-{first.event_id}-{last.event_id}",
         in_chat=first.data.get("in_chat") is True,
-        question=boards.question_of(shell, first.run_id) if asks else None,
+        question=session_views.question_of(shell, first.run_id) if asks else None,
     )
 
 
-def board_of(shell: Shell, entries: Sequence[Event]) -> Board:
+def view_of(shell: Shell, entries: Sequence[Event]) -> SessionView:
     """Return what a session's user is to see after the newest of these changes."""
     last = entries[-1]
-    return boards.draw(shell, str(session_of(last)), str(last.task_id))
+    return session_views.draw(shell, str(session_of(last)), str(last.task_id))
 
 
-def _name(shell: Shell, errand: Errand) -> str:
-    return f"{errand}:{shell.home or ''}"
+def _name(shell: Shell, outgoing: Outgoing) -> str:
+    return f"{outgoing}:{shell.home or ''}"

@@ -122,7 +122,7 @@ def _known(standing: Standing) -> Answer:
             for each in standing.at_work
         ],
         "do_not_redo": [*done[:LINES]],
-        **({"do_not_redo_more": more} if more else {}),
+        **({"past_more": more} if more else {}),
         "unknown_outcome": [*cut[-LINES:]],
     }
 

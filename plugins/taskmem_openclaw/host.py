@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from taskmem_hookspecs import Board, Notice, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Notice, SessionView, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, door
 
 
@@ -28,14 +28,14 @@ class OpenClawHost:
         """
         await self._ask("say", **notice.model_dump())
 
-    async def show(self, board: Board) -> None:
+    async def show(self, view: SessionView) -> None:
         """Show the user of a session its card and its buttons.
 
         Raises:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in, or no such session.
         """
-        await self._ask("show", **board.model_dump(mode="json"))
+        await self._ask("show", **view.model_dump(mode="json"))
 
     async def stop(self, session_key: str, age: float) -> None:
         """Stop the turn that runs in a session, if it is as old as that. Seconds.

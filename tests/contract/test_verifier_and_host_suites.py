@@ -123,15 +123,15 @@ class Host:
     def __init__(self):
         self.lines = []
         self.keys = set()
-        self.board = None
+        self.view = None
 
     async def say(self, notice):
         if notice.key not in self.keys:
             self.lines.append(notice.text)
         self.keys.add(notice.key)
 
-    async def show(self, board):
-        self.board = board
+    async def show(self, view):
+        self.view = view
 
     async def stop(self, session_key, age):
         pass
@@ -161,8 +161,8 @@ class Strict(Host):
 
 
 class Late(Host):
-    async def show(self, board):
-        self.board = self.board or board
+    async def show(self, view):
+        self.view = self.view or view
 
 
 class Mute:
@@ -179,7 +179,7 @@ class Failing:
     async def say(self, notice):
         raise self.error
 
-    async def show(self, board):
+    async def show(self, view):
         raise self.error
 
     async def stop(self, session_key, age):
@@ -198,7 +198,7 @@ def suite_of_host(kind, failing=None, refusing=None):
             return self.made.lines
 
         def seen(self, tmp_path):
-            return self.made.board
+            return self.made.view
 
         def make_failing(self, tmp_path):
             return failing

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.daemon.herald import PATIENCE, SHOWN, Herald
+from openclaw_taskmem.daemon.herald import GIVE_UP_AFTER, SHOWN, Herald
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Errand
+from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import (
-    Board,
     Change,
     Event,
     Notice,
     Owner,
+    SessionView,
     StoreBusy,
     WakeRefused,
     WakeUndelivered,
@@ -35,7 +35,7 @@ from tests.support.world import PERSON, World
 DEV = "agent:dev:main"
 ACCEPTED = "accepted, 4 steps."
 BEGUN = "accepted and started, 4 steps."
-LATE = PATIENCE[Errand.LINES].total_seconds()
+LATE = GIVE_UP_AFTER[Outgoing.LINES].total_seconds()
 
 
 class Host:
@@ -48,7 +48,7 @@ class Host:
         self.said: list[tuple[str | None, str]] = []
         self.keys: list[str] = []
         self.without_card: list[str] = []
-        self.boards: list[Board] = []
+        self.views: list[SessionView] = []
         self.stopped: list[tuple[str, float]] = []
 
     async def say(self, notice: Notice) -> None:
@@ -59,9 +59,9 @@ class Host:
         self.keys.append(notice.key)
         self.without_card.append(notice.without_card)
 
-    async def show(self, board: Board) -> None:
-        await self._there(board.session_key)
-        self.boards.append(board)
+    async def show(self, view: SessionView) -> None:
+        await self._there(view.session_key)
+        self.views.append(view)
 
     async def stop(self, session_key: str, age: float) -> None:
         await self._there(session_key)
@@ -92,8 +92,8 @@ def dev(world: World) -> Session:
     return Session(world, key=DEV, role="dev")
 
 
-def herald(world: World, host: Host, errand: Errand = Errand.LINES) -> Herald:
-    return Herald(world.shell, host, inline, errand)
+def herald(world: World, host: Host, outgoing: Outgoing = Outgoing.LINES) -> Herald:
+    return Herald(world.shell, host, inline, outgoing)
 
 
 def at_work(session: Session) -> str:
@@ -375,7 +375,7 @@ async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
     world.call("task_reset", PERSON, task_id=at_work(main))
     world.clock.tick(7)
     host.away = {MAIN}
-    told = herald(world, host, Errand.STOPS)
+    told = herald(world, host, Outgoing.STOPS)
     await told.one_pass()
     world.clock.tick(30)
     host.away = set()
@@ -392,7 +392,7 @@ async def test_how_long_ago_a_stop_was_wanted_is_told_by_no_clock_that_is_set(
 ) -> None:
     world.call("task_reset", PERSON, task_id=at_work(main))
     host.away = {MAIN}
-    told = herald(world, host, Errand.STOPS)
+    told = herald(world, host, Outgoing.STOPS)
     await told.one_pass()
     world.clock.tick(60)
     world.clock.jump(jumped)
@@ -410,8 +410,8 @@ async def test_a_stop_of_which_nobody_knows_how_long_ago_it_was_wanted_is_not_to
     world.clock.jump(-1)
 
     with caplog.at_level(logging.INFO):
-        await passes(world, herald(world, host, Errand.STOPS))
-        await passes(world, herald(world, host, Errand.STOPS))
+        await passes(world, herald(world, host, Outgoing.STOPS))
+        await passes(world, herald(world, host, Outgoing.STOPS))
 
     assert host.stopped == []
     assert caplog.text.count("the clock went back") == 1
@@ -424,7 +424,7 @@ async def test_a_stop_of_one_session_does_not_wait_for_anothers(
         world.call("task_reset", PERSON, task_id=at_work(session))
     host.away = {MAIN}
 
-    await passes(world, herald(world, host, Errand.STOPS), 60)
+    await passes(world, herald(world, host, Outgoing.STOPS), 60)
 
     assert host.stopped == [(DEV, 0.0)]
 
@@ -453,32 +453,32 @@ async def test_of_what_a_user_is_to_see_the_newest_alone_is_shown(
     task = at_work(main)
     at_work(dev)
     host.away = {MAIN}
-    shows = herald(world, host, Errand.BOARDS)
+    shows = herald(world, host, Outgoing.VIEWS)
     await passes(world, shows, 60)
     main.call("task_update", task_id=task, completed_steps=[1])
-    assert [board.session_key for board in host.boards] == [DEV]
+    assert [view.session_key for view in host.views] == [DEV]
 
     host.away = set()
     await passes(world, shows, 60)
-    [_, board] = host.boards
-    assert board.card is not None
-    assert [step.status for step in board.card.plan][:2] == ["completed", "in_progress"]
+    [_, view] = host.views
+    assert view.card is not None
+    assert [step.status for step in view.card.plan][:2] == ["completed", "in_progress"]
 
     await passes(world, shows, 60)
-    assert len(host.boards) == 2
+    assert len(host.views) == 2
 
 
 async def test_changes_that_come_together_are_shown_as_one(
     world: World, main: Session, host: Host
 ) -> None:
-    shows = herald(world, host, Errand.BOARDS)
+    shows = herald(world, host, Outgoing.VIEWS)
     task = at_work(main)
     main.call("task_update", task_id=task, completed_steps=[1])
     due = await shows.one_pass()
-    assert (due, host.boards) == (world.clock.now() + SHOWN, [])
+    assert (due, host.views) == (world.clock.now() + SHOWN, [])
 
     await passes(world, shows)
-    assert len(host.boards) == 1
+    assert len(host.views) == 1
 
 
 class Moody(Host):
@@ -509,7 +509,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
     lines: dict[str | None, list[str]] = {f"agent:main:{n}": [] for n in range(4)}
     session_keys = [*lines]
 
-    async def evening() -> None:
+    async def scenario() -> None:
         told = herald(world, host)
         for number in range(60):
             key, about = chance.choice(session_keys), chance.choice(["x", "question"])
@@ -524,7 +524,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
                 told = herald(world, host)  # the daemon was killed
         await passes(world, told, 3_600)
 
-    asyncio.run(evening())
+    asyncio.run(scenario())
 
     for key, expected in lines.items():
         assert [line for session, line in host.said if session == key] == expected

@@ -48,8 +48,8 @@ def test_where_news_begins_is_settled_before_anybody_can_come(home):
     status, _ = refused_start(home)
     assert status == 1
     settled = look(f"sqlite:///{home.database}", "SELECT name FROM bookmarks")
-    errands = {name.partition(":")[0] for (name,) in settled}
-    assert errands >= {"told", "said", "stopped"}
+    outgoing = {name.partition(":")[0] for (name,) in settled}
+    assert outgoing >= {"told", "said", "stopped"}
 
 
 # Two at once, and what an earlier one left behind.

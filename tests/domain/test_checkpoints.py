@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.checkpoints import Began, Ended, PastCall
 from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.texts import json_size
-from taskmem_hookspecs import Checkpoint, Said
+from taskmem_hookspecs import Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_checkpoint
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.drawn import texts
@@ -61,8 +61,8 @@ def ended(call: str = "call_1", **changes: object) -> Ended:
     return Ended.model_validate({"ok": True, **fields} | changes)
 
 
-def said(*words: str) -> tuple[Said, ...]:
-    return tuple(Said(role="assistant", text=text) for text in words)
+def said(*words: str) -> tuple[ConversationMessage, ...]:
+    return tuple(ConversationMessage(role="assistant", text=text) for text in words)
 
 
 def written(*entries: Began | Ended) -> list[Checkpoint]:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import packet
 from taskmem_hookspecs import (
+    ConversationMessage,
     Linkage,
     Message,
     MessageType,
     ResumeFacts,
     Role,
-    Said,
     StuckVerdict,
     Task,
     TaskStatus,
@@ -111,7 +111,9 @@ def all_known(text: str | None) -> dict[str, Any]:
     return {
         "last_response": text,
         "background": text,
-        "conversation": tuple(Said(role="user", text=text) for _ in range(8)),
+        "conversation": tuple(
+            ConversationMessage(role="user", text=text) for _ in range(8)
+        ),
         "still_running": (text,) * 20,
         "done_calls": (text,) * 20,
         "cut_calls": (text,) * 20,
@@ -538,7 +540,8 @@ LONG = "a word or two " * 200
 
 def known_packet(**more: Any) -> Any:
     conversation = tuple(
-        Said(role="assistant", text=f"{number} {LONG}") for number in range(8)
+        ConversationMessage(role="assistant", text=f"{number} {LONG}")
+        for number in range(8)
     )
     return packet.build(
         facts(

@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
-from openclaw_taskmem.engine.say import Errand
+from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import Change, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
@@ -442,7 +442,7 @@ def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> Non
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events, _ = say.due(world.shell, Errand.LINES, 0)
+    events, _ = say.due(world.shell, Outgoing.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert told["session_key"] is None
     assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])

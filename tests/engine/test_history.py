@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import history
 from openclaw_taskmem.engine.ledger import Deed
-from taskmem_hookspecs import FileChange, InvalidArguments, Said
+from taskmem_hookspecs import ConversationMessage, FileChange, InvalidArguments
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -53,7 +53,7 @@ def test_a_payment_is_known_after_any_number_of_reads(session: Session) -> None:
 
     assert told["do_not_redo"] == found["do_not_redo"] == [f"exec: {PAY}"]
     assert "past_more" not in told
-    assert "do_not_redo_more" not in found
+    assert "past_more" not in found
 
 
 def test_what_went_out_stands_before_what_was_written(session: Session) -> None:
@@ -71,7 +71,7 @@ def test_what_went_out_stands_before_what_was_written(session: Session) -> None:
     ]
     assert told["past_more"] == 2 * READ + 1 - len(told["do_not_redo"])
     assert found["do_not_redo"][:2] == told["do_not_redo"][:2]
-    assert found["do_not_redo_more"] == 2 * READ + 1 - len(found["do_not_redo"])
+    assert found["past_more"] == 2 * READ + 1 - len(found["do_not_redo"])
 
 
 def test_a_command_that_was_seen_to_change_files_wrote(
@@ -102,7 +102,7 @@ def test_a_payment_that_was_cut_is_asked_about_however_long_ago(
 
 def test_a_resumed_task_knows_what_its_failed_run_did(session: Session) -> None:
     task = session.takes_up()
-    session.does(PAY, said=(Said(role="user", text="Pay it."),))
+    session.does(PAY, said=(ConversationMessage(role="user", text="Pay it."),))
     session.ends("I have paid.")
     session.call("task_abort", task_id=task, reason="It cannot go on.")
 
@@ -127,7 +127,7 @@ def test_more_effects_than_are_read_are_counted(
 
     known = READ // 2
     assert len(found["do_not_redo"]) == known
-    assert found["do_not_redo_more"] == READ - known
+    assert found["past_more"] == READ - known
 
 
 # --- pages ----------------------------------------------------------------------
@@ -262,7 +262,9 @@ def test_the_words_round_a_question_are_kept_and_later_ones_are_not(
 
 def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> None:
     task = session.takes_up()
-    session.does("echo 0", said=(Said(role="user", text="Please bake."),))
+    session.does(
+        "echo 0", said=(ConversationMessage(role="user", text="Please bake."),)
+    )
     for number in range(READ):
         session.does(f"echo {number}")
 
@@ -276,7 +278,7 @@ def test_a_packet_shows_the_newest_of_what_was_said_and_status_all(
 ) -> None:
     task = session.takes_up()
     for number in range(12):
-        said = (Said(role="assistant", text=f"{number} " + "x" * 300),)
+        said = (ConversationMessage(role="assistant", text=f"{number} " + "x" * 300),)
         session.does(f"echo {number}", said=said)
 
     told, found = packet(session, task), status(session)

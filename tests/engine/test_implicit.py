@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import boards, evidence, gateway, recovery, tell
+from openclaw_taskmem.engine import evidence, gateway, recovery, session_views, tell
 from openclaw_taskmem.engine.task_commands import obey
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import RunState, Task, TaskStatus, WakeState
@@ -356,7 +356,10 @@ def test_what_is_doubtful_waits_for_resume_in_silence(
     assert found[0] == task.task_id
     assert "nothing need be reported" in found[1]
     assert gateway.question(session.world.shell, session.key) is None
-    assert boards.draw(session.world.shell, session.key, task.task_id).questions == ()
+    assert (
+        session_views.draw(session.world.shell, session.key, task.task_id).questions
+        == ()
+    )
     works(session)
     assert len(covered(session)) == 2
     session.ends(origin=Origin.USER)

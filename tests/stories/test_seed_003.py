@@ -13,7 +13,7 @@ import pytest
 from openclaw_taskmem.domain.checkpoints import MESSAGES
 from openclaw_taskmem.engine import recovery
 from openclaw_taskmem.engine.history import history as read_history
-from taskmem_hookspecs import RunState, Said
+from taskmem_hookspecs import ConversationMessage, RunState
 from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
 from tests.support.sessions import Session
@@ -41,7 +41,9 @@ def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
     task = session.takes_up()
     for number in range(12):
         said = (
-            Said(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
+            ConversationMessage(
+                role="user" if number % 3 == 0 else "assistant", text=f"{number}"
+            ),
         )
         session.does(f"echo {number}", f"{number}", said=said)
     session.ends("Twelve are told.")

@@ -64,7 +64,7 @@ class FakeGateway:
         self.said: list[tuple[str, str]] = []
         self._told: set[str] = set()
         """The lines that users are shown: session, line."""
-        self.boards: dict[str, dict[str, Any]] = {}
+        self.views: dict[str, dict[str, Any]] = {}
         """What the user of each session sees besides the chat."""
         self.missing: dict[str, str] = {}
         """What its users cannot be shown, and why."""
@@ -174,11 +174,11 @@ class FakeGateway:
         unknown = {"running": [*self.commands]}
         return {"boot": self.boot, **self.commands.get(name, unknown)}
 
-    def _show(self, **board: Any) -> dict[str, str]:
-        session = board["session_key"]
+    def _show(self, **view: Any) -> dict[str, str]:
+        session = view["session_key"]
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}
-        self.boards[session] = board
+        self.views[session] = view
         return {}
 
     def _stop(self, session_key: str, age: float) -> dict[str, bool]:

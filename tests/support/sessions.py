@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, implicit, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
-from taskmem_hookspecs import FileChange, Owner, Run, RunState, Said
+from taskmem_hookspecs import ConversationMessage, FileChange, Owner, Run, RunState
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
@@ -115,7 +115,7 @@ class Session:
         outcome: str = "done",
         *,
         tool: str = "exec",
-        said: tuple[Said, ...] = (),
+        said: tuple[ConversationMessage, ...] = (),
         ok: bool = True,
         deed: Deed | None = None,
         meanwhile: Callable[[], object] = lambda: None,

@@ -14,10 +14,10 @@ import pytest
 from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.hosts import (
     AgentHost,
-    Board,
     Card,
     CardStep,
     Notice,
+    SessionView,
     StepState,
     UserQuestion,
 )
@@ -49,7 +49,7 @@ class HostSuite:
     def said(self, tmp_path: Path) -> Sequence[str] | None:
         """Return the lines that were shown, oldest first; None: nobody can tell."""
 
-    def seen(self, tmp_path: Path) -> Board | None:
+    def seen(self, tmp_path: Path) -> SessionView | None:
         """Return what the user of `session_key` sees; None: nobody can tell."""
 
     def make_failing(self, tmp_path: Path) -> AgentHost | None:
@@ -78,13 +78,16 @@ class HostSuite:
 
     def test_what_is_shown_later_replaces_all_that_was(self, tmp_path: Path) -> None:
         host = self.make_host(tmp_path)
-        first, later = a_board(self.session_key), Board(session_key=self.session_key)
-        for board in (first, later, first):
-            asyncio.run(host.show(board))
+        first, later = (
+            a_view(self.session_key),
+            SessionView(session_key=self.session_key),
+        )
+        for view in (first, later, first):
+            asyncio.run(host.show(view))
             found = self.seen(tmp_path)
             if found is None:
                 pytest.skip("give `seen` to try it")
-            assert found == board
+            assert found == view
 
     @pytest.mark.parametrize("age", [0.0, 37.5])
     def test_where_no_turn_runs_none_is_stopped_and_that_is_fine(
@@ -110,10 +113,10 @@ def a_notice(session_key: str | None, text: str) -> Notice:
     return Notice(session_key=session_key, text=text, key=text)
 
 
-def a_board(session_key: str) -> Board:
-    """Return a board with all that there may be on one."""
+def a_view(session_key: str) -> SessionView:
+    """Return a view with all that there may be in one."""
     steps = (("Build", StepState.COMPLETED), ("Push", StepState.IN_PROGRESS))
-    return Board(
+    return SessionView(
         session_key=session_key,
         card=Card(
             markdown="**Deploy**",
@@ -139,7 +142,7 @@ def assert_raises(
     """Say, show and stop something, and see the error with a sentence on a line."""
     asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
         lambda: host.say(a_notice(session_key, LINES[0])),
-        lambda: host.show(a_board(session_key)),
+        lambda: host.show(a_view(session_key)),
         lambda: host.stop(session_key, 0.0),
     )
     for ask in asked:

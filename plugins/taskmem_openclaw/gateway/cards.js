@@ -10,8 +10,8 @@ const HEADER = 12; // characters that the gateway takes
 
 export class Cards {
   #cards = new Kept(MOST_SESSIONS); // session → { mine, revision }: whether the card that it has is ours
-  #newest = new Map(); // session → the newest board, until it is shown
-  #showing = new Map(); // session → a promise: boards are shown one after the other
+  #newest = new Map(); // session → the newest view, until it is shown
+  #showing = new Map(); // session → a promise: views are shown one after the other
   #buttons = new Map(); // key of a question → { session, question, asked }: a promise of { id, cancel }
   #over = new Kept(MOST_ASKED); // keys of questions that need no button: answered, put aside, or told as a line
   #warned = new Set(); // about what an operator was warned: once a start is enough
@@ -45,8 +45,8 @@ export class Cards {
   }
 
   /** Show what the daemon has for a session: the newest only, and never an older one after it. */
-  show({ session_key: session, ...board }) {
-    this.#newest.set(session, board);
+  show({ session_key: session, ...view }) {
+    this.#newest.set(session, view);
     const showing = this.#showing.get(session) ?? this.#show(session).finally(() => this.#showing.delete(session));
     this.#showing.set(session, showing);
     return showing;

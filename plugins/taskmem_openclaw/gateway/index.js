@@ -126,7 +126,7 @@ class Instance {
     reader: () => this.reader.facts(),
     lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.execs.lacks())] }),
     say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
-    show: this.#beginning((board) => this.cards.show(board)),
+    show: this.#beginning((view) => this.cards.show(view)),
     shown: () => this.cards.facts(this.sessions.main),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
     exec: (command) => this.execs.facts(command),

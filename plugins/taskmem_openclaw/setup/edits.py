@@ -35,7 +35,7 @@ class Change:
     edits: tuple[Put | Words, ...]
     needed: bool = False
     """Without it nothing works; all else is for the operator to allow."""
-    taste: bool = False
+    opt_in: bool = False
     """It gives and takes, so only a person's own yes means it, and `--yes` does not."""
 
 

@@ -224,7 +224,7 @@ def _recording() -> Change:
         "allow-list is then taskmem run --name NAME -- SHELL -c 'COMMAND'; without it, "
         "a wait sees what OpenClaw keeps, the newest 200,000 characters",
         (Put((*_ENTRY, "config", "recordCommands"), value=True),),
-        taste=True,
+        opt_in=True,
     )
 
 
@@ -263,7 +263,7 @@ def _holding_back() -> Change:
         "at once, at its end; without it, what is found nowhere is said in the next "
         "line",
         (Put(HOLD_BACK, value=True),),
-        taste=True,
+        opt_in=True,
     )
 
 

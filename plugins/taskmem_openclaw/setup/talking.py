@@ -134,12 +134,12 @@ def _chosen(changes: list[Change], choice: Choice) -> list[Change]:
     can_ask = can_ask and not (choice.dry_run or choice.everything)
     for change in changes:
         words = f"{change.what}: {change.reason}"
-        if change.needed or (choice.everything and not change.taste):
+        if change.needed or (choice.everything and not change.opt_in):
             click.echo(f"  {'needed' if change.needed else 'allowed'}  {words}")
             chosen.append(change)
         elif can_ask and click.confirm(f"  allow {words}?", default=False):
             chosen.append(change)
-        elif change.taste:
+        elif change.opt_in:
             setting = ".".join(change.edits[0].path)
             click.echo(f"  left out  {words} (openclaw config set {setting} true)")
         else:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from taskmem_hookspecs import Board, WakeUndelivered
+from taskmem_hookspecs import SessionView, WakeUndelivered
 from taskmem_hookspecs.testing import HostSuite
 from taskmem_openclaw.host import OpenClawHost
 from tests.support.gateways import MAIN
@@ -32,7 +32,7 @@ class TestOpenClawHost(HostSuite):
         return [line for _, line in self.gateway.said]
 
     def seen(self, tmp_path):
-        return Board.model_validate(self.gateway.boards[MAIN])
+        return SessionView.model_validate(self.gateway.views[MAIN])
 
 
 @pytest.mark.parametrize("stopped", [None, True])

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from openclaw_taskmem.domain import checkpoints
 from openclaw_taskmem.domain.checkpoints import Began, Ended
-from taskmem_hookspecs import Change, Said
+from taskmem_hookspecs import Change, ConversationMessage
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel.store import SqlStore
@@ -42,7 +42,9 @@ def _entries(number: int) -> tuple[Began, Ended]:
         ok=True,
         exit_code=0,
         milliseconds=1200,
-        said=(Said(role="assistant", text=words),) if number % 3 == 0 else (),
+        said=(ConversationMessage(role="assistant", text=words),)
+        if number % 3 == 0
+        else (),
     )
     return begun, over
 

@@ -81,7 +81,7 @@ test("after a restart a card of ours is known by its task", async () => {
   assert.deepEqual(puts.map(({ plan }) => plan), [LATER.plan]);
 });
 
-test("of boards that come while one is put the newest alone follows", async () => {
+test("of views that come while one is put the newest alone follows", async () => {
   let go;
   slow = new Promise((done) => (go = done));
   const all = [show(CARD), show({ ...CARD, plan: [] }), show(LATER)];

@@ -40,7 +40,7 @@ def taken(config, wishes=WISHES, *, everything=True):
 
 def permissions(config, wishes=WISHES):
     """What `--yes` means."""
-    return [each for each in plan.for_plugin(config, wishes).changes if not each.taste]
+    return [each for each in plan.for_plugin(config, wishes).changes if not each.opt_in]
 
 
 def offers(config, wishes=WISHES):
@@ -74,7 +74,7 @@ def test_what_is_not_needed_is_left_to_the_operator():
 def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
     def offered(config):
         found = plan.for_plugin(config, WISHES).changes
-        return [each for each in found if each.taste and takes in each.reason]
+        return [each for each in found if each.opt_in and takes in each.reason]
 
     (offer,) = offered({})
     assert not offer.needed

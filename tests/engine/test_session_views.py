@@ -6,12 +6,12 @@ import pytest
 
 from openclaw_taskmem.domain.asking import ACCEPT, CARRY_ON, LEAVE_IT, SEND_BACK
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import boards, say
-from openclaw_taskmem.engine.say import Errand
+from openclaw_taskmem.engine import say, session_views
+from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import (
-    Board,
     InvalidArguments,
     RunState,
+    SessionView,
     StoreBusy,
     TaskStatus,
     UserQuestion,
@@ -22,16 +22,16 @@ from tests.support.world import PERSON
 HOUR = 3600
 
 
-def board(session: Session, key: str = MAIN) -> Board:
+def view(session: Session, key: str = MAIN) -> SessionView:
     """What the user of a session is shown next."""
-    changes, _ = say.due(session.world.shell, Errand.BOARDS, 0)
+    changes, _ = say.due(session.world.shell, Outgoing.VIEWS, 0)
     mine = [event for event in changes if say.session_of(event) == key]
-    return say.board_of(session.world.shell, mine)
+    return say.view_of(session.world.shell, mine)
 
 
 def question(session: Session, key: str = MAIN) -> UserQuestion:
     """The one question that a session's user is asked."""
-    [only] = board(session, key).questions
+    [only] = view(session, key).questions
     return only
 
 
@@ -51,7 +51,7 @@ def interrupted(session: Session) -> str:
     return task
 
 
-def title(shown: Board) -> str | None:
+def title(shown: SessionView) -> str | None:
     return shown.card.markdown.splitlines()[0] if shown.card else None
 
 
@@ -64,14 +64,14 @@ def test_a_session_sees_the_newest_of_its_open_tasks(session: Session) -> None:
     session.register(name="Second")
     session.call("task_update", task_id=first, completed_steps=[1])
 
-    assert title(board(session)) == "**Second**"
+    assert title(view(session)) == "**Second**"
 
 
 def test_a_card_ends_with_its_task(session: Session) -> None:
     task = session.works()
     session.call("task_update", task_id=task, status="failed", message="No disk.")
 
-    shown = board(session).card
+    shown = view(session).card
     assert shown is not None
     assert shown.markdown.endswith("Failed.")
 
@@ -80,7 +80,7 @@ def test_a_task_that_is_called_off_takes_its_card_along(session: Session) -> Non
     task = session.works()
     session.world.call("task_cancel", PERSON, task_id=task, reason="No longer.")
 
-    assert board(session) == Board(session_key=MAIN)
+    assert view(session) == SessionView(session_key=MAIN)
 
 
 def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
@@ -88,19 +88,19 @@ def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
 ) -> None:
     task = session.works()
     session.call("task_background", task_id=task)
-    assert title(board(session)) == "**Deploy**"
+    assert title(view(session)) == "**Deploy**"
 
     session.world.clock.tick(1)
     session.register(name="Here")
-    assert title(board(session)) == "**Here**"
-    changes, _ = say.due(session.world.shell, Errand.BOARDS, 0)
+    assert title(view(session)) == "**Here**"
+    changes, _ = say.due(session.world.shell, Outgoing.VIEWS, 0)
     assert {say.session_of(event) for event in changes} == {MAIN}
 
 
 def test_nobody_is_shown_a_task_of_no_gateway(session: Session) -> None:
     session.world.register()
 
-    assert say.due(session.world.shell, Errand.BOARDS, 0)[0] == []
+    assert say.due(session.world.shell, Outgoing.VIEWS, 0)[0] == []
 
 
 # --- questions --------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
 def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
     asked(session)
 
-    entries, _ = say.due(session.world.shell, Errand.LINES, 0)
+    entries, _ = say.due(session.world.shell, Outgoing.LINES, 0)
     [line] = [e for e in entries if e.data.get("about") == "question"]
     notice = say.notice_of(session.world.shell, [line])
     assert notice.question == question(session)
@@ -172,18 +172,18 @@ def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
     session.begins()
     session.call("task_update", task_id=task, status="active")
 
-    assert board(session).questions == ()
+    assert view(session).questions == ()
 
 
 def test_a_question_that_went_with_its_gateway_is_asked_again(
     session: Session,
 ) -> None:
     asked(session)
-    _, place = say.due(session.world.shell, Errand.BOARDS, 0)
+    _, place = say.due(session.world.shell, Outgoing.VIEWS, 0)
     session.restarts("boot_2")
 
-    [again], _ = say.due(session.world.shell, Errand.BOARDS, place)
-    assert say.board_of(session.world.shell, [again]).questions
+    [again], _ = say.due(session.world.shell, Outgoing.VIEWS, place)
+    assert say.view_of(session.world.shell, [again]).questions
 
 
 # --- answers ----------------------------------------------------------------------
@@ -191,7 +191,9 @@ def test_a_question_that_went_with_its_gateway_is_asked_again(
 
 def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
     task = asked(session)
-    boards.answer(session.world.shell, question(session).key, "Yes, but not to prod.")
+    session_views.answer(
+        session.world.shell, question(session).key, "Yes, but not to prod."
+    )
 
     [wake] = session.world.deliver()
     assert wake.session_key == MAIN
@@ -208,10 +210,10 @@ def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:
     asked(session)
     key = question(session).key
-    boards.answer(session.world.shell, key, "Yes")
-    boards.answer(session.world.shell, key, "No")
+    session_views.answer(session.world.shell, key, "Yes")
+    session_views.answer(session.world.shell, key, "No")
 
-    assert board(session).questions == ()
+    assert view(session).questions == ()
     [wake] = session.world.deliver()
     assert '"Yes"' in wake.text
     assert session.world.deliver() == []
@@ -224,7 +226,7 @@ def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
     key = question(session).key
     session.begins()
     session.call("task_update", task_id=task, status="active")
-    boards.answer(session.world.shell, key, "No")
+    session_views.answer(session.world.shell, key, "No")
 
     assert session.world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
@@ -234,7 +236,7 @@ def test_an_answer_not_yet_told_is_dropped_where_the_agent_has_acted(
     session: Session,
 ) -> None:
     task = asked(session)
-    boards.answer(session.world.shell, question(session).key, "Yes")
+    session_views.answer(session.world.shell, question(session).key, "Yes")
     session.begins()
     session.call("task_update", task_id=task, status="active")
 
@@ -244,12 +246,12 @@ def test_an_answer_not_yet_told_is_dropped_where_the_agent_has_acted(
 def test_a_new_question_is_another_one(session: Session) -> None:
     task = asked(session)
     first = question(session)
-    boards.answer(session.world.shell, first.key, "To where?")
+    session_views.answer(session.world.shell, first.key, "To where?")
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, ask="Shall I push it to prod?")
 
     assert question(session).key != first.key
-    boards.answer(session.world.shell, first.key, "Yes")
+    session_views.answer(session.world.shell, first.key, "Yes")
     assert question(session).text == "Deploy: Shall I push it to prod?"
 
 
@@ -265,7 +267,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     session: Session, answer: str, state: RunState, wakes: int
 ) -> None:
     task = interrupted(session)
-    boards.answer(session.world.shell, question(session).key, answer)
+    session_views.answer(session.world.shell, question(session).key, answer)
 
     assert session.run(task).state is state
     delivered = session.world.deliver()
@@ -274,7 +276,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     assert any(told in wake.text for wake in delivered) == (
         answer == "No, call it off."
     )
-    assert board(session).questions == ()
+    assert view(session).questions == ()
 
 
 def test_a_question_stays_open_until_its_run_goes_on(
@@ -286,12 +288,12 @@ def test_a_question_stays_open_until_its_run_goes_on(
     task = interrupted(session)
     asked = question(session)
     with monkeypatch.context() as patched:
-        patched.setattr(boards.runs, "resume", busy)
+        patched.setattr(session_views.runs, "resume", busy)
         with pytest.raises(StoreBusy):
-            boards.answer(session.world.shell, asked.key, CARRY_ON)
+            session_views.answer(session.world.shell, asked.key, CARRY_ON)
 
     assert question(session).key == asked.key
-    boards.answer(session.world.shell, asked.key, CARRY_ON)
+    session_views.answer(session.world.shell, asked.key, CARRY_ON)
     assert session.run(task).state is RunState.QUEUED
 
 
@@ -300,7 +302,7 @@ def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
 ) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is it right?")
-    boards.answer(session.world.shell, question(session).key, ACCEPT)
+    session_views.answer(session.world.shell, question(session).key, ACCEPT)
 
     [wake] = session.world.deliver()
     assert f'The user answered: "{ACCEPT}"' in wake.text
@@ -311,6 +313,6 @@ def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
-    boards.answer(session.world.shell, "run_9999-1-0", "Yes")
+    session_views.answer(session.world.shell, "run_9999-1-0", "Yes")
 
     assert session.world.deliver() == []

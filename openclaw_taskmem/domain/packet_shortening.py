@@ -7,16 +7,18 @@ from typing import Final
 
 from openclaw_taskmem.domain import thread
 from openclaw_taskmem.domain.texts import clip, clip_start, one_line
-from taskmem_hookspecs import AlsoStuck, ResumePacket, Said
+from taskmem_hookspecs import AlsoStuck, ConversationMessage, ResumePacket
 
 Lines = tuple[str, ...] | None
-Spoken = tuple[Said, ...] | None
+Spoken = tuple[ConversationMessage, ...] | None
 _Smaller = Callable[[ResumePacket], ResumePacket]
 _WAITS: Final = 10
 """How many active waits are named at least."""
 
 
-def newest_said(lines: Sequence[Said] | None, most: int, size: int) -> Spoken:
+def newest_said(
+    lines: Sequence[ConversationMessage] | None, most: int, size: int
+) -> Spoken:
     """Return the newest messages of a conversation, shortened; None: there are none."""
     return (
         tuple(

@@ -14,12 +14,12 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import MOST, PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Board,
     Card,
     Change,
     Event,
     Run,
     RunState,
+    SessionView,
     Task,
     TaskFacts,
     TaskNotFound,
@@ -47,7 +47,7 @@ def session_of(shell: Shell, task_id: str) -> str | None:
     return None
 
 
-def draw(shell: Shell, session: str, task_id: str) -> Board:
+def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     """Return what the user of a session is to see, now that a task has changed.
 
     The card is of the session's newest open task, else of one that it hears of in the
@@ -60,7 +60,7 @@ def draw(shell: Shell, session: str, task_id: str) -> Board:
         for run in waiting
         if (run.told_session or run.session_key) == session
     )
-    return Board(
+    return SessionView(
         session_key=session,
         card=_card(shell, shown),
         questions=tuple(each for each in asked if each is not None),

@@ -1,4 +1,4 @@
-"""Evenings: an agent is left alone while it waits, and nobody's consent is assumed."""
+"""Scenarios: an agent is left alone while it waits, and nobody's consent is assumed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import pytest
 
 from openclaw_taskmem.domain import carrying, task_runs, turns
 from openclaw_taskmem.domain.runs import POLICY, RunPolicy
-from tests.support import evenings as played
-from tests.support.evenings import Evening, Player, Seen, evenings, loops
+from tests.support import scenarios as played
+from tests.support.scenarios import Player, Scenario, Seen, loops, scenarios
 from tests.support.world import World
 
-EVENINGS = {evening.name: evening for evening in evenings()}
-LOOPS = {evening.name: evening for evening in loops()}
+SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+LOOPS = {scenario.name: scenario for scenario in loops()}
 Count = Callable[[Seen], list[str]]
 
 
-@pytest.mark.parametrize("evening", EVENINGS.values(), ids=EVENINGS)
-def test_an_evening_ends_as_it_should(evening: Evening) -> None:
-    assert Player(evening).play().wrong == []
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_a_scenario_ends_as_it_should(scenario: Scenario) -> None:
+    assert Player(scenario).play().wrong == []
 
 
-@pytest.mark.parametrize("evening", LOOPS.values(), ids=LOOPS)
-def test_a_loop_is_ended_within_its_cap_and_told_once(evening: Evening) -> None:
-    seen = Player(evening).play()
+@pytest.mark.parametrize("scenario", LOOPS.values(), ids=LOOPS)
+def test_a_loop_is_ended_within_its_cap_and_told_once(scenario: Scenario) -> None:
+    seen = Player(scenario).play()
 
     assert seen.wrong == []
     assert 0 < seen.told <= POLICY.max_rounds
@@ -58,20 +58,20 @@ def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mutation", "counts"),
     [
-        (nothing_runs, lambda seen: seen.nudges),
+        (nothing_runs, lambda seen: seen.reminders),
         (nothing_runs, lambda seen: seen.failures),
-        (a_minute_is_an_hour, lambda seen: seen.nudges),
-        (nobody_rests, lambda seen: seen.nudges),
-        (ends_are_orders, lambda seen: seen.nudges),
+        (a_minute_is_an_hour, lambda seen: seen.reminders),
+        (nobody_rests, lambda seen: seen.reminders),
+        (ends_are_orders, lambda seen: seen.reminders),
         (any_word_is_consent, lambda seen: seen.consents),
         (questions_are_forgotten, lambda seen: seen.otherwise),
     ],
 )
-def test_an_evening_shows_a_rule_that_is_broken(
+def test_a_scenario_shows_a_rule_that_is_broken(
     mutation: Callable[[pytest.MonkeyPatch], None],
     counts: Count,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutation(monkeypatch)
 
-    assert [wrong for e in evenings() for wrong in counts(Player(e).play())]
+    assert [wrong for e in scenarios() for wrong in counts(Player(e).play())]

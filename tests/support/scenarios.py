@@ -1,8 +1,8 @@
-"""Evenings of a user, an agent and a gateway, played through the real engine.
+"""Scenarios of a user, an agent and a gateway, played through the real engine.
 
-An evening is data: what the user does and when, what the agent does in each turn, and
-how it ends. The clock is turned, so that a night takes a moment. What is a wrong nudge
-is decided by what goes on in the evening, and by nothing that the engine says of it.
+A scenario is data: what the user does and when, what the agent does in each turn, and
+how it ends. The clock is turned, so that a night takes a moment. What is a wrong
+reminder is decided by what goes on in the scenario, not by what the engine says of it.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ Happening = User | Stop | Restart | Outage
 
 
 @dataclass
-class Evening:
-    """One evening, and how it is to end."""
+class Scenario:
+    """One scenario, and how it is to end."""
 
     name: str
     happens: Sequence[tuple[float, Happening]]
@@ -136,7 +136,7 @@ class Evening:
     agent: Sequence[Rule]
     plan: Sequence[str] = ("Build it", "Ship it")
     hours: float = 12
-    nudges: int | None = None
+    reminders: int | None = None
     """How often its agent is told to go on; None: that does not matter."""
     status: TaskStatus = TaskStatus.COMPLETED
     why: str | None = None
@@ -147,9 +147,9 @@ class Evening:
 
 @dataclass
 class Seen:
-    """What went wrong in an evening, a sentence each, and what else is counted."""
+    """What went wrong in a scenario, a sentence each, and what else is counted."""
 
-    nudges: list[str] = field(default_factory=list)
+    reminders: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     consents: list[str] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
@@ -160,7 +160,7 @@ class Seen:
     @property
     def wrong(self) -> list[str]:
         """All that went wrong."""
-        return [*self.nudges, *self.failures, *self.consents, *self.otherwise]
+        return [*self.reminders, *self.failures, *self.consents, *self.otherwise]
 
 
 # --- how it is played -----------------------------------------------------------
@@ -182,17 +182,17 @@ class _Job:
 
 
 class Player:
-    """Plays one evening."""
+    """Plays one scenario."""
 
-    def __init__(self, evening: Evening, world: World | None = None) -> None:
+    def __init__(self, scenario: Scenario, world: World | None = None) -> None:
         """Begin it, with nothing said yet."""
-        self.evening = evening
+        self.scenario = scenario
         self.seen = Seen()
         self.session = Session(world or World())
         self._clock = self.session.world.clock
         self._begun = self.now
-        self._script = [*evening.happens]
-        self._rules = [*evening.agent]
+        self._script = [*scenario.happens]
+        self._rules = [*scenario.agent]
         self._used: dict[int, int] = {}
         self._jobs: dict[str, _Job] = {}
         self._away_until = self.now
@@ -208,12 +208,12 @@ class Player:
 
     @property
     def now(self) -> datetime:
-        """The instant of the evening."""
+        """The instant of the scenario."""
         return self._clock.now()
 
     def play(self) -> Seen:
         """Play it to its end, and return what went wrong."""
-        end = self._begun + timedelta(hours=self.evening.hours)
+        end = self._begun + timedelta(hours=self.scenario.hours)
         while self.now < end:
             self._until(min(end, *self._instants(end)))
             self._happens()
@@ -381,7 +381,7 @@ class Player:
 
     def _update(self, given: Mapping[str, Any]) -> None:
         if "name" in given:
-            plan = [*self.evening.plan]
+            plan = [*self.scenario.plan]
             self._task = self.session.register(name=given["name"], plan=plan)
             return
         if given.keys() & {"status", "completed_steps"}:
@@ -389,7 +389,7 @@ class Player:
         try:
             self.session.call("task_update", task_id=self._task, **given)
         except TaskmemError as error:
-            self.seen.otherwise.append(f"{self.evening.name}: refused: {error}")
+            self.seen.otherwise.append(f"{self.scenario.name}: refused: {error}")
 
     # --- what is right ------------------------------------------------------------
 
@@ -399,24 +399,24 @@ class Player:
     def _check(self, text: str) -> None:
         """Note why a message that has begun a turn should not have."""
         minute = round((self.now - self._begun) / MINUTE)
-        said = f"{self.evening.name}, minute {minute}: {text[:120]}"
+        said = f"{self.scenario.name}, minute {minute}: {text[:120]}"
         state = self._state()
         if state is not None and state.waiting:
             self.seen.consents.append(f"it waits for the user: {said}")
         if state is not None and state.terminal:
-            self.seen.nudges.append(f"it has ended: {said}")
+            self.seen.reminders.append(f"it has ended: {said}")
         at_work = any(job.awaited(self.now) for job in self._jobs.values())
         if at_work and not self._ended_now:
-            self.seen.nudges.append(f"the gateway is at work for it: {said}")
+            self.seen.reminders.append(f"the gateway is at work for it: {said}")
         if asks(self._said) and "Go on now" in text:
-            self.seen.nudges.append(f"a question is not answered: {said}")
+            self.seen.reminders.append(f"a question is not answered: {said}")
         soon = self.now - self._rested_at < FIRST_PAUSE
         if soon and not self._progressed and not self._ended_now:
-            self.seen.nudges.append(f"it has hardly rested: {said}")
+            self.seen.reminders.append(f"it has hardly rested: {said}")
 
     def _judge(self) -> None:
-        """Note how the evening ended, and how it came there."""
-        wanted, name = self.evening, self.evening.name
+        """Note how the scenario ended, and how it came there."""
+        wanted, name = self.scenario, self.scenario.name
         assert self._task is not None
         task = self.session.world.task(self._task)
         failed = [line for line in self.session.lines if ": failed." in line]
@@ -436,14 +436,14 @@ class Player:
             self.seen.otherwise.append(f"{name}: told of failures: {failed}")
         if task.status is not wanted.status:
             self.seen.otherwise.append(f"{name}: it is {task.status}")
-        if wanted.nudges not in (None, self.seen.told):
+        if wanted.reminders not in (None, self.seen.told):
             self.seen.otherwise.append(f"{name}: told {self.seen.told} times")
 
 
 _KINDS: Final = ("command", "automation", "sub-agent")
 
 
-# --- the evenings -----------------------------------------------------------------
+# --- the scenarios -----------------------------------------------------------------
 
 _DONE: Final = update(status="completed", completed_steps=[1, 2])
 _GO: Final = update(status="active")
@@ -455,10 +455,10 @@ def _begins(*acts: Act, says: str = "I have begun.") -> Rule:
     return Rule("Please", (update(name="Build"), *acts), says)
 
 
-def evenings() -> list[Evening]:
-    """Return the evenings, each to be played once."""
+def scenarios() -> list[Scenario]:
+    """Return the scenarios, each to be played once."""
     return [
-        Evening(
+        Scenario(
             "a build that runs an hour",
             [(0, User("Please build.")), (20, User("How far?")), (40, User("And?"))],
             [
@@ -467,18 +467,18 @@ def evenings() -> list[Evening]:
                 Rule("And?", (Call("process poll", "64 %"),), "At 64 %."),
                 Rule(ENDED, (_DONE,), "Built and shipped."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a build in the foreground",
             [(0, User("Please build."))],
             [
                 _begins(Call("look"), Takes(50), says="Built."),
                 Rule("is next", (_DONE,), "Shipped."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a mail that is looked for by and by",
             [(0, User("Please answer Tom."))],
             [
@@ -486,9 +486,9 @@ def evenings() -> list[Evening]:
                 Rule(ENDED, (Schedules("Mail", 45),), "Not yet.", times=3),
                 Rule(ENDED, (_DONE,), "Tom has written, and is answered."),
             ],
-            nudges=4,
+            reminders=4,
         ),
-        Evening(
+        Scenario(
             "a mail that an automation looks for every ten minutes",
             [(0, User("Please answer Tom.")), (25, User("What is the weather?"))],
             [
@@ -496,9 +496,9 @@ def evenings() -> list[Evening]:
                 Rule("weather", (Call("curl wttr.in"),), "It rains."),
                 Rule(ENDED, (_DONE,), "Tom is answered."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a question over night, and other words first",
             [
                 (0, User("Please tidy up.")),
@@ -512,9 +512,9 @@ def evenings() -> list[Evening]:
                 Rule("No, do", (update(message="They say no."),), "I leave them."),
                 Rule("Now you may", (_GO, Call("rm drafts"), _DONE), "Deleted."),
             ],
-            nudges=0,
+            reminders=0,
         ),
-        Evening(
+        Scenario(
             "a question in words, and a no",
             [(0, User("Please tidy up.")), (40, User("No, do not delete them."))],
             [
@@ -522,20 +522,20 @@ def evenings() -> list[Evening]:
                 Rule(MEANT, (update(ask="Shall I delete the drafts?"),), "I wait."),
                 Rule("No, do", (update(status="cancelled"),), "I leave them."),
             ],
-            nudges=1,
+            reminders=1,
             status=TaskStatus.CANCELLED,
         ),
-        Evening(
+        Scenario(
             "a question in words while a build ends",
             [(0, User("Please build."))],
             [
                 _begins(Starts("make", 10), says="Shall I delete the old one?"),
                 Rule(ENDED, (update(ask="Shall I delete the old one?"),), "I wait."),
             ],
-            nudges=1,
+            reminders=1,
             status=TaskStatus.ACTIVE,
         ),
-        Evening(
+        Scenario(
             "shall I continue, three times",
             [(0, User("Please build."))],
             [
@@ -543,15 +543,15 @@ def evenings() -> list[Evening]:
                 Rule(MEANT, (Call("make {n}"),), "Shall I continue?", times=2),
                 Rule(MEANT, (_DONE,), "Done."),
             ],
-            nudges=3,
+            reminders=3,
         ),
-        Evening(
+        Scenario(
             "an agent that thinks before it works",
             [(0, User("Please build."))],
             [_begins(says="Let me think."), Rule(MEANT, (_DONE,), "Done.")],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "stop for today",
             [
                 (0, User("Please build.")),
@@ -564,9 +564,9 @@ def evenings() -> list[Evening]:
                 Rule("Good morning", (_GO, _DONE), "Done."),
                 Rule('status "paused"', (update(status="paused"),), "It rests."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a restart that ends a build",
             [(0, User("Please build.")), (15, Restart())],
             [
@@ -574,18 +574,18 @@ def evenings() -> list[Evening]:
                 Rule("started anew", (Starts("make again", 40),), "Once more."),
                 Rule(ENDED, (_DONE,), "Done."),
             ],
-            nudges=2,
+            reminders=2,
         ),
-        Evening(
+        Scenario(
             "a restart that no automation minds",
             [(0, User("Please answer Tom.")), (15, Restart())],
             [
                 _begins(Schedules("Mail", 50), says="I look later."),
                 Rule(ENDED, (_DONE,), "Tom is answered."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a provider that is away for a quarter of an hour",
             [(0, User("Please build.")), (0.1, Outage(15))],
             [
@@ -593,7 +593,7 @@ def evenings() -> list[Evening]:
                 Rule("is next", (_DONE,), "Done."),
             ],
         ),
-        Evening(
+        Scenario(
             "a provider that is away for three hours",
             [
                 (0, User("Please build.")),
@@ -607,25 +607,25 @@ def evenings() -> list[Evening]:
             why="provider_error",
             failures=1,
         ),
-        Evening(
+        Scenario(
             "a server that never ends",
             [(0, User("Please serve."))],
             [
                 _begins(Starts("serve", None), says="It serves."),
                 Rule("serve", (Call("curl localhost"), _DONE), "It works."),
             ],
-            nudges=1,
+            reminders=1,
         ),
-        Evening(
+        Scenario(
             "a sub-agent that works for 50 minutes",
             [(0, User("Please build."))],
             [
                 _begins(Spawns(50), says="I have somebody build it."),
                 Rule(ENDED, (_DONE,), "Done."),
             ],
-            nudges=0,
+            reminders=0,
         ),
-        Evening(
+        Scenario(
             "a turn that is stopped, and gone on with in other words",
             [
                 (0, Stop("Please build.")),
@@ -637,13 +637,13 @@ def evenings() -> list[Evening]:
                 Rule("weather", (Call("curl wttr.in"),), "It rains."),
                 Rule("OK, go on", (_GO, Call("make two"), _DONE), "Done."),
             ],
-            nudges=0,
+            reminders=0,
         ),
     ]
 
 
-def loops() -> list[Evening]:
-    """Return evenings with agents that never come to an end by themselves."""
+def loops() -> list[Scenario]:
+    """Return scenarios with agents that never come to an end by themselves."""
     circle = tuple(Call(f"look {n}", "as before") for n in range(190))
     turns = [circle[n : n + 10] for n in range(0, 190, 10)]
     round_ = [Rule("Your task", turns[n % 19], "Still at it.") for n in range(60)]
@@ -652,16 +652,16 @@ def loops() -> list[Evening]:
     asked = [(0.0, User("Please build."))]
     failed: dict[str, Any] = {"status": TaskStatus.FAILED, "failures": 1, "hours": 72}
     return [
-        Evening("idle chatter", asked, [_begins()], why="stalled_loop", **failed),
-        Evening(
+        Scenario("idle chatter", asked, [_begins()], why="stalled_loop", **failed),
+        Scenario(
             "a circle of 190 calls",
             asked,
             [_begins(), *round_],
             why="stalled_loop",
             **failed,
         ),
-        Evening(
+        Scenario(
             "ever new calls", asked, [_begins(), ever], why="round_limit", **failed
         ),
-        Evening("long turns", asked, [_begins(), long], why="hour_limit", **failed),
+        Scenario("long turns", asked, [_begins(), long], why="hour_limit", **failed),
     ]
