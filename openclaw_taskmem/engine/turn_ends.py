@@ -16,7 +16,7 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import evidence, wakes
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import Heard, is_still
+from openclaw_taskmem.engine.turns import Heard, decide_on_run
 from taskmem_hookspecs import Change, Event, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
@@ -43,17 +43,17 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
-            _rests(shell, run)
+            _let_rest(shell, run)
     # It comes last: with what it commits, the turn's end is done.
     told = any(notices.repeats(run.question, turn.words) for run in own)
     words = () if told else _last_words(shell, heard, judged, turn)
     if judged is not None:
-        _judges(shell, heard, judged, turn, words)
+        _settle_run(shell, heard, judged, turn, words)
         return
     free = [run for run in own if run in held or not run.lease_until]
     if turn.aborted or turn.empty or turn.children:
         free = []
-    if not any(_goes_on(shell, heard, run, words) for run in free) and words:
+    if not any(_give_turn(shell, heard, run, words) for run in free) and words:
         shell.commit(heard.kept(shell, Change(events=words)))
 
 
@@ -65,46 +65,39 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
     if run is None:
         return
 
-    def once() -> None:
-        facts = shell.store.read_task(run.task_id)
-        if facts.run is not None and is_still(facts.run, run):
-            now = shell.clock.now()
-            wake_id = shell.new_id("wake", now)
-            change = awaited.ended(facts, name, how, wake_id=wake_id, now=now)
-            if not change.empty:
-                shell.commit(heard.kept(shell, change))
+    def once(facts: TaskFacts, _: Run) -> None:
+        now = shell.clock.now()
+        wake_id = shell.new_id("wake", now)
+        change = awaited.ended(facts, name, how, wake_id=wake_id, now=now)
+        if not change.empty:
+            shell.commit(heard.kept(shell, change))
 
-    shell.decide(run.task_id, once)
+    decide_on_run(shell, run, once)
 
 
 def _keep_words(shell: Shell, found: Run, said: str) -> None:
     """Keep with a run the end of what its agent said last in a turn."""
 
-    def once() -> None:
-        run = shell.store.read_task(found.task_id).run
-        if run is not None and is_still(run, found):
-            after = runs.spoken(run, said)
-            shell.commit(Change(runs=(after,) if after != run else ()))
+    def once(_: TaskFacts, run: Run) -> None:
+        after = runs.spoken(run, said)
+        shell.commit(Change(runs=(after,) if after != run else ()))
 
-    shell.decide(found.task_id, once)
+    decide_on_run(shell, found, once)
 
 
-def _rests(shell: Shell, found: Run) -> None:
+def _let_rest(shell: Shell, found: Run) -> None:
     """Let a run rest that a turn has held, and did not work on last.
 
     One that was for that turn alone ends.
     """
 
-    def once() -> None:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not is_still(facts.run, found):
-            return
-        change = Change(runs=(runs.rest(facts.run),))
+    def once(facts: TaskFacts, run: Run) -> None:
+        change = Change(runs=(runs.rest(run),))
         if facts.task.implicit:
-            change = implicit.ended(facts, facts.run, shell.clock.now())
+            change = implicit.ended(facts, run, shell.clock.now())
         shell.commit(change)
 
-    shell.decide(found.task_id, once)
+    decide_on_run(shell, found, once)
 
 
 def _last_words(
@@ -124,7 +117,7 @@ def _last_words(
     return (notices.words(run, heard.session, turn.words, now, home=shell.home),)
 
 
-def _judges(
+def _settle_run(
     shell: Shell, heard: Heard, found: Run, turn: Turn, words: tuple[Event, ...]
 ) -> None:
     """Decide what becomes of the run on which a turn worked.
@@ -132,17 +125,15 @@ def _judges(
     Its words are told where they were the last, and nothing else tells of its end.
     """
 
-    def once() -> None:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is not None and is_still(facts.run, found):
-            change = _after_turn(shell, facts, facts.run, turn)
-            after = change.runs[-1] if change.runs else facts.run
-            asked = any(event.kind == events.NOTICE for event in change.events)
-            if after.state not in working.OPEN and not asked:
-                change = _told_first(change, words)
-            shell.commit(heard.kept(shell, change))
+    def once(facts: TaskFacts, run: Run) -> None:
+        change = _after_turn(shell, facts, run, turn)
+        after = change.runs[-1] if change.runs else run
+        asked = any(event.kind == events.NOTICE for event in change.events)
+        if after.state not in working.OPEN and not asked:
+            change = _told_first(change, words)
+        shell.commit(heard.kept(shell, change))
 
-    shell.decide(found.task_id, once)
+    decide_on_run(shell, found, once)
 
 
 def _after_turn(shell: Shell, facts: TaskFacts, run: Run, turn: Turn) -> Change:
@@ -159,16 +150,15 @@ def _told_first(change: Change, words: tuple[Event, ...]) -> Change:
     return change.model_copy(update={"events": (*words, *change.events)})
 
 
-def _goes_on(shell: Shell, heard: Heard, found: Run, words: tuple[Event, ...]) -> bool:
+def _give_turn(
+    shell: Shell, heard: Heard, found: Run, words: tuple[Event, ...]
+) -> bool:
     """Give a run its turn; False: it waits for something, so the next may have it.
 
     `words` are the last ones of the run before it.
     """
 
-    def once() -> bool:
-        facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not is_still(facts.run, found):
-            return False
+    def once(facts: TaskFacts, _: Run) -> bool:
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
         change = carrying.promoted(
@@ -178,4 +168,4 @@ def _goes_on(shell: Shell, heard: Heard, found: Run, words: tuple[Event, ...]) -
             shell.commit(heard.kept(shell, _told_first(change, words)))
         return change is not None
 
-    return shell.decide(found.task_id, once)
+    return bool(decide_on_run(shell, found, once))

@@ -252,20 +252,31 @@ def _each(
     if found is None:
         return None
 
+    def once(facts: TaskFacts, run: Run) -> bool | None:
+        if facts.task.implicit and run.state is RunState.BLOCKED:
+            return None
+        return decide(facts, run)
+
+    return decide_on_run(shell, found, once, gone=True)
+
+
+def decide_on_run(
+    shell: Shell,
+    found: Run,
+    decide: Callable[[TaskFacts, Run], bool | None],
+    *,
+    gone: bool | None = None,
+) -> bool | None:
+    """Decide about a run that was found; `gone`: it has ended, or left its session."""
+
     def once() -> bool | None:
         facts = shell.store.read_task(found.task_id)
-        if facts.run is None or not is_still(facts.run, found):
-            return True
-        if facts.task.implicit and facts.run.state is RunState.BLOCKED:
-            return None
-        return decide(facts, facts.run)
+        run, its = facts.run, (found.run_id, found.session_key)
+        if run is None or (run.run_id, run.session_key) != its:
+            return gone
+        return decide(facts, run)
 
     return shell.decide(found.task_id, once)
-
-
-def is_still(run: Run, found: Run) -> bool:
-    """Whether a run is the one that was found, and in the same session still."""
-    return (run.run_id, run.session_key) == (found.run_id, found.session_key)
 
 
 def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
