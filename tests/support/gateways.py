@@ -66,7 +66,6 @@ class FakeGateway:
         """The lines that users are shown: session, line."""
         self.views: dict[str, dict[str, Any]] = {}
         """What the user of each session sees besides the chat."""
-        self.missing: dict[str, str] = {}
         """What its users cannot be shown, and why."""
         self.stopped: bool | None = None
         """Whether a turn that is to be stopped is; None: there is none."""
@@ -137,7 +136,6 @@ class FakeGateway:
                 "wake": self._wake,
                 "say": self._say,
                 "show": self._show,
-                "shown": lambda: self.missing,
                 "stop": self._stop,
                 "exec": self._exec,
                 "reader": lambda: self.facts,

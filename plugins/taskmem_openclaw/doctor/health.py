@@ -211,7 +211,6 @@ class Probe:
             if opened.state is HealthState.OK:
                 async for row in self._abilities():
                     yield row
-                yield await self._shown()
         else:
             yield self._unplugged(there=there)
         yield await self._webhooks(there=there)
@@ -260,26 +259,7 @@ class Probe:
                 "a wait sees only how they end.",
                 _UPDATE,
             )
-
-    async def _shown(self) -> HealthRow:
-        """Ask what users can be shown besides lines of text."""
-        path = door.path(self._environ)
-        try:
-            missing = entries(await door.ask(path, "shown", GATEWAY_SECONDS))
-        except (door.NobodyHome, door.Failed) as error:
-            return warn("shown", f"What users see is not known: {error}.", RELOAD)
-        if not missing:
-            return ok("shown", "Users see progress cards, and buttons for questions.")
-        named = " and ".join(
-            f"no progress {what}" if what == "cards" else f"no {what}"
-            for what in missing
-        )
-        why = "; ".join(dict.fromkeys(str(each) for each in missing.values()))
-        return warn(
-            "shown",
-            f"This OpenClaw shows {named} ({why}); lines of text are used instead.",
-            _UPDATE,
-        )
+        yield shown(entries(answer.get("shown")))
 
     async def _webhooks(self, *, there: bool) -> HealthRow:
         """Try the token with a request that is refused for having no text."""
@@ -367,6 +347,21 @@ def notices(lacks: Sequence[object]) -> HealthRow:
             _UPDATE,
         )
     return ok("notices", "Users are told of their tasks where they are.")
+
+
+def shown(lacks: Mapping[str, object]) -> HealthRow:
+    """Say what users see; `lacks` names what they cannot be shown, and why."""
+    if not lacks:
+        return ok("shown", "Users see progress cards, and buttons for questions.")
+    named = " and ".join(
+        f"no progress {what}" if what == "cards" else f"no {what}" for what in lacks
+    )
+    why = "; ".join(dict.fromkeys(str(each) for each in lacks.values()))
+    return warn(
+        "shown",
+        f"This OpenClaw shows {named} ({why}); lines of text are used instead.",
+        _UPDATE,
+    )
 
 
 def last_way(program: str | None) -> HealthRow:

@@ -1,11 +1,11 @@
 // What the gateway itself is at work on for a session: an agent that waits for it is not idle.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Kept } from "./kept.js";
+import { listCommands } from "./requests.js";
 
 const MOST_SESSIONS = 1_000;
 const GLANCE_MS = 2_000; // between two looks, while anything runs
 const LONGEST_MS = 3_600_000; // after which what has no end is no longer awaited, such as a server
-const MOST_LISTED = 200;
 const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules of which nobody knows when they are due
 
 /** What an automation does, in words. */
@@ -101,10 +101,8 @@ export class Awaited {
   /** Ask the gateway which of the commands still run. */
   async #look() {
     try {
-      const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
       for (const [session, known] of [...this.#running]) {
-        const { tasks } = await callGatewayTool("tasks.list", {}, { sessionKey: session, limit: MOST_LISTED });
-        const rows = new Map(tasks.filter(({ kind }) => kind === "exec").map((row) => [row.sourceId, row]));
+        const rows = new Map((await listCommands({ sessionKey: session })).map((row) => [row.sourceId, row]));
         for (const name of [...known.keys()]) {
           const row = rows.get(name);
           if (row?.status !== "running" && this.#over(session, name)) this.ended(session, name, row?.terminalSummary ?? row?.status ?? "ended");

@@ -1,6 +1,7 @@
 // What a session's user sees besides the chat: the card of its newest task, and buttons for what is asked.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Kept } from "./kept.js";
+import { readSession, request } from "./requests.js";
 
 const MOST_SESSIONS = 1_000;
 const MOST_ASKED = 1_000;
@@ -23,9 +24,9 @@ export class Cards {
   }
 
   /** What users cannot be shown here, and why; undefined: they can. */
-  async facts(session) {
+  async lacks(session) {
     const why = (error) => String(error?.message ?? error);
-    const card = call("progressCard.get", { sessionKey: session });
+    const card = request("progressCard.get", { sessionKey: session });
     return { cards: await card.then(() => undefined, why), buttons: await this.#questions().then(() => undefined, why) };
   }
 
@@ -57,7 +58,7 @@ export class Cards {
     while (this.#newest.has(session)) {
       const { card, questions } = this.#newest.get(session);
       this.#newest.delete(session);
-      if (!this.#knows(session)) return { refused: `The gateway has no session ${session}.` };
+      if (!readSession(this.api, session)) return { refused: `The gateway has no session ${session}.` };
       const keys = questions.map(({ key }) => key);
       for (const [key, button] of [...this.#buttons]) if (button.session === session && !keys.includes(key)) await this.#withdraw(key, button);
       for (const question of questions) await this.ask(session, question);
@@ -80,7 +81,7 @@ export class Cards {
 
   /** Put a card; what the agent itself has put since its task began stays. */
   async #put(session, card) {
-    const { card: there } = await call("progressCard.get", { sessionKey: session });
+    const { card: there } = await request("progressCard.get", { sessionKey: session });
     const known = this.#cards.get(session);
     const mine = there !== null && (known ? there.revision === known.revision : titled(there) === titled(card));
     if (there && !mine && (!card || there.updatedAt > Date.parse(card.since))) {
@@ -93,7 +94,7 @@ export class Cards {
       this.#cards.set(session, { mine, revision: there.revision });
       return {};
     }
-    const { card: put } = await call("progressCard.put", { sessionKey: session, ...wanted });
+    const { card: put } = await request("progressCard.put", { sessionKey: session, ...wanted });
     if (put) this.#cards.set(session, { mine: true, revision: put.revision });
     else this.#cards.delete(session);
     return {};
@@ -133,7 +134,7 @@ export class Cards {
   }
 
   async #questions() {
-    await call("taskmem.questions", {});
+    await request("taskmem.questions", {});
     if (!this.#gateway?.questionManager) throw new Error("this OpenClaw lets no plug-in ask");
     return this.#gateway;
   }
@@ -157,11 +158,6 @@ export class Cards {
     }
     this.#buttons.delete(key);
   }
-
-  #knows(session) {
-    const [, agentId] = session.split(":");
-    return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session }) !== undefined;
-  }
 }
 
 /** The buttons of a question, as a channel that has some shows them below its line. */
@@ -176,8 +172,3 @@ const titled = (card) => card?.markdown?.split("\n")[0];
 
 /** Whether a card says already what is wanted. */
 const same = ({ markdown, steps = [] }, wanted) => markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);
-
-async function call(method, params) {
-  const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
-  return callGatewayTool(method, {}, params);
-}

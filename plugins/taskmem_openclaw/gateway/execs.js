@@ -3,9 +3,9 @@
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
 import { Kept } from "./kept.js";
+import { listCommands } from "./requests.js";
 
 const MOST_COMMANDS = 1_000;
-const MOST_LISTED = 200;
 const EVERY_LINE = 1_000_000;
 const SHELL_ONLY = { includeBaseCodingTools: false, includeShellTools: true, includeChannelTools: false, includeOpenClawTools: false, includePluginTools: false };
 const CUT = "[earlier output was discarded"; // what OpenClaw puts before a text that it has cut, and an empty line
@@ -71,8 +71,8 @@ export class Execs {
     if (shown) return { boot: this.boot, shown };
     const called = ({ sourceId }) => sourceId === name;
     // A gateway that stops in order leaves rows behind that say "running".
-    const running = (await this.#rows({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
-    const row = running.find(called) ?? (await this.#rows({ sessionKey: session })).find(called);
+    const running = (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
+    const row = running.find(called) ?? (await listCommands({ sessionKey: session })).find(called);
     if (!row) return { boot: this.boot, running: running.map(({ sourceId }) => sourceId) };
     this.#sessions.set(name, row.sessionKey);
     const { status, terminalSummary, error, startedAt } = row;
@@ -106,12 +106,6 @@ export class Execs {
     } catch {
       return true;
     }
-  }
-
-  async #rows(filter) {
-    const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
-    const { tasks } = await callGatewayTool("tasks.list", {}, { ...filter, limit: MOST_LISTED });
-    return tasks.filter(({ kind }) => kind === "exec");
   }
 }
 

@@ -1,6 +1,7 @@
 // Tells users what they are to know, where they are: on their channel, else in the web chat.
 import { buttons } from "./cards.js";
 import { Kept } from "./kept.js";
+import { canRequest, readSession, request, showLine } from "./requests.js";
 
 const MOST_TOLD = 1_000;
 const OURS = "taskmem:"; // in the gateway's names of what we have it send
@@ -16,7 +17,6 @@ const OUT_OF_REACH = ["connect", "getaddrinfo"];
 
 // What an older OpenClaw may not have.
 const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() => ({}));
-const requests = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch(() => ({}));
 
 export class Notices {
   #told = new Kept(MOST_TOLD); // keys of notices that were told
@@ -44,12 +44,11 @@ export class Notices {
   /** What the gateway does not offer that notices are told by. */
   async lacks() {
     const { sendDurableMessageBatch } = await outbound();
-    const { callGatewayTool } = await requests();
-    return Object.entries({ sendDurableMessageBatch, callGatewayTool }).filter(([, there]) => !there).map(([name]) => name);
+    return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() }).filter(([, there]) => !there).map(([name]) => name);
   }
 
   async #tell(session, { text, without_card: more, in_chat: inChat, question }, name) {
-    const entry = this.#entry(session);
+    const entry = readSession(this.api, session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
     const { kind, context } = entry.delivery ?? {};
     const asked = question && (await this.cards.ask(session, question));
@@ -58,7 +57,7 @@ export class Notices {
     if (away && (!text || (await this.#send(context, text, name, below)))) return {};
     const message = (!this.cards.shows(session) && more) || text;
     if (inChat || asked || !message) return {};
-    await this.#ask("chat.inject", { sessionKey: session, message, label: "taskmem" });
+    await showLine(session, message);
     return {};
   }
 
@@ -105,7 +104,7 @@ export class Notices {
   /** Whether a channel has no account any more by which anything can be sent. */
   async #isClosed({ channel, accountId }) {
     try {
-      const { channelAccounts } = await this.#ask("channels.status", { channel });
+      const { channelAccounts } = await request("channels.status", { channel });
       const mine = channelAccounts[channel].filter((each) => !accountId || each.accountId === accountId);
       return mine.every(({ enabled, configured }) => enabled === false || configured === false);
     } catch {
@@ -117,19 +116,13 @@ export class Notices {
   async #plainly({ channel, to, accountId, threadId }, message, name) {
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId: String(threadId) }) };
     try {
-      await this.#ask("send", { ...route, message, idempotencyKey: name });
+      await request("send", { ...route, message, idempotencyKey: name });
     } catch (error) {
       if (error?.gatewayCode === "INVALID_REQUEST") return false;
       if (error?.gatewayCode === undefined) throw error; // it was not even asked
       this.#warn(channel, error);
     }
     return true;
-  }
-
-  async #ask(method, params) {
-    const { callGatewayTool } = await requests();
-    if (!callGatewayTool) throw new Error("this OpenClaw lets no plug-in make requests");
-    return callGatewayTool(method, {}, params);
   }
 
   /** A text in the parts that a channel takes, as the gateway would cut it. */
@@ -145,11 +138,6 @@ export class Notices {
 
   #warn(channel, error) {
     this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${error?.message ?? "no reason given"}`);
-  }
-
-  #entry(session) {
-    const [, agentId] = session.split(":");
-    return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session });
   }
 }
 

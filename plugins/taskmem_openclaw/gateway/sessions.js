@@ -1,6 +1,7 @@
 // What goes on in the gateway's sessions: turns that run, wakes that wait for one.
 import { randomUUID } from "node:crypto";
 import { Kept } from "./kept.js";
+import { readSession, showLine } from "./requests.js";
 
 const KEPT_MS = 24 * 3_600_000;
 const HEARTBEAT_MS = 3_000;
@@ -147,7 +148,7 @@ export class Sessions {
   }
 
   async #wake(session, { key, delivery_id: delivery, text, message: line }) {
-    const known = this.#entry(session) !== undefined;
+    const known = readSession(this.api, session) !== undefined;
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
       // A daemon that was killed in between asks again for what has arrived.
@@ -231,8 +232,7 @@ export class Sessions {
   async #show(session, key, line) {
     if (this.#shown.has(key)) return true;
     try {
-      const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
-      await callGatewayTool("chat.inject", {}, { sessionKey: session, message: line, label: "taskmem" });
+      await showLine(session, line);
       this.#shown.set(key, true);
       return true;
     } catch {
@@ -270,13 +270,8 @@ export class Sessions {
 
   /** Our injections that no turn has taken yet. */
   #waiting(session) {
-    const kept = this.#entry(session)?.pluginNextTurnInjections?.[this.id] ?? [];
+    const kept = readSession(this.api, session)?.pluginNextTurnInjections?.[this.id] ?? [];
     const fresh = kept.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs));
     return fresh.map(({ idempotencyKey, text }) => ({ key: idempotencyKey, text }));
-  }
-
-  #entry(session) {
-    const [, agentId] = session.split(":");
-    return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session });
   }
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Awaited } from "./awaited.js";
 import { deeds } from "./deeds.js";
 import { Kept } from "./kept.js";
+import { readSession } from "./requests.js";
 
 const MOST_SESSIONS = 1_000;
 const MOST_LINES = 8;
@@ -89,9 +90,8 @@ export class Work {
 
   /** The session that the gateway says has spawned another; undefined: it names none. */
   #spawner(session) {
-    const [, agentId] = session.split(":");
     try {
-      return this.api.runtime.agent.session.getSessionEntry({ agentId, sessionKey: session })?.spawnedBy;
+      return readSession(this.api, session)?.spawnedBy;
     } catch {
       return undefined;
     }

@@ -485,7 +485,7 @@ def test_what_this_openclaw_cannot_show_is_named(
     facts, network, door, missing, sentence
 ):
     door.open()
-    door.said = missing
+    door.said = {"shown": missing}
     facts = replace(facts, gateways=[CONNECTED])
     row = gateway_rows(facts, network, door.environ)["shown"]
     assert_row(row, WARN, sentence, "openclaw update")

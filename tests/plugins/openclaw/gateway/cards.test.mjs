@@ -160,7 +160,7 @@ test("where nothing can be asked there are no buttons, then or later", async () 
 });
 
 test("what users cannot be shown is known, with the reason", async () => {
-  assert.deepEqual(await cards.facts(MAIN), { cards: undefined, buttons: undefined });
+  assert.deepEqual(await cards.lacks(MAIN), { cards: undefined, buttons: undefined });
   for (const method of ["progressCard.get", "taskmem.questions"]) delete house.methods[method];
-  assert.deepEqual(await cards.facts(MAIN), { cards: "unknown method: progressCard.get", buttons: "unknown method: taskmem.questions" });
+  assert.deepEqual(await cards.lacks(MAIN), { cards: "unknown method: progressCard.get", buttons: "unknown method: taskmem.questions" });
 });

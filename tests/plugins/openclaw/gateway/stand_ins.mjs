@@ -21,7 +21,7 @@ const GIVEN = {
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };
 /** What is not there yet for a module that is loaded as `….js?older`. */
-const NEWER = ["openclaw/plugin-sdk/agent-harness", "openclaw/plugin-sdk/channel-outbound"];
+const NEWER = ["openclaw/plugin-sdk/agent-harness", "openclaw/plugin-sdk/agent-harness-runtime", "openclaw/plugin-sdk/channel-outbound"];
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
 registerHooks({
   resolve(name, context, next) {
