@@ -14,42 +14,49 @@ from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
 
 
-def ended(
-    facts: TaskFacts, name: str, how: str, *, wake_id: str, now: datetime
+def tell_end(
+    facts: TaskFacts,
+    newest: Sequence[Event],
+    name: str,
+    how: str,
+    *,
+    wake_id: str,
+    now: datetime,
 ) -> Change:
-    """Return what tells a run to go on, as what it waited for in its gateway ended.
+    """Tell a run to go on, as a command or automation that it waited for has ended.
 
-    Empty: it was not told to wait for that, or a turn works on it already.
+    `newest` are the newest events of its task. Empty: it rests for another reason, it
+    was told already, or a turn works on it.
     """
-    run = facts.run
-    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
-        return Change()
-    if not carrying.telling(facts) or carrying.on_its_way(facts, now):
+    run, awaited = facts.run, read_awaited(facts, newest)
+    # A command is kept as `name (about)`.
+    commands = [each.partition(" (")[0] for each in _names(awaited, "commands")]
+    known = name in (*commands, *_names(awaited, "scheduled"))
+    if run is None or not known or carrying.on_its_way(facts, now):
         return Change()
     ended = clip(plain(f"{name}: {how}"), carrying.SAID_BYTES)
     text = reminders.tell_end(facts.task, f"What ran has ended ({ended}).")
     return _told_instead(facts, run, wake_id, text, now)
 
 
-def lost(
+def tell_restart(
     facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
 ) -> Change:
-    """Return what tells a run to go on, as commands ended with the gateway.
+    """Tell a run to go on, as the commands that it waited for ended with the gateway.
 
     `newest` are the newest events of its task. Empty: it waits for no command.
     """
-    run, awaited = facts.run, read(facts, newest)
-    gone = cast("Sequence[str]", awaited.get("commands", ()))
+    run, gone = facts.run, _names(read_awaited(facts, newest), "commands")
     if run is None or not gone:
         return Change()
     what = clip(plain("; ".join(gone)), carrying.SAID_BYTES)
-    before = f"The gateway was started anew, and with it has ended what ran ({what})."
+    before = f"The gateway restarted, which ended what ran in the background ({what})."
     text = reminders.tell_end(facts.task, before)
     return _told_instead(facts, run, wake_id, text, now)
 
 
-def read(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
-    """Return what a run that rests was left to wait for, from the log; empty: nothing.
+def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
+    """Return what a resting run waits for in its gateway, from the log; empty: nothing.
 
     It is `commands` and `scheduled`, by their names, and how many `sub_agents`.
     """
@@ -61,6 +68,10 @@ def read(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
     }
     found = [e for e in newest if e.kind == events.RUN_AWAITS and e.at in since]
     return found[-1].data if found else {}
+
+
+def _names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
+    return cast("Sequence[str]", awaited.get(kind, ()))
 
 
 def _told_instead(

@@ -59,7 +59,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     mark = Bookmark(name=shell.place(BOOT), value=boots)
     told = (
         *recovery.announced(shell),
-        *session_views.lost(shell, recovery.waiting(shell)),
+        *session_views.ask_again(shell, recovery.waiting(shell)),
     )
     shell.commit(Change(events=told, bookmarks=(mark,)))
 

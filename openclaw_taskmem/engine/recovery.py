@@ -174,10 +174,10 @@ def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
     now = shell.clock.now()
     newest = shell.store.last_events(run.task_id, BATCH)
     # Whoever worked below it was interrupted, and so was it.
-    below = awaited.read(facts, newest).get("sub_agents")
+    below = awaited.read_awaited(facts, newest).get("sub_agents")
     if not below and recovery.goes_on(facts, sight, now, shell.runs):
         wake_id = shell.new_id("wake", now)
-        shell.commit(awaited.lost(facts, newest, wake_id=wake_id, now=now))
+        shell.commit(awaited.tell_restart(facts, newest, wake_id=wake_id, now=now))
         return
     left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
     if left is not None:

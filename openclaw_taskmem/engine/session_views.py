@@ -89,7 +89,7 @@ def answer(shell: Shell, key: str, said: str) -> None:
             shell.commit(Change(events=(entry,)))
 
 
-def lost(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
+def ask_again(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
     """Return what lets questions be asked again that went with a gateway."""
     now = shell.clock.now()
     return tuple(

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.turns import Turn
-from openclaw_taskmem.engine import evidence, wakes
+from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard, decide_on_run
 from taskmem_hookspecs import Change, Event, Run, TaskFacts
@@ -68,7 +68,8 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
     def once(facts: TaskFacts, _: Run) -> None:
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
-        change = awaited.ended(facts, name, how, wake_id=wake_id, now=now)
+        newest = shell.store.last_events(run.task_id, recovery.BATCH)
+        change = awaited.tell_end(facts, newest, name, how, wake_id=wake_id, now=now)
         if not change.empty:
             shell.commit(heard.kept(shell, change))
 

@@ -155,10 +155,8 @@ def test_what_ends_with_the_gateway_is_awaited_no_more(
     what: dict[str, Any], texts: list[str]
 ) -> None:
     before = after(facts(), Turn(said="Waiting.", **what))
-    run = before.runs[0]
-    later = facts(run, *before.wakes)
 
-    change = awaited.lost(later, before.events, wake_id="w", now=NOW)
+    change = awaited.tell_restart(rested(before), before.events, wake_id="w", now=NOW)
 
     told = [wake for wake in change.wakes if wake.state is WakeState.DUE]
     assert [text for wake in told for text in texts if text in wake.text] == texts
@@ -166,34 +164,71 @@ def test_what_ends_with_the_gateway_is_awaited_no_more(
     assert not any("automation" in wake.text for wake in told)
 
 
+def rested(change: Change) -> TaskFacts:
+    """What is known after the end of a turn."""
+    return facts(change.runs[0], *change.wakes)
+
+
+def end_of(name: str, change: Change, **at: object) -> Change:
+    """What is written when something has ended after a turn."""
+    known = rested(change)
+    if known.run is not None:
+        known = known.model_copy(update={"run": known.run.model_copy(update=at)})
+    given: dict[str, Any] = {"wake_id": "wake_10", "now": NOW}
+    return awaited.tell_end(known, change.events, name, "exit code 0", **given)
+
+
 def test_what_is_told_in_vain_counts_for_no_limit() -> None:
     before = after(facts(), Turn(said="Waiting.", awaited=("calm-reef (make)",)))
-    known = facts(before.runs[0], *before.wakes)
 
-    change = awaited.ended(known, "calm-reef", "0", wake_id="w", now=NOW)
+    (run,) = end_of("calm-reef", before).runs
 
-    (run,) = change.runs
     assert run.rounds == before.runs[0].rounds + 1
     assert run.rounds - run.rounds_before == before.runs[0].rounds
 
 
-def test_the_end_of_what_was_awaited_is_told_at_once() -> None:
-    known = facts(held(lease_until=None), told())
-
-    change = awaited.ended(known, "calm-reef", "exit code 0", wake_id="wake_9", now=NOW)
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ({"awaited": ("other (ls)", "calm-reef (make)")}, "calm-reef"),
+        ({"scheduled": ("automation Mail",)}, "automation Mail"),
+    ],
+    ids=["a-command", "an-automation"],
+)
+def test_the_end_of_what_was_awaited_is_told_at_once(
+    what: dict[str, Any], name: str
+) -> None:
+    change = end_of(name, after(facts(), Turn(said="Waiting.", **what)))
 
     assert [wake.state for wake in change.wakes] == ["superseded", "due"]
     assert change.wakes[-1].due_at == NOW
-    assert "calm-reef: exit code 0" in change.wakes[-1].text
+    assert f"{name}: exit code 0" in change.wakes[-1].text
 
 
 @pytest.mark.parametrize(
-    "run", [held(), held(state=RunState.BLOCKED, lease_until=None)]
+    "turn",
+    [
+        Turn(error="529 overloaded", awaited=("calm-reef (make)",)),
+        Turn(said="Waiting."),
+        Turn(awaited=("calm-reef-2 (make)",), scheduled=("automation calm-reef",)),
+    ],
+    ids=["the-provider", "a-reminder", "something-else"],
 )
-def test_who_works_or_asks_is_not_told_of_what_ended(run: Run) -> None:
-    given = {"wake_id": "wake_9", "now": NOW}
+def test_a_rest_for_another_reason_ends_with_no_command(turn: Turn) -> None:
+    before = after(facts(), turn)
 
-    assert awaited.ended(facts(run, told()), "x", "y", **given).empty
+    assert [wake.state for wake in before.wakes] == ["due"]
+    assert end_of("calm-reef", before).empty
+
+
+@pytest.mark.parametrize(
+    "at",
+    [{"lease_until": NOW}, {"state": RunState.BLOCKED}],
+)
+def test_who_works_or_asks_is_not_told_of_what_ended(at: dict[str, Any]) -> None:
+    before = after(facts(), Turn(awaited=("calm-reef (make)",)))
+
+    assert end_of("calm-reef", before, **at).empty
 
 
 # --- told to go on --------------------------------------------------------------

@@ -278,7 +278,7 @@ class Player:
                 self._turn(f"{name} has ended", Origin.OTHER)
             else:
                 heard, shell = self.session.heard, self.session.world.shell
-                turn_ends.awaited_ended(shell, heard, f"{job.kind} {name}", "ok")
+                turn_ends.awaited_ended(shell, heard, _named(job.kind, name), "ok")
 
     def _daemon(self, *, running: bool = False) -> None:
         world = self.session.world
@@ -340,9 +340,12 @@ class Player:
 
     def _runs(self) -> dict[str, Any]:
         named = {n: j for n, j in self._jobs.items() if j.awaited(self.now)}
-        of = {kind: [n for n, j in named.items() if j.kind == kind] for kind in _KINDS}
+        of = {
+            kind: [_named(kind, n) for n, j in named.items() if j.kind == kind]
+            for kind in _KINDS
+        }
         return {
-            "awaited": tuple(of["command"]),
+            "awaited": tuple(f"{name} (make)" for name in of["command"]),
             "scheduled": tuple(of["automation"]),
             "children": len(of["sub-agent"]),
         }
@@ -441,6 +444,11 @@ class Player:
 
 
 _KINDS: Final = ("command", "automation", "sub-agent")
+
+
+def _named(kind: str, name: str) -> str:
+    """What the plug-in calls a job."""
+    return f"automation {name}" if kind == "automation" else name
 
 
 # --- the scenarios -----------------------------------------------------------------
@@ -571,7 +579,7 @@ def scenarios() -> list[Scenario]:
             [(0, User("Please build.")), (15, Restart())],
             [
                 _begins(Starts("make", 40), says="Building."),
-                Rule("started anew", (Starts("make again", 40),), "Once more."),
+                Rule("gateway restarted", (Starts("make again", 40),), "Once more."),
                 Rule(ENDED, (_DONE,), "Done."),
             ],
             reminders=2,
