@@ -59,10 +59,11 @@ def tell_notices() -> Iterator[Figure | str]:
             chance = Random(16)  # noqa: S311 - no secret
             told = _Told(chance, house.gateway, house.taskmem.environment, phones)
             asyncio.run(told.all())
-            received = _received(folder)
+            received, again = _received(folder)
             doubted = told.doubted(house.gateway.room.state)
             failed = (folder / "tries").read_text().count("\n")
     yield from _figures(told.sent, received, doubted)
+    yield amount("lines that were sent once more, and said so", [again], "", None)
     came = Counter(line for lines in received.values() for line in lines)
     twice = [line for line, count in came.items() if count > 1]
     if twice:
@@ -201,11 +202,17 @@ class _Told:
         return part
 
 
-def _received(folder: Path) -> Mapping[str, list[str]]:
-    """Return the lines that each user has received, in order."""
+def _received(folder: Path) -> tuple[Mapping[str, list[str]], int]:
+    """Return the lines that each user has received, and how many were repeats.
+
+    In order; of what came once more and said so, only lines that had not come before.
+    """
     came: defaultdict[str, list[str]] = defaultdict(list)
+    repeated = 0
     for sent in map(json.loads, (folder / "sent.jsonl").read_text().splitlines()):
-        came[sent["to"]] += [
-            line for line in sent["text"].splitlines() if line.startswith("Line ")
-        ]
-    return came
+        lines = [line for line in sent["text"].splitlines() if line.startswith("Line ")]
+        if sent["text"].startswith("Sent once more"):
+            repeated += len(lines)
+            lines = [line for line in lines if line not in came[sent["to"]]]
+        came[sent["to"]] += lines
+    return came, repeated

@@ -12,6 +12,7 @@ const MOST_TRIES = 1_000; // by the gateway's own recovery; the daemon says when
 // minute, or five.
 const CLAIM_MS = 90_000;
 const MAKING_MS = 310_000;
+const AGAIN = "Sent once more, as it may not have arrived:\n\n"; // before what was on its way in a gateway that died
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
 const OUT_OF_REACH = ["connect", "getaddrinfo"];
 
@@ -69,12 +70,19 @@ export class Notices {
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
+    const deliver = async (payload, deliveryIntentId, isAgain = false) => {
+      const named = { deliveryIntentId, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
+      const { status, error } = await send({ cfg, ...route, payloads: [payload], ...named });
+      if (status !== "failed") return true;
+      if (!(await this.#isSettled(context, error, deliveryIntentId))) return false;
+      if (isAgain || !isTaken(error)) return true;
+      return deliver({ ...payload, text: AGAIN + payload.text }, `${deliveryIntentId}/again`, true);
+    };
     // Each part has a name of its own: where one fails, those before it are not sent again.
     const parts = await this.#parts(cfg, context, text);
     for (const [number, part] of parts.entries()) {
-      const named = { deliveryIntentId: `${name}/${number}`, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
-      const { status, error } = await send({ cfg, ...route, payloads: [{ text: part, ...(number === parts.length - 1 && below) }], ...named });
-      if (status === "failed" && !(await this.#isSettled(context, error, named.deliveryIntentId))) return false;
+      const last = number === parts.length - 1;
+      if (!(await deliver({ text: part, ...(last && below) }, `${name}/${number}`))) return false;
     }
     return true;
   }

@@ -50,6 +50,7 @@ test("a route that names nobody is none", async () => {
   assert.deepEqual(done.map(([where]) => where), ["chat", "chat"]);
 });
 
+const AGAIN = "Sent once more, as it may not have arrived:\n\n";
 const MORE = { without_card: "It is done.\nbuild: waiting." };
 
 test("steps and waits are told in the web chat alone, and only where no card shows them", async () => {
@@ -109,7 +110,7 @@ for (const fault of ["after", "rude"])
     assert.match(house.warned[0], /on phone may not have been sent/);
   });
 
-test("a gateway that starts anew sends nothing again", async (t) => {
+test("a gateway that starts anew sends again only what was on its way, and says so", async (t) => {
   let now = 0;
   t.mock.method(performance, "now", () => now);
   await tell();
@@ -125,7 +126,7 @@ test("a gateway that starts anew sends nothing again", async (t) => {
   await assert.rejects(tell({ key: "2" }), /already queued/);
   now = 310_000;
   for (const key of ["2", "3"]) await tell({ key, text: key });
-  assert.deepEqual(texts(), ["It is done.", "3"]);
+  assert.deepEqual(texts(), ["It is done.", `${AGAIN}2`, "3"]);
   assert.match(house.warned[0], /may not have been sent/);
 });
 
@@ -147,7 +148,7 @@ test("what a gateway was about to send when it was killed is sent when its claim
   assert.deepEqual(texts(), ["It is done."]);
 });
 
-test("what may have been sent when it was killed is given up when no claim is left", async (t) => {
+test("what may have been sent when it was killed is sent once more when no claim is left", async (t) => {
   let now = 0;
   t.mock.method(performance, "now", () => now);
   phone.rows.set("taskmem:1/0", "begun");
@@ -155,9 +156,24 @@ test("what may have been sent when it was killed is given up when no claim is le
   now = 89_000;
   await assert.rejects(tell(), /already queued/);
   now = 90_000;
+  phone.fault = "off";
+  await assert.rejects(tell(), /switched off/);
+  phone.fault = undefined;
+  assert.deepEqual(await tell(), {});
+  assert.deepEqual(texts(), [`${AGAIN}It is done.`]);
+  assert.match(house.warned[0], /may not have been sent/);
+});
+
+test("what may have been sent twice is not sent a third time", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  for (const name of ["taskmem:1/0", "taskmem:1/0/again"]) phone.rows.set(name, "begun");
+  await assert.rejects(tell(), /already queued/);
+  now = 90_000;
+  await assert.rejects(tell(), /already queued/);
+  now = 180_000;
   assert.deepEqual(await tell(), {});
   assert.deepEqual(done, []);
-  assert.match(house.warned[0], /may not have been sent/);
 });
 
 test("what could not even be kept is an error", async () => {
