@@ -90,7 +90,7 @@ _PLAIN_PROGRAMS: Final[Mapping[Effect, frozenset[str]]] = {
         "return break continue local alias trap "
         # What can be repeated:
         "pytest unittest tox nox jest vitest mocha rspec phpunit ctest mypy pyright "
-        "flake8 pylint tsc shellcheck golangci-lint cmake ninja meson gcc g++ cc clang "
+        "flake8 pylint tsc shellcheck golangci-lint gcc g++ cc clang "
         "clang++ rustc javac ld webpack rollup esbuild tsup xcodebuild"
     ),
     Effect.FILES: word_set(
@@ -196,6 +196,7 @@ _PROGRAMS: Final[Mapping[str, _Program]] = {
     ),
     "systemctl": _Program(nothing="status show list* is-* cat"),
     "ruff": _Program(nothing="check rule", files="format"),
+    **dict.fromkeys(("ninja", "meson"), _Program(files="install", rest=Effect.NOTHING)),
     "stripe": _Program(nothing=_LOOKS + "retrieve listen logs", rest=Effect.OUTSIDE),
     "apt": _Program(nothing=_LOOKS + "policy", files="install remove update upgrade"),
     "brew": _Program(nothing=_LOOKS, files="install uninstall upgrade update"),
@@ -209,12 +210,22 @@ _PROGRAMS: Final[Mapping[str, _Program]] = {
 }
 
 
+_GIT_SHOWS: Final[Mapping[str, frozenset[str]]] = {
+    "branch": word_set("--list -l -a -r -v -vv"),
+    "tag": word_set("--list -l -n"),
+    "remote": word_set("show get-url -v"),
+    "stash": word_set("list show"),
+    "config": word_set("get list --get --list -l"),
+}
+"""The words with which subcommands of git only show something."""
+
+
 def _git(words: Sequence[str]) -> Effect:
     sub = _subcommands(words)
-    if sub[:1] in (["branch"], ["tag"], ["remote"], ["stash"], ["config"]):
-        shows = {"list", "show", "-v", "--list", "-l", "-a", "--get", "get-url"}
+    if sub and sub[0] in _GIT_SHOWS:
         only = len(sub) == 1 and sub != ["stash"]
-        return Effect.NOTHING if only or shows & {*words} else Effect.FILES
+        shows = _GIT_SHOWS[sub[0]] & {*words}
+        return Effect.NOTHING if only or shows else Effect.FILES
     return _Program(
         nothing="status log diff show rev-parse ls-files ls-tree ls-remote blame grep "
         "describe fetch shortlog reflog cat-file rev-list merge-base version help",
@@ -359,6 +370,7 @@ _SPECIAL: Final[Mapping[str, Callable[[Sequence[str]], Effect]]] = {
     "yq": _unless("-i", "--inplace"),
     "find": _unless("-delete", "-exec", "-ok", "-fprint", "-fls", effect=Effect.OTHER),
     "eslint": _unless("--fix"),
+    "cmake": _unless("--install"),
     "prettier": _unless("--write", "-w"),
     "tar": _writes("-t", "-tf", "-tzf", "-tvf", "tf", "tzf", "tvf", "--list"),
     **dict.fromkeys(("http", "https", "xh", "xhs"), _httpie),

@@ -84,7 +84,10 @@ curl -sLO https://files.example/a.zip
 wget https://files.example/a.zip
 git commit -am "push it"
 git checkout -b next
-git stash
+git stash -a
+git tag -a v1 -m one
+ninja -C build install
+cmake --install build
 git branch -D old
 npm install
 pip install requests
@@ -139,8 +142,10 @@ wget -qO- https://api.example
 http https://api.example q==cats
 git status
 git -C /srv/site log --oneline -5
-git branch
+git branch -a
 git remote -v
+ninja -C build
+cmake --build build
 git diff && git show
 git fetch
 gh pr view 12

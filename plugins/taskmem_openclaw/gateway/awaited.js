@@ -87,7 +87,7 @@ export class Awaited {
   #runs(session, name, about) {
     const known = this.#running.get(session) ?? new Map();
     this.#running.set(session, known);
-    if (!known.has(name)) known.set(name, { about: about.slice(0, 200), since: performance.now() });
+    if (!known.has(name)) known.set(name, { about, since: performance.now() });
     if (!this.#stopped) this.#looking ??= this.#outside(setTimeout, () => this.#look(), GLANCE_MS).unref();
   }
 

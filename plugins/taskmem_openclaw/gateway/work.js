@@ -23,7 +23,14 @@ const SILENT = ["NO_REPLY", "HEARTBEAT_OK"]; // what an agent says that has noth
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
-const beginning = (text) => text.slice(0, LONGEST);
+
+/** The beginning of a text, without the part of a word that is left where it is cut: half a secret
+ * may not look like one. */
+function beginning(text, longest = LONGEST) {
+  if (text.length <= longest) return text;
+  const start = text.slice(0, longest);
+  return start.replace(/\s*\S*$/, "") || start;
+}
 
 /** The end of a text, without the rest of a word that is cut: it may look like another file's name. */
 export function ending(text, longest = LONGEST) {
@@ -33,7 +40,7 @@ export function ending(text, longest = LONGEST) {
 }
 
 /** A text as far as a report takes it; that it was cut is said. */
-const within = (text) => (text.length <= LONGEST_WORDS ? text : `${text.slice(0, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`);
+const within = (text) => (text.length <= LONGEST_WORDS ? text : `${beginning(text, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`);
 
 export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
@@ -54,7 +61,7 @@ function about(params) {
   const { command, path, url, query } = params ?? {};
   const address = url && typeof params.method === "string" ? `${params.method} ${url}` : url;
   const text = String(command ?? path ?? address ?? query ?? JSON.stringify(params ?? {}));
-  return text.length <= LONGEST ? text : `${beginning(text).slice(0, -1)}…`;
+  return text.length <= LONGEST ? text : `${beginning(text, LONGEST - 1)}…`;
 }
 
 export class Work {
@@ -129,7 +136,7 @@ export class Work {
     if (role === "user") {
       turn.origin = origin(message);
       turn.begunBy ??= turn.origin; // what is written later was said into the turn
-      if (turn.origin === "user") turn.request = [turn.request, text].filter(Boolean).join("\n").slice(0, LONGEST_REQUEST);
+      if (turn.origin === "user") turn.request = beginning([turn.request, text].filter(Boolean).join("\n"), LONGEST_REQUEST);
     }
     if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];
@@ -207,7 +214,7 @@ export class Work {
     const session = this.root(ctx.sessionKey);
     const own = this.#isOurs(toolName);
     if (own) this.#budgets.delete(session);
-    else this.awaited.called(session, about(params), result?.details);
+    else this.awaited.called(session, beginning(about(params), 200), result?.details);
     const { status, childSessionKey: child } = result?.details ?? {};
     if (status === "accepted" && child) this.#errands.set(child, beginning(String(params?.task ?? params?.label ?? "")));
     const said = own ? [] : (this.#lines.get(session) ?? []); // of our own tools no checkpoint tells

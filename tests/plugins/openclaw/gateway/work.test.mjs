@@ -152,8 +152,9 @@ for (const [params, about] of [
   [{ query: "q" }, "q"],
   [{ other: 1 }, '{"other":1}'],
   [{ command: "x".repeat(1_000) }, `${"x".repeat(599)}…`],
+  [{ command: `curl ${"-v ".repeat(195)} sk-half-a-secret` }, `curl ${"-v ".repeat(195).trim()}…`],
 ])
-  test(`a call of ${Object.keys(params)} is about ${about.slice(0, 12)}`, () => {
+  test(`a call of ${Object.keys(params)} is about ${about.slice(0, 12)}, ${about.length}`, () => {
     calling("exec", params);
     assert.equal(told[0].about, about);
   });
