@@ -127,7 +127,8 @@ def text_of(entries: Sequence[Event]) -> str:
         if event.task_id in both and about == Milestone.STARTED:
             continue
         if event.task_id in both and about == Milestone.ACCEPTED:
-            line = line.replace(_ACCEPTED, _BEGUN, 1)
+            named, _, steps = line.rpartition(_ACCEPTED)
+            line = f"{named}{_BEGUN}{steps}"
         lines[line] = None
     return "\n".join(lines)
 
@@ -263,13 +264,13 @@ def unverified(task: Task, run: Run, said: str, now: datetime) -> Event:
     return notice("unverified", task, run, f"{name(task)}: {said}", now)
 
 
-def nothing_written(event: Event) -> Event:
-    """Return the entry of a completion as it is told where nothing was written."""
-    if event.data.get("name") != Milestone.COMPLETED:
-        return event
-    was = f": {Milestone.COMPLETED}."
+def nothing_written(event: Event, task: Task) -> Event:
+    """Return the entry of a task's completion as it is told where it wrote nothing."""
+    said = f"{name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
-    told = line.replace(was, f"{was[:-1]}; nothing was written.", 1)
+    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
+        return event
+    told = f"{said}; nothing was written{line.removeprefix(said)}"
     return event.model_copy(update={"data": {**event.data, "line": told}})
 
 

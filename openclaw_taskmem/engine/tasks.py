@@ -215,7 +215,7 @@ def _applied(
         return refusal
     nothing = evidence.has_made_nothing(seen)
     if nothing:
-        told = tuple(map(notices.nothing_written, change.events))
+        told = tuple(notices.nothing_written(e, facts.task) for e in change.events)
         change = change.model_copy(update={"events": told})
     shell.commit(evidence.join(proof, change))
     if seen.sought.folders:
