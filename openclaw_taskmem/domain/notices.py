@@ -202,21 +202,15 @@ def repeats(asked: str | None, said: str) -> bool:
     return one_line(asked) == one_line(said)
 
 
-def progress(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
-    """Return the entry of steps that a run in the background has done."""
-    line = f"{_steps_done(task, marked)} /cancel {call(task)} stops it."
-    return notice("progress", task, run, line, now)
-
-
-def step(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
-    """Return the entry of steps that the agent of the session itself has done."""
-    return notice("step", task, run, _steps_done(task, marked), now)
-
-
-def _steps_done(task: Task, marked: frozenset[int]) -> str:
+def steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
+    """Return the entry of steps that are done; in the background, how to stop it."""
     last = step_name(plain(task.plan[max(marked)]), 120)
     whole = plural(len(task.plan), "step")
-    return f"{name(task)}: {len(task.done)} of {whole} done: {last}."
+    line = f"{name(task)}: {len(task.done)} of {whole} done: {last}."
+    if run.told_session is None:
+        return notice("step", task, run, line, now)
+    stops = f"{line} /cancel {call(task)} stops it."
+    return notice("progress", task, run, stops, now)
 
 
 def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:

@@ -125,10 +125,8 @@ def followed(
         gone = asking.dropped(facts)
     if after.state.terminal and task.status in _TOLD:
         told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
-    elif marked and after.told_session is not None:
-        told = (notices.progress(task, after, marked, now),)
-    elif marked and not task.implicit and not after.state.terminal:
-        told = (notices.step(task, after, marked, now),)
+    elif marked and (after.told_session is not None or not after.state.terminal):
+        told = (notices.steps_done(task, after, marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.engine import packets, recovery, session_views, wakes
-from openclaw_taskmem.engine.holding import AWAY, PAGE, away, own_tasks
+from openclaw_taskmem.engine.holding import AWAY, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
-    Task,
     TaskStatus,
     Wake,
     WakeState,
@@ -145,23 +144,15 @@ def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | Non
 
     The task that a turn was covered by is open after a crash, and comes last.
     """
-    own = _own(shell, session_key, implicit=False)
-    own = own or _own(shell, session_key, implicit=True)
+    active = (TaskStatus.ACTIVE,)
+    covered = own_tasks(shell, session_key, active, implicit=True)
+    own = [*islice(chain(own_tasks(shell, session_key, active), covered), 1)]
     if own or since is not None:
         task = gateway.open_task(own, session_key, since)
         return task.task_id if task else None
     every = away(shell, session_key)
     waiting = (run.task_id for run in every if run.state.waiting)
     return next(waiting, None)
-
-
-def _own(shell: Shell, session_key: str, *, implicit: bool) -> Sequence[Task]:
-    """Return the latest of a session's tasks that is its to go on with, if any is."""
-    active = TaskStatus.ACTIVE
-    open_ = shell.store.list_tasks(
-        active, PAGE, shell.only, session_key, implicit=implicit
-    )
-    return [*islice(own_tasks(shell, session_key, open_), 1)]
 
 
 def _owed(shell: Shell) -> Sequence[Wake]:

@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import carrying, fencing, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, RunState, Task, TaskFacts, Wake
+from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Wake
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
@@ -23,7 +23,8 @@ AWAY: Final = (
 MOST: Final = 10_000
 PAGE: Final = 50
 """A session's latest tasks, of which one is looked for that is its to go on with."""
-_OPEN: Final = tuple(state for state in RunState if not state.terminal)
+OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
 def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
@@ -33,15 +34,35 @@ def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
     """
     return [
         run
-        for run in shell.store.list_runs(_OPEN, None, MOST, shell.only)
+        for run in shell.store.list_runs(_GOING, None, MOST, shell.only)
         if run.told_session is not None and session in (None, run.told_session)
     ]
 
 
-def own_tasks(shell: Shell, session: str, tasks: Iterable[Task]) -> Iterator[Task]:
+def list_tasks(
+    shell: Shell,
+    session: str,
+    statuses: Iterable[TaskStatus],
+    *,
+    implicit: bool | None = False,
+) -> Iterator[Task]:
+    """Return a session's latest tasks, status by status; `implicit`: None: all."""
+    for status in statuses:
+        yield from shell.store.list_tasks(
+            status, PAGE, shell.only, session, implicit=implicit
+        )
+
+
+def own_tasks(
+    shell: Shell,
+    session: str,
+    statuses: Iterable[TaskStatus] = OPEN,
+    *,
+    implicit: bool | None = False,
+) -> Iterator[Task]:
     """Return those of a session's tasks that it works on, and has not given away."""
-    for task in tasks:
-        run = next(iter(shell.store.list_runs(_OPEN, task.task_id, 1)), None)
+    for task in list_tasks(shell, session, statuses, implicit=implicit):
+        run = next(iter(shell.store.list_runs(_GOING, task.task_id, 1)), None)
         if run is None or run.session_key == session:
             yield task
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import asking, cards, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import MOST, PAGE, away, own_tasks
+from openclaw_taskmem.engine.holding import MOST, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Card,
@@ -23,7 +22,6 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskNotFound,
-    TaskStatus,
     UserQuestion,
 )
 from taskmem_hookspecs.errors import RunNotFound
@@ -31,7 +29,6 @@ from taskmem_hookspecs.errors import RunNotFound
 NEWEST: Final = 200
 """Entries of a task's log among which an answer to its question is looked for."""
 _WAITING: Final = tuple(state for state in RunState if state.waiting)
-_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 
 
 def session_of(shell: Shell, task_id: str) -> str | None:
@@ -125,13 +122,8 @@ def _answered(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
 
 def _open(shell: Shell, session: str) -> Iterator[str]:
     """Return the open tasks of a session, the newest first, then those it hears of."""
-    found = (
-        task
-        for status in _OPEN
-        for task in shell.store.list_tasks(status, PAGE, shell.only, session)
-    )
-    mine = islice(own_tasks(shell, session, found), PAGE)
-    yield from (task.task_id for task in sorted(mine, key=_age, reverse=True))
+    own = sorted(own_tasks(shell, session), key=_age, reverse=True)
+    yield from (task.task_id for task in own)
     yield from (run.task_id for run in away(shell, session))
 
 

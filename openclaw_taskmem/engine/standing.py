@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from itertools import islice
+from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import budget
@@ -17,7 +17,7 @@ from openclaw_taskmem.engine.history import (
     read_page,
     read_past,
 )
-from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.holding import away, list_tasks, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run, Task, TaskNotFound, TaskStatus, Value
 
@@ -61,19 +61,15 @@ def status(
 
 
 def own_task(shell: Shell, caller: Caller) -> str:
-    """Return the task of the caller's session: open, else failed, else set aside."""
+    """Return the task of the caller's session: active, else failed, else paused."""
     session = caller.session_key
     if session is not None:
         own = shell.store.session_runs(session, shell.only)
         for run in own or away(shell, session):
             return run.task_id
-        every = [
-            task
-            for status in _RESUMABLE
-            for task in shell.store.list_tasks(status, PAGE, shell.only, session)
-        ]
+        mine = own_tasks(shell, session, _RESUMABLE)
         # What it has given away comes last: there it is told who has it.
-        for task in (*islice(own_tasks(shell, session, every), 1), *every):
+        for task in chain(mine, list_tasks(shell, session, _RESUMABLE)):
             return task.task_id
     where = (
         "No session_key was given" if session is None else "Your session has no task"

@@ -29,7 +29,6 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
-_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _OVER: Final = tuple(state for state in RunState if state.terminal)
 
 
@@ -106,14 +105,7 @@ def _registered(listed: list[Listed]) -> list[Listed]:
 
 
 def _own(shell: Shell, session: str) -> list[Task]:
-    found = [
-        task
-        for status in _OPEN
-        for task in shell.store.list_tasks(
-            status, PAGE, shell.only, session, implicit=None
-        )
-    ]
-    return _latest_first(own_tasks(shell, session, found))
+    return _latest_first(own_tasks(shell, session, implicit=None))
 
 
 def _away(shell: Shell, session: str) -> Iterator[Task]:

@@ -108,7 +108,7 @@ def _last_words(
 
     The gateway delivers nothing of such a round.
     """
-    if not turn.words or turn.stopped or not turn.may_have_acted:
+    if not (turn.words and turn.has_spoken and turn.may_have_acted) or turn.stopped:
         return ()
     _, own, run_id = heard.session.partition(":taskmem:")
     if run is None and own:

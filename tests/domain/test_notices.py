@@ -244,7 +244,7 @@ def test_a_wait_that_no_user_sees_is_told_to_none(
 
 
 def test_steps_and_waits_are_small_and_milestones_are_not() -> None:
-    done = notices.step(a_task(done={0}), a_run(), frozenset({0}), NOW)
+    done = notices.steps_done(a_task(done={0}), a_run(), frozenset({0}), NOW)
     (waits,) = notices.waiting(a_wait(session_key="agent:main:main"), None, NOW)
     assert notices.is_small(done)
     assert notices.is_small(waits)

@@ -59,3 +59,9 @@ def test_words_of_a_turn_that_failed_are_not_told(session: Session) -> None:
     session.ends("", words="Half a", error="503 overloaded")
 
     assert words_told(session) == []
+
+
+def test_what_says_that_there_is_nothing_to_say_is_not_told(session: Session) -> None:
+    session.ends("NO_REPLY", words="NO_REPLY")
+
+    assert words_told(session) == []

@@ -19,7 +19,6 @@ const BUDGET_MS = 200; // after which a tool is let through unasked
 const LONGEST_MS = 3_600_000; // after which a sub-agent whose end was never told counts as gone
 const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
 const CHILD = ":subagent:"; // in the keys of sessions that sub-agents have
-const SILENT = ["NO_REPLY", "HEARTBEAT_OK"]; // what an agent says that has nothing to say
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
@@ -157,7 +156,7 @@ export class Work {
     const { origin = "other", begunBy, said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: SILENT.includes(words) ? "" : within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
+    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
