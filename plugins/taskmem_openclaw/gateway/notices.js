@@ -70,13 +70,13 @@ export class Notices {
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
-    const deliver = async (payload, deliveryIntentId, isAgain = false) => {
+    const deliver = async (payload, deliveryIntentId) => {
       const named = { deliveryIntentId, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
       const { status, error } = await send({ cfg, ...route, payloads: [payload], ...named });
       if (status !== "failed") return true;
       if (!(await this.#isSettled(context, error, deliveryIntentId))) return false;
-      if (isAgain || !isTaken(error)) return true;
-      return deliver({ ...payload, text: AGAIN + payload.text }, `${deliveryIntentId}/again`, true);
+      if (!isTaken(error)) return true;
+      return deliver({ ...payload, text: AGAIN + payload.text.replace(AGAIN, "") }, `${deliveryIntentId}/again`);
     };
     // Each part has a name of its own: where one fails, those before it are not sent again.
     const parts = await this.#parts(cfg, context, text);
