@@ -25,6 +25,13 @@ settings.register_profile(
 settings.load_profile("taskmem")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker has it left when others end."""
+    items.sort(
+        key=lambda item: [not item.get_closest_marker(m) for m in ("e2e", "crash")]
+    )
+
+
 @pytest.fixture(autouse=True)
 def _no_home_of_anyone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever a test forgets to say, it never touches the user's own home."""
