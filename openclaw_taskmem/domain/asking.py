@@ -1,8 +1,8 @@
 """What a run's user is asked, and what their answer means for it.
 
-A question is open for as long as its run waits for the user, until the user has
-answered it. Of an answer the agent is told: that alone lifts no block, what the agent
-does then does. Source: rulings "buttons", "a question to the user", "consent".
+A question is open while its run waits for the user, until the user has answered it. The
+agent is told the answer; the run goes on when its agent acts on the task.
+Source: rulings "buttons", "a question to the user", "consent".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-CARRY_ON: Final = "Carry on"
+RESUME: Final = "Resume"
 LEAVE_IT: Final = "Leave it"
 ACCEPT: Final = "Accept"
 SEND_BACK: Final = "Send back"
@@ -40,10 +40,10 @@ _INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
 _ABOUT: Final[Mapping[str, str]] = {
     Why.QUESTION: "Question",
     Why.HANDED_OFF: "Review",
-    **dict.fromkeys(_INTERRUPTED, "Carry on?"),
+    **dict.fromkeys(_INTERRUPTED, "Resume?"),
 }
 _TOLD: Final = frozenset({"review", *_INTERRUPTED})
-"""About what the line is that told the user so."""
+"""About what the lines are that told the user of it."""
 
 
 def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | None:
@@ -57,7 +57,7 @@ def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | 
     since = [e for e in newest if e.run_id == run.run_id and e.at >= run.changed_at]
     told = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
     text = next(told, f"{notices.name(task)} waits for you.")
-    options: tuple[str, ...] = (CARRY_ON, LEAVE_IT)
+    options: tuple[str, ...] = (RESUME, LEAVE_IT)
     if run.state is RunState.REVIEW:
         options = (ACCEPT, SEND_BACK)
     elif run.why == Why.QUESTION:
@@ -83,14 +83,14 @@ def _given(since: Sequence[Event]) -> tuple[str, ...]:
 def goes_on(run: Run, answer: str) -> bool | None:
     """Whether an answer says that an interrupted run goes on; None: ask its agent."""
     if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
-        return {CARRY_ON: True, LEAVE_IT: False}.get(answer)
+        return {RESUME: True, LEAVE_IT: False}.get(answer)
     return None
 
 
 def heard(
     facts: TaskFacts, question: UserQuestion, answer: str, now: datetime
 ) -> Event:
-    """Return the entry by which a question is answered, and asked no more."""
+    """Return the entry that records an answer, and closes its question."""
     run = facts.run
     return Event(
         at=now,
@@ -109,7 +109,7 @@ def answered(
     wake_id: str,
     now: datetime,
 ) -> Change:
-    """Return what puts an answer before the agent that asked; its run waits on."""
+    """Return what tells the agent that asked the answer; its run still waits."""
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
     said = lifecycle.answered(task, answer, now)
@@ -126,7 +126,7 @@ def answered(
 
 
 def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
-    """Return the answers that were not sent yet, as they are sent no more."""
+    """Return the answers that were not sent yet, as withdrawn."""
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in facts.wakes

@@ -97,7 +97,7 @@ def _standing(task: Task, run: Run | None) -> Sequence[str]:
         if run.why not in (Why.PAUSED, Why.STOPPED):
             return ("Waits for you to say whether it goes on.",)
     if task.status is TaskStatus.PAUSED or (run and run.state is RunState.BLOCKED):
-        return ("Rests.",)
+        return ("Paused.",)
     return ()
 
 

@@ -1,7 +1,7 @@
 """What the user is told of a run: five milestones, and what concerns the user.
 
-Each is an entry of the log, and from there a line where the session's user is: no model
-reads it, and it costs no tokens. Entries that come close together are one message.
+Each is an entry of the log, and is sent as a line to the session's user. No model reads
+it. Entries that come close together are one message.
 Source: requirement F5, seed 004.
 """
 
@@ -35,7 +35,7 @@ CALLED_BYTES: Final = 40
 UNTIL_BYTES: Final = 200
 """Of what a wait is for, in a line."""
 UNCLAIMED: Final = "unclaimed"
-"""About what lies for a role; where its task has no session, the main one hears it."""
+"""About a task that waits to be claimed; without a session, the main one is told."""
 WORDS: Final = "words"
 """About the agent's own last words, which the session's chat shows already."""
 WORDS_BYTES: Final = 64_000
@@ -44,7 +44,7 @@ COALESCED: Final = timedelta(seconds=5)
 
 
 class Milestone(StrEnum):
-    """What is worth a line, and nothing else is."""
+    """The five events of a run that its user is told of."""
 
     ACCEPTED = "accepted"
     """A task was registered by an agent that works on it."""
@@ -80,13 +80,13 @@ _IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverifie
 
 
 SMALL: Final = frozenset({"step", "waiting"})
-"""About what a card shows; the web chat alone is told of it where there is no card."""
+"""About what a card shows: told in the web chat only, where there is no card."""
 SMALL_EVERY: Final = timedelta(minutes=1)
-"""How often a session is told of such at most."""
+"""The shortest time between two of them in a session."""
 
 
 def is_small(event: Event) -> bool:
-    """Whether an entry is of use only to who sees no card."""
+    """Whether an entry is told only where there is no card."""
     return _about(event) in SMALL
 
 
@@ -101,9 +101,9 @@ def is_wanted(event: Event, notify: Notify) -> bool:
 def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     """Return how many entries of a session, from the first on, make the next message.
 
-    What asks the user something, or tells of a failure, stands alone, and what waits
-    goes before it. The instant is when the message is complete; None: it is already.
-    The same entries always make the same messages.
+    A question or a failure is a message of its own, after those that wait. The instant
+    is when the message is complete and can be sent; None: now. The same entries always
+    make the same messages.
     """
     last = waiting[0].at + COALESCED
     for number, event in enumerate(waiting):
@@ -117,7 +117,7 @@ def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
 def text_of(entries: Sequence[Event]) -> str:
     """Return the text of a message, a line an entry; the start of a task is one line.
 
-    Its lines are distinct: what was said twice is read once.
+    No line stands in it twice.
     """
     begun = {e.task_id for e in entries if _about(e) == Milestone.ACCEPTED}
     both = begun & {e.task_id for e in entries if _about(e) == Milestone.STARTED}
@@ -174,10 +174,10 @@ def sentence(said: str) -> str:
 def words(
     run: Run | None, session_key: str, said: str, now: datetime, *, home: str | None
 ) -> Event:
-    """Return the entry of the last words of a round that nobody but us began.
+    """Return the entry of what an agent said last in a turn that we began.
 
-    They are for whoever hears of the run: its session's user, whose chat shows them
-    already, or, of a run in the background, the user of the session that sent it.
+    It is for the user of the run's session, whose chat shows the words already, or,
+    of a run in the background, for the user of the session that sent it there.
     """
     told = run.told_session if run is not None else None
     return Event(
@@ -196,7 +196,7 @@ def words(
 
 
 def repeats(asked: str | None, said: str) -> bool:
-    """Whether words only ask what a line has asked the user already, and whole."""
+    """Whether words are just the question that a line has asked the user in full."""
     if asked is None or json_size(asked) > LINE_BYTES - NAME_BYTES:
         return False
     return one_line(asked) == one_line(said)
@@ -303,7 +303,7 @@ def call(task: Task) -> str:
 
 
 def to_resume(task: Task, run: Run) -> str:
-    """Return what the user says in the line's chat, for a run to go on."""
+    """Return the command by which the user of a line's chat resumes a run."""
     return "/resume" if run.told_session is None else f"/resume {call(task)}"
 
 

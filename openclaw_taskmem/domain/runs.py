@@ -68,7 +68,7 @@ class Why(StrEnum):
     STOPPED = "stopped"
     """Blocked: somebody stopped its turn."""
     PAUSED = "paused"
-    """Blocked: its task was set aside."""
+    """Blocked: its task was paused."""
     STALE = "stale"
     """Blocked: it was interrupted too long ago to resume unasked."""
     PROMPT_CHANGED = "prompt_changed"

@@ -1,7 +1,7 @@
-"""What a person says of the tasks of a chat: `/tasks`, `/resume` and `/cancel`.
+"""Which task of a chat a person means by `/tasks`, `/resume` and `/cancel`.
 
-A task is meant by nothing where there is but one, by its number in the list, by its
-name, or by the beginning of its name or id. Where that leaves several, all are shown.
+A task is named by its number in the list, its name, or the beginning of its name or id;
+the only one need not be named. Where several are meant, they are listed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENDED: Final = 3
 LONGEST_ANSWER: Final = 1000
 """Characters of what a person says to a task's question."""
 NAMED_BYTES: Final = 60
-"""Of what was said and is no task's name, when that is said."""
+"""Of words that name no task, in the answer that says so."""
 ASKED_BYTES: Final = 200
 """Of a task's question to the user, in the list."""
 _OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
@@ -41,7 +41,7 @@ _ID_PREFIX: Final = len("task_") + 1
 
 
 class Command(StrEnum):
-    """What a person may say."""
+    """The commands of a chat."""
 
     TASKS = "tasks"
     RESUME = "resume"
@@ -101,8 +101,8 @@ def choose(
 ) -> Choice:
     """Return the task that is meant by the words after a command.
 
-    What `/resume` is given beyond a task's name is for that task's agent; where one
-    task alone asks something, all is that is no name.
+    What follows a task's name after `/resume` is told its agent. Where just one task
+    asks something, words that name no task are its answer.
     """
     words = words.strip()
     may = [each for each in listed if each.task.status in _TAKES[command]]
@@ -126,7 +126,7 @@ def choose(
 def _answer(
     may: Sequence[Listed], command: Command, words: str, now: datetime
 ) -> Choice:
-    """Return whom words are for that name no task: who alone asks, or alone may."""
+    """Return whom words answer that name no task: the only one that asks, or may."""
     asking = [each for each in may if each.question is not None]
     only = asking if len(asking) == 1 else may
     if command is Command.RESUME and len(only) == 1:
@@ -144,7 +144,7 @@ def describe_list(listed: Sequence[Listed], now: datetime) -> str:
     """Return what `/tasks` answers."""
     if not listed:
         return "This chat has no tasks."
-    ways = {Command.RESUME: "takes one up", Command.CANCEL: "calls one off"}
+    ways = {Command.RESUME: "resumes one", Command.CANCEL: "cancels one"}
     able = [
         f"/{command} NUMBER {does}"
         for command, does in ways.items()
@@ -182,8 +182,8 @@ def _named(
 ) -> tuple[Sequence[Listed], str] | None:
     """Return the tasks that the words name first, and the rest; None: they name none.
 
-    A number, and the beginning of a name with more words after it, may as well be an
-    answer: they name no task where one alone asks something.
+    Where just one task asks something, a number, and the beginning of a name with more
+    words after it, are its answer, and name no task.
     """
     resumes = command is Command.RESUME
     asking = [each for each in may if resumes and each.question is not None]
@@ -212,7 +212,7 @@ def _named(
 
 
 def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str] | None:
-    """Return the one task whose name the first words begin, and the words after."""
+    """Return the one task whose name begins with the first words, and the rest."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
         head = one_line(words[:end]).casefold()
         found = [each for each in may if _name(each).casefold().startswith(head)]
@@ -255,7 +255,7 @@ def _standing(listed: Listed) -> list[str]:
     awaited = dict.fromkeys(describe_target(wait.target) for wait in listed.waits)
     state = _STATES[run.state](run) if run is not None else ""
     if task.status is TaskStatus.PAUSED and not state:
-        state = "set aside"
+        state = "paused"
     said = (
         where,
         "in the background" if away else "",
@@ -274,7 +274,7 @@ def _blocked(run: Run) -> str:
     return {
         Why.CREDENTIALS: "waits for a key that the model's provider takes",
         Why.STOPPED: "stopped",
-        Why.PAUSED: "set aside",
+        Why.PAUSED: "paused",
     }.get(Why(run.why) if run.why else Why.QUESTION, "waits for your word")
 
 

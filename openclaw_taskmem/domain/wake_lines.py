@@ -51,14 +51,14 @@ def describe_wake(facts: WakeFacts) -> str:
     if facts.wake.cause is WakeCause.WAIT and wait is not None:
         about, said = describe_target(wait.target), _describe_end(wait)
     elif task is None:
-        about, said = "News", ""
+        return "The agent goes on."
     elif facts.wake.cause is WakeCause.STUCK:
         silent = (facts.wake.created_at - task.updated_at).total_seconds()
-        about, said = notices.name(task), f"nothing was heard for {brief(silent)}"
+        about, said = notices.name(task), f"no progress for {brief(silent)}"
     else:
         about, said = notices.name(task), _describe_turn(facts.run)
     parts = [part for part in (said, _describe_next(task)) if part]
-    return f"{about}: {'; '.join(parts) or 'going on'}."
+    return f"{about}: {'; '.join(parts) or 'the agent goes on'}."
 
 
 def _describe_end(wait: Wait) -> str:
@@ -66,11 +66,11 @@ def _describe_end(wait: Wait) -> str:
     took = brief((ended - wait.armed_at).total_seconds())
     seen = clip(plain(wait.last_observation or ""), SEEN_BYTES).rstrip(".")
     if wait.status is WaitStatus.RESOLVED:
-        return f"{seen or 'what was awaited is there'} after {took}"
+        return f"{seen} after {took}" if seen else f"waited {took}, and it came"
     more = f" ({seen})" if seen else ""
     if wait.status is WaitStatus.ERROR:
         return f"it can no longer be watched{more}"
-    return f"what was awaited did not come in {took}{more}"
+    return f"waited {took} in vain{more}"
 
 
 def _describe_turn(run: Run | None) -> str:
@@ -80,7 +80,7 @@ def _describe_turn(run: Run | None) -> str:
     if run.why == Why.BACKGROUND:
         return "begun in the background"
     if run.why == Why.RESET:
-        return "begun anew"
+        return "started again"
     if run.provider_failures:
         return "the last turn failed at the model's provider"
     if run.idle_rounds:

@@ -43,6 +43,6 @@ def at_work(run: Run) -> bool:
 def waits_for_word(run: Run) -> bool:
     """Whether a run waits for a word of the user, on which its agent then acts.
 
-    What was set aside waits for none: that is as the user or the agent wants it.
+    What was paused waits for none: that is as the user or the agent wants it.
     """
     return run.state is RunState.BLOCKED and run.why != Why.PAUSED

@@ -166,7 +166,7 @@ WATCHED = a_wait(target="pty:oven")
         ),
         (
             Listed(number=1, task=a_task(status=TaskStatus.PAUSED)),
-            "1. Deploy the site: step 1 of 3 (Build it); set aside.",
+            "1. Deploy the site: step 1 of 3 (Build it); paused.",
         ),
         (
             Listed(number=1, task=a_task(done=frozenset({0, 1, 2}))),
@@ -182,7 +182,7 @@ def test_a_list_says_where_each_stands_and_what_it_waits_for(
 
 
 def test_a_list_says_what_can_be_done() -> None:
-    how = "/resume NUMBER takes one up, /cancel NUMBER calls one off."
+    how = "/resume NUMBER resumes one, /cancel NUMBER cancels one."
     assert describe_list(ALL, NOW).splitlines()[-1] == how
     assert len(describe_list([DONE], NOW).splitlines()) == 1
     assert describe_list([], NOW) == "This chat has no tasks."

@@ -42,11 +42,11 @@ WAITS = {
         "resolved", '"Build finished".'
     ),
     "build: It has ended after 22 s.": of_wait("resolved", "It has ended.", None),
-    "app.log: what was awaited is there after 22 s; {NEXT}": of_wait(
+    "app.log: waited 22 s, and it came; {NEXT}": of_wait(
         "resolved", None, target="pty:file:/var/log/app.log"
     ),
-    'the screen: what was awaited did not come in 22 s (Last line: "40 %"); {NEXT}': (
-        of_wait("timeout", 'Last line: "40 %"', target="screen")
+    'the screen: waited 22 s in vain (Last line: "40 %"); {NEXT}': of_wait(
+        "timeout", 'Last line: "40 %"', target="screen"
     ),
     "Player: it can no longer be watched (The window is gone); {NEXT}": of_wait(
         "error", "The window is gone.", target="window:Player"
@@ -58,12 +58,12 @@ WAITS = {
 RUNS = {
     "{NEXT}": of_run(),
     "begun in the background; {NEXT}": of_run(why=Why.BACKGROUND),
-    "begun anew; {NEXT}": of_run(why=Why.RESET),
+    "started again; {NEXT}": of_run(why=Why.RESET),
     "the last turn failed at the model's provider; {NEXT}": of_run(provider_failures=1),
     "the last turn brought nothing new; {NEXT}": of_run(idle_rounds=1),
     "on to the check of the result.": of_run(a_task(done=frozenset({0, 1, 2}))),
-    "going on.": of_run(a_task(status=TaskStatus.COMPLETED)),
-    "nothing was heard for 9 min; {NEXT}": WakeFacts(
+    "the agent goes on.": of_run(a_task(status=TaskStatus.COMPLETED)),
+    "no progress for 9 min; {NEXT}": WakeFacts(
         wake=a_wake(created_at=LATER), task=TASK, run=a_run()
     ),
 }
@@ -75,8 +75,8 @@ def test_a_wake_says_what_was_seen_and_what_is_next(line: str) -> None:
     assert describe_wake(WAKES[line]) == line.replace("{NEXT}", NEXT)
 
 
-def test_a_wake_of_nothing_that_is_known_is_news() -> None:
-    assert describe_wake(WakeFacts(wake=a_wake())) == "News: going on."
+def test_where_no_more_is_known_the_agent_goes_on() -> None:
+    assert describe_wake(WakeFacts(wake=a_wake())) == "The agent goes on."
 
 
 @pytest.mark.parametrize("status", [*WaitStatus])

@@ -401,7 +401,7 @@ def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     assert not (tmp_path / "file3.txt").exists()
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3600"})
     until(lambda: story.house.ask("status")["gateways"], "the gateway is back")
-    story.press("was interrupted", "Carry on")
+    story.press("was interrupted", "Resume")
     story.ends()
     assert cutter.made == ["made\n"] * 3
 

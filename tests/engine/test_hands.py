@@ -353,7 +353,7 @@ def test_nobody_else_writes_for_what_waits_for_the_user(
 
 
 def paused(world: World) -> str:
-    """Return a task that its worker has set aside."""
+    """Return a task that its worker has paused."""
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
     world.call("task_update", worker("1"), task_id=task, status="paused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain.asking import ACCEPT, CARRY_ON, LEAVE_IT, SEND_BACK
+from openclaw_taskmem.domain.asking import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import say, session_views
 from openclaw_taskmem.engine.say import Outgoing
@@ -132,9 +132,9 @@ def test_whether_an_interrupted_task_goes_on_is_asked_with_options(
     interrupted(session)
 
     found = question(session)
-    assert found.header == "Carry on?"
+    assert found.header == "Resume?"
     assert found.text.startswith("Deploy: it was interrupted 2 hours ago.")
-    assert found.options == (CARRY_ON, LEAVE_IT)
+    assert found.options == (RESUME, LEAVE_IT)
 
 
 def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
@@ -258,7 +258,7 @@ def test_a_new_question_is_another_one(session: Session) -> None:
 @pytest.mark.parametrize(
     ("answer", "state", "wakes"),
     [
-        (CARRY_ON, RunState.QUEUED, 1),
+        (RESUME, RunState.QUEUED, 1),
         ("No, call it off.", RunState.BLOCKED, 1),
         (LEAVE_IT, RunState.BLOCKED, 0),
     ],
@@ -290,10 +290,10 @@ def test_a_question_stays_open_until_its_run_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(session_views.runs, "resume", busy)
         with pytest.raises(StoreBusy):
-            session_views.answer(session.world.shell, asked.key, CARRY_ON)
+            session_views.answer(session.world.shell, asked.key, RESUME)
 
     assert question(session).key == asked.key
-    session_views.answer(session.world.shell, asked.key, CARRY_ON)
+    session_views.answer(session.world.shell, asked.key, RESUME)
     assert session.run(task).state is RunState.QUEUED
 
 

@@ -10,7 +10,7 @@ const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
 const OURS = ":taskmem:"; // in the keys of sessions that a task has to itself
 const PACKET = /^\[task_(stuck_)?resume\] /m;
-const ANOTHER = "Going on with what was awaited.";
+const ANOTHER = "The agent goes on.";
 const MARK = "[taskmem] "; // before what a turn of ours says first
 export const STOPPING = "the gateway is stopping";
 

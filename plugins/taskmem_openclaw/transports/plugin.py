@@ -22,7 +22,7 @@ from taskmem_hookspecs import (
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.transports.ladder import NotThere
 
-NEWS: Final = "Going on with what was awaited."
+NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
 GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""

@@ -4,7 +4,7 @@ import { beforeEach, test } from "node:test";
 import { gateway, load, MAIN, sdk } from "./stand_ins.mjs";
 
 const { Cards } = await load("cards.js");
-const QUESTION = { key: "run_1-1-0", header: "Carry on?", text: "Shall it go on?", options: ["Carry on", "Leave it"] };
+const QUESTION = { key: "run_1-1-0", header: "Resume?", text: "Shall it go on?", options: ["Resume", "Leave it"] };
 const CARD = { markdown: "**Deploy**", plan: [{ step: "Build", status: "in_progress" }], since: "2026-01-01T00:00:00Z" };
 const LATER = { ...CARD, plan: [{ step: "Build", status: "completed" }] };
 const request = new AsyncLocalStorage();
@@ -111,7 +111,7 @@ test("a question is asked once, with free words beside its options", async () =>
   assert.equal(await cards.ask(MAIN, QUESTION), id);
   const [{ questions, agentId, sessionKey }] = asked;
   assert.deepEqual([asked.length, agentId, sessionKey], [1, "main", MAIN]);
-  assert.deepEqual(questions, [{ questionId: "answer", header: "Carry on?", question: "Shall it go on?", options: [{ label: "Carry on" }, { label: "Leave it" }], isOther: true }]);
+  assert.deepEqual(questions, [{ questionId: "answer", header: "Resume?", question: "Shall it go on?", options: [{ label: "Resume" }, { label: "Leave it" }], isOther: true }]);
   assert.deepEqual(heard, [["question.requested", id, { sessionKeys: [MAIN], agentId: "main" }]]);
 });
 
@@ -122,10 +122,10 @@ test("a question belongs to no request that a stopping gateway waits for", async
 
 test("an answer is told once, and its question asked no more", async () => {
   await show(null, [QUESTION]);
-  end("id-1", "answered", "Carry on");
+  end("id-1", "answered", "Resume");
   await show(null, [QUESTION]);
   await show(null);
-  assert.deepEqual(told, [{ kind: "question_answered", key: QUESTION.key, answer: "Carry on" }]);
+  assert.deepEqual(told, [{ kind: "question_answered", key: QUESTION.key, answer: "Resume" }]);
   assert.equal(asked.length, 1);
 });
 

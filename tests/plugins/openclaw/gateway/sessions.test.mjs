@@ -359,7 +359,7 @@ test("what a turn brings for its model is never shown, and its line once it has 
 test("a turn for an earlier wake that nobody remembers says that it goes on", async () => {
   house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "earlier", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { waits_for: "wake-0" });
-  assert.deepEqual(shown, ["Going on with what was awaited."]);
+  assert.deepEqual(shown, ["The agent goes on."]);
 });
 
 test("nothing of a round of ours is delivered, whatever its session's channel", async () => {
