@@ -17,7 +17,7 @@ export function registerCommands(api, started) {
 async function obey(api, here, command, { sessionKey, agentId, args }) {
   if (!here) return { text: "The plug-in is just starting; try again." };
   try {
-    const asked = { command, words: args ?? "", session_key: sessionKey, agent_id: agentId, at_work: here.work.atWork(sessionKey), begins: true };
+    const asked = { command, words: args ?? "", session_key: sessionKey, agent_id: agentId, at_work: here.work.stillRunning(sessionKey), begins: true };
     const { text, task_id, packet } = await here.daemon.call("command", asked, COMMAND_MS);
     if (!packet) return { text };
     const injection = { sessionKey, text: packet, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: PACKET_MS };

@@ -3,11 +3,11 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { Awaited } from "./awaited.js";
 import { Cards } from "./cards.js";
 import { registerCommands } from "./commands.js";
 import { Daemon, DaemonError, within } from "./daemon.js";
 import { Door } from "./door.js";
-import { Execs } from "./execs.js";
 import { Kept } from "./kept.js";
 import { Notices } from "./notices.js";
 import { Reader } from "./reader.js";
@@ -41,7 +41,7 @@ export default {
     for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
     // With the first, the gateway streams no answer of any session; the second is heard only where it is
     // needed. So the operator has to choose them.
-    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: finalized }), ...(Execs.isRecording(api) && { resolve_exec_env: hosted }) };
+    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: finalized }), ...(Awaited.isRecording(api) && { resolve_exec_env: hosted }) };
     for (const [hook, heard] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
     if (api.registrationMode !== "full") return;
     const instance = new Instance(api);
@@ -76,11 +76,10 @@ class Instance {
     this.api = api;
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
-    this.work = new Work({ api, version, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
+    this.work = new Work({ api, version, runner: command, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
     this.cards = new Cards({ api, tell: (event) => this.daemon?.tell(event) });
     this.notices = new Notices({ api, cards: this.cards });
     this.reader = new Reader({ api, id });
-    this.execs = new Execs({ api, runner: command });
     this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
   }
 
@@ -98,7 +97,7 @@ class Instance {
   /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allAtWork() };
+    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allStillRunning() };
   }
 
   /** End the turns that must not go on and still do: their beginning may have been told late. */
@@ -124,11 +123,11 @@ class Instance {
     version: () => ({ version }),
     read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
     reader: () => this.reader.facts(),
-    lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.execs.lacks())], shown: await this.cards.lacks(this.sessions.main) }),
+    lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.work.awaited.lacks())], shown: await this.cards.lacks(this.sessions.main) }),
     say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
     show: this.#beginning((view) => this.cards.show(view)),
     stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
-    exec: (command) => this.execs.facts(command),
+    exec: (command) => this.work.awaited.facts(command),
     seen: ({ session_key }) => this.sessions.seen(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
@@ -178,7 +177,7 @@ class Instance {
     const asked = CARRY_ON.test(texts(message.content));
     const wanted = [];
     if (origin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
-    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.work.atWork(sessionKey), age: asked ? null : performance.now() - since }]);
+    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.work.stillRunning(sessionKey), age: asked ? null : performance.now() - since }]);
     const found = Promise.all(wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)));
     found.catch(() => undefined);
     this.fetched.set(sessionKey, { found, since });
@@ -221,7 +220,7 @@ async function finalized({ daemon, revised }, { runId, lastAssistantMessage: sai
 }
 
 /** Where the command runs that is called next in a session. */
-const hosted = ({ execs }, event, ctx) => execs.hosted(event, ctx);
+const hosted = ({ work }, event, ctx) => work.awaited.hosted(event, ctx);
 
 /** Nothing of ours may throw into the gateway. */
 function attempt(what) {
@@ -249,17 +248,15 @@ const hooks = {
     return here.sessions.written(event.message);
   },
   before_prompt_build: (here, event, ctx) => here.context(event, ctx),
-  before_tool_call: async ({ daemon, work, execs, home }, event, ctx) => {
+  before_tool_call: async ({ daemon, work, home }, event, ctx) => {
     await daemon.kept(work.isResuming(ctx.sessionKey) ? RECOVERY_MS : KEPT_MS);
     const blockReason = await work.blocked(event, ctx);
     if (blockReason) return { block: true, blockReason };
     work.calls(event, ctx);
-    const params = await execs.wrapped(event, ctx, home);
+    const params = await work.awaited.wrapped(event, ctx, home);
     return params && { params };
   },
-  after_tool_call: ({ work, execs }, event, ctx) => {
-    work.called(execs.called(event, ctx), ctx);
-  },
+  after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
   subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
   subagent_ended: ({ work }, event) => work.gone(event),
   cron_reconciled: ({ work }, { enabled }, { getCron }) => work.awaited.scheduled(enabled ? getCron?.() : undefined),
@@ -298,7 +295,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
         const here = started();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
         const root = here.work.root(sessionKey);
-        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, at_work: here.work.atWork(root), ...here.work.request(root) };
+        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, at_work: here.work.stillRunning(root), ...here.work.request(root) };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {

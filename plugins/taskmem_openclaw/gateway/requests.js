@@ -1,5 +1,5 @@
 // What the plug-in asks the gateway for by name, and the gateway's sessions.
-const MOST_LISTED = 200;
+const MOST_LISTED = 500; // on one page: the most that the gateway gives
 
 // What an older OpenClaw may not have.
 const sdk = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch(() => ({}));
@@ -18,8 +18,12 @@ export const showLine = (sessionKey, message) => request("chat.inject", { sessio
 
 /** The gateway's rows of the commands that run, or ran, in the background. */
 export async function listCommands(filter) {
-  const { tasks } = await request("tasks.list", { ...filter, limit: MOST_LISTED });
-  return tasks.filter(({ kind }) => kind === "exec");
+  const rows = [];
+  for (let page = {}; page; page = page.nextCursor && { cursor: page.nextCursor }) {
+    page = await request("tasks.list", { ...filter, limit: MOST_LISTED, ...page });
+    rows.push(...page.tasks.filter(({ kind }) => kind === "exec"));
+  }
+  return rows;
 }
 
 /** What the gateway keeps of a session; undefined: it has none of that name. */

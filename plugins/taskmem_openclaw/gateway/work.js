@@ -74,10 +74,10 @@ export class Work {
   #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
   #stopping = false;
 
-  constructor({ api, version, own, tell, ask }) {
+  constructor({ api, version, runner, own, tell, ask }) {
     Object.assign(this, { api, version, own, tell, ask });
     const ended = (session, name, how) => tell({ kind: "awaited_ended", ...this.#who(session), name, how });
-    this.awaited = new Awaited({ ended, root: (session) => this.root(session) });
+    this.awaited = new Awaited({ api, runner, ended, root: (session) => this.root(session) });
   }
 
   /** The session that the work of a sub-agent counts for. */
@@ -156,7 +156,7 @@ export class Work {
     const { origin = "other", begunBy, said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.atWork(session), ...this.awaited.of(session), cut: this.#stopping || cut };
+    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.stillRunning(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
@@ -172,7 +172,7 @@ export class Work {
   }
 
   /** What the gateway runs now for a session: commands in its background, and sub-agents. */
-  atWork(session) {
+  stillRunning(session) {
     if (!session) return [];
     const now = performance.now();
     const agents = this.#running(session).map(([name, since]) => ({ kind: "sub_agent", name, about: this.#errands.get(name) ?? "", age: now - since }));
@@ -180,9 +180,9 @@ export class Work {
   }
 
   /** The same for all sessions for which anything runs. */
-  allAtWork() {
+  allStillRunning() {
     const sessions = new Set([...this.awaited.sessions, ...[...this.#children].map(([child]) => this.root(child))]);
-    return Object.fromEntries([...sessions].map((session) => [session, this.atWork(session)]));
+    return Object.fromEntries([...sessions].map((session) => [session, this.stillRunning(session)]));
   }
 
   /** Why a tool may not be called now; undefined: it may. */
@@ -208,12 +208,13 @@ export class Work {
   }
 
   /** A tool has answered. */
-  called({ toolName, params, toolCallId, result, error, durationMs }, ctx) {
+  called(event, ctx) {
+    const { toolName, params, toolCallId, result, error, durationMs } = this.awaited.unwrapped(event);
     if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
     const session = this.root(ctx.sessionKey);
     const own = this.#isOurs(toolName);
     if (own) this.#budgets.delete(session);
-    else this.awaited.called(session, beginning(about(params), 200), result?.details);
+    else this.awaited.called(ctx.sessionKey, beginning(about(params), 200), event);
     const { status, childSessionKey: child } = result?.details ?? {};
     if (status === "accepted" && child) this.#errands.set(child, beginning(String(params?.task ?? params?.label ?? "")));
     const said = own ? [] : (this.#lines.get(session) ?? []); // of our own tools no checkpoint tells

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 import { load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Awaited } = await load("awaited.js");
-const RUNNING = { status: "running", sessionId: "calm-cove" };
+const RUNNING = { result: { details: { status: "running", sessionId: "calm-cove" } } };
 const HOUR = 3_600_000;
 let awaited, ended, rows, asked, looked;
 
@@ -11,7 +11,11 @@ beforeEach(() => {
   mock.timers.enable({ apis: ["setTimeout"] });
   [ended, rows, asked] = [[], [], []];
   awaited = new Awaited({ ended: (...end) => ended.push(end) });
-  sdk.callGatewayTool = async (method, _, params) => (asked.push([method, params.sessionKey]), looked?.(), { tasks: rows });
+  sdk.callGatewayTool = async (_, __, { sessionKey, status }) => {
+    asked.push(sessionKey ?? status);
+    looked?.();
+    return { tasks: rows.filter((row) => !status || row.status === status) };
+  };
 });
 
 afterEach(() => {
@@ -32,7 +36,7 @@ test("a command in the background is awaited in its session", () => {
 });
 
 test("a call that has ended, or runs under no name, is not awaited", () => {
-  for (const details of [undefined, {}, { status: "completed" }, { status: "running" }, { status: "completed", sessionId: "calm-cove" }]) awaited.called(MAIN, "ls", details);
+  for (const details of [undefined, {}, { status: "completed" }, { status: "running" }, { status: "completed", sessionId: "calm-cove" }]) awaited.called(MAIN, "ls", { result: { details } });
   assert.deepEqual(awaited.of(MAIN).awaited, []);
 });
 
@@ -40,13 +44,13 @@ test("the end that the gateway's list shows is told once", async () => {
   awaited.called(MAIN, "make all", RUNNING);
   rows = [{ kind: "exec", sourceId: "calm-cove", status: "running" }];
   await glance();
-  assert.deepEqual([ended, asked], [[], [["tasks.list", MAIN]]]);
+  assert.deepEqual([ended, asked], [[], ["running"]]);
   rows = [{ kind: "exec", sourceId: "calm-cove", status: "failed", terminalSummary: "code 2" }];
   await glance();
   await glance();
   assert.deepEqual(ended, [[MAIN, "calm-cove", "code 2"]]);
   assert.deepEqual(awaited.of(MAIN).awaited, []);
-  assert.equal(asked.length, 2);
+  assert.deepEqual(asked, ["running", "running", MAIN]);
 });
 
 test("what the gateway's list no longer has, has ended", async () => {
@@ -56,9 +60,29 @@ test("what the gateway's list no longer has, has ended", async () => {
   assert.deepEqual(ended, [[MAIN, "calm-cove", "ended"]]);
 });
 
+test("a sub-agent's command is looked for in its session, and awaited in its parent's", async () => {
+  awaited.root = (session) => (session === OTHER ? MAIN : session);
+  awaited.called(OTHER, "make all", RUNNING);
+  assert.deepEqual([awaited.of(MAIN).awaited.length, awaited.of(OTHER).awaited.length], [1, 0]);
+  await glance();
+  assert.deepEqual([asked, ended], [["running", OTHER], [[MAIN, "calm-cove", "ended"]]]);
+});
+
+test("a command that began while a list was made has not ended", async () => {
+  awaited.called(MAIN, "make all", RUNNING);
+  looked = () => (rows = asked.length === 1 ? [] : [{ kind: "exec", sourceId: "calm-cove", status: "running" }]);
+  await glance();
+  assert.deepEqual([ended, awaited.of(MAIN).awaited.length], [[], 1]);
+});
+
+test("a report names a hundred commands at most, the newest", () => {
+  for (let number = 0; number < 101; number += 1) awaited.called(MAIN, "ls", { result: { details: { status: "running", sessionId: `c${number}` } } });
+  assert.deepEqual([awaited.of(MAIN).awaited.length, awaited.of(MAIN).awaited.at(-1)], [100, "c100 (ls)"]);
+});
+
 test("an end that the agent has seen itself is not told", async () => {
   awaited.called(MAIN, "make all", RUNNING);
-  awaited.called(MAIN, "calm-cove", { status: "completed", sessionId: "calm-cove" });
+  awaited.called(MAIN, "calm-cove", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
   await glance();
   assert.deepEqual([ended, awaited.of(MAIN).awaited], [[], []]);
 });

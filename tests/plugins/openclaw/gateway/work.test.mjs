@@ -620,12 +620,12 @@ test("what runs for a session is listed: commands of its background and sub-agen
     { kind: "sub_agent", name: CHILD, about: "Compare prices", age: 5_000 },
     { kind: "sub_agent", name: second, about: "", age: 5_000 },
   ];
-  assert.deepEqual(work.atWork(MAIN), expected);
-  assert.deepEqual(work.allAtWork(), { [MAIN]: expected });
-  assert.deepEqual([work.atWork(OTHER), work.atWork(undefined)], [[], []]);
+  assert.deepEqual(work.stillRunning(MAIN), expected);
+  assert.deepEqual(work.allStillRunning(), { [MAIN]: expected });
+  assert.deepEqual([work.stillRunning(OTHER), work.stillRunning(undefined)], [[], []]);
   assert.deepEqual(work.ended(MAIN).at_work, expected);
   called("process", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
   for (const child of [CHILD, second]) work.gone({ targetSessionKey: child });
-  assert.deepEqual([work.atWork(MAIN), work.allAtWork()], [[], {}]);
+  assert.deepEqual([work.stillRunning(MAIN), work.allStillRunning()], [[], {}]);
   work.stops();
 });

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
-const { Execs } = await load("execs.js");
+const { Awaited } = await load("awaited.js");
 const NAME = "calm-cove";
 const NOTE = "[earlier output was discarded at the retention cap and cannot be recovered]\n\n";
-let execs, rows, asked, details, logged, tools;
+let awaited, rows, asked, details, logged, tools;
 
 beforeEach(() => {
   [rows, asked, logged, details] = [[], [], [], { status: "failed" }];
@@ -14,13 +14,13 @@ beforeEach(() => {
   sdk.createOpenClawCodingTools = (options) => (asked.push(options.sessionKey), tools);
   sdk.callGatewayTool = async (method, _, { status }) => (asked.push(method), { tasks: rows.filter((row) => !status || row.status === status) });
   sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
-  execs = new Execs({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
-  execs.api.pluginConfig = { recordCommands: true };
+  awaited = new Awaited({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
+  awaited.api.pluginConfig = { recordCommands: true };
 });
 
 const show = (more) => (details = { status: "running", sessionId: NAME, output: "one\ntwo", totalLines: 2, totalChars: 8, ...more });
-const leave = () => execs.called({ result: { details: { status: "running", sessionId: NAME } } }, { sessionKey: MAIN });
-const facts = (size = 0) => execs.facts({ name: NAME, size });
+const leave = () => awaited.called(MAIN, "make", { result: { details: { status: "running", sessionId: NAME } } });
+const facts = (size = 0) => awaited.facts({ name: NAME, size });
 
 test("a command that a call has left running is shown, and no list is asked", async () => {
   show({ lastOutputAt: 1_000, idleMs: 5 });
@@ -34,7 +34,7 @@ test("a command that a call has left running is shown, and no list is asked", as
 
 test("a call that ended, or ran under no name, leaves nothing behind", async () => {
   show();
-  for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) execs.called({ result: { details: result } }, { sessionKey: MAIN });
+  for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) awaited.called(MAIN, "make", { result: { details: result } });
   assert.deepEqual(await facts(), { boot: 1_000, running: [] });
 });
 
@@ -96,16 +96,16 @@ test("a gateway that shows no text shows what it lists", async () => {
 });
 
 test("an OpenClaw that gives no tool to look with is named", async () => {
-  assert.deepEqual(await execs.lacks(), []);
-  const older = await load("execs.js?older");
-  assert.deepEqual(await new older.Execs({}).lacks(), ["createOpenClawCodingTools"]);
+  assert.deepEqual(await awaited.lacks(), []);
+  const older = await load("awaited.js?older");
+  assert.deepEqual(await new older.Awaited({}).lacks(), ["createOpenClawCodingTools"]);
 });
 
 // --- recording -----------------------------------------------------------------
 
 const CALL = { toolName: "exec", toolCallId: "c1", params: { command: "make -j4 'it all'", background: true, env: { A: "1" } } };
-const wrapped = (more = {}, event = CALL) => execs.wrapped({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
-const hosted = (host) => execs.hosted({ host }, { sessionKey: MAIN });
+const wrapped = (more = {}, event = CALL) => awaited.wrapped({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
+const hosted = (host) => awaited.hosted({ host }, { sessionKey: MAIN });
 
 test("a background command is run by the recorder, in the same shell, for the same home", async () => {
   hosted("gateway");
@@ -120,7 +120,8 @@ test("what ran is told as the agent gave it, and is found by its recording", asy
   hosted("gateway");
   const params = await wrapped();
   const event = { ...CALL, params, result: { details: { status: "running", sessionId: NAME } } };
-  assert.equal(execs.called(event, { sessionKey: MAIN }).params.command, CALL.params.command);
+  assert.equal(awaited.unwrapped(event).params.command, CALL.params.command);
+  awaited.called(MAIN, "make", event);
   const { recording } = await facts();
   assert.ok(params.command.includes(` --name ${recording} `));
 });
@@ -147,7 +148,7 @@ test("sandboxed sessions are left alone, and those of which nobody can tell", as
 test("without the operator's leave nothing is recorded", async () => {
   hosted("gateway");
   for (const config of [undefined, {}, { recordCommands: false }, { recordCommands: "yes" }]) {
-    execs.api.pluginConfig = config;
+    awaited.api.pluginConfig = config;
     assert.equal(await wrapped(), undefined);
   }
 });
