@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, events, lifecycle, notices
+from openclaw_taskmem.domain import carrying, events, lifecycle, notices, reminders
 from openclaw_taskmem.domain.checkpoints import digest
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
@@ -34,7 +34,6 @@ SEND_BACK: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
 _ANSWER: Final = "answer:"
 """Before the keys of wakes that tell of an answer."""
-ASKED_BYTES: Final = 1_000
 _INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
 """Why a run is blocked whose user is asked whether it goes on."""
 _ABOUT: Final[Mapping[str, str]] = {
@@ -146,10 +145,7 @@ def _told(task: Task, run: Run, answer: str) -> str:
             'with status "active", and go on with what is wanted.'
         )
     else:
-        asked = f"your task {name} waits, for it was interrupted."
-        if run.question is not None:
-            question = quoted(plain(run.question), ASKED_BYTES)
-            asked = f"your task {name} waits, for you had asked the user: {question}"
+        asked = f"your task {name} waits {reminders.say_why(run)}"
         next_ = (
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.notices import NAME_BYTES, sentence
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.texts import clip, plain, plural, quoted
 from taskmem_hookspecs import (
     Card,
@@ -89,13 +89,10 @@ def _steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
 def _standing(task: Task, run: Run | None) -> Sequence[str]:
     if task.status in _ENDED:
         return (_ENDED[task.status],)
-    if run is not None and run.state is RunState.REVIEW:
-        return ("Waits for your review.",)
-    if run is not None and run.state is RunState.BLOCKED:
-        if run.why == Why.QUESTION and run.question is not None:
-            return (f"Waits for your answer: {_shown(run.question, ASKED_BYTES)}",)
-        if run.why not in (Why.PAUSED, Why.STOPPED):
-            return ("Waits for you to say whether it goes on.",)
+    need = working.describe_need(run) if run else None
+    if run is not None and need is not None:
+        asked = f": {_shown(run.question, ASKED_BYTES)}" if run.question else "."
+        return (f"Waits for {need}{asked}",)
     if task.status is TaskStatus.PAUSED or (run and run.state is RunState.BLOCKED):
         return ("Paused.",)
     return ()

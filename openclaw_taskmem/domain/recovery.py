@@ -7,12 +7,12 @@ put back to be worked on, and never worked on here. Source: requirements D2, D3,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, events, notices, outbox, runs
+from openclaw_taskmem.domain import carrying, events, notices, outbox, runs, working
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -34,12 +34,6 @@ from taskmem_hookspecs import (
 
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which a run may have a lease."""
-
-_AWAITED: Final[Mapping[str, str]] = {
-    Why.QUESTION: "your answer",
-    Why.CREDENTIALS: "a key that the model's provider takes",
-}
-"""What a blocked run waits for, in words for its user."""
 
 
 class Sight(Value):
@@ -298,9 +292,9 @@ def announced(task: Task, run: Run, now: datetime) -> Event:
 
     Source: requirement F7.
     """
-    awaited = _AWAITED.get(run.why or "", "you")
+    need = working.describe_need(run) or "your word"
     how = notices.to_resume(task, run)
-    line = f"{notices.name(task)}: still waits for {awaited}. Say {how} to go on."
+    line = f"{notices.name(task)}: still waits for {need}. Say {how} to go on."
     return notices.notice("blocked", task, run, line, now)
 
 

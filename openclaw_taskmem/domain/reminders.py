@@ -68,24 +68,28 @@ def name_what_runs(task: Task, awaited: Sequence[str]) -> str:
 
 def tell_what_waits(task: Task, run: Run) -> str:
     """Tell an agent, before the user's next words, what its task waits for."""
-    why = _WHY.get(run.why or "", "for it waits for the user")
-    asks = "ask you to go on with it"
-    if run.question is not None:
-        asked = quoted(plain(run.question), QUESTION_BYTES)
-        why, asks = f"for you had asked the user: {asked}", "answer it"
+    asks = "ask you to go on with it" if run.question is None else "answer it"
     return (
-        f"[system] task_question ({task.task_id}): your task {_name(task)} waits, "
-        f"{why}{'' if run.question else '.'} What follows may or may not {asks}. If it "
+        f"[system] task_question ({task.task_id}): your task {_name(task)} waits "
+        f"{say_why(run)} What follows may or may not {asks}. If it "
         'does, call task_update with status "active" before you act on it, or with '
         "what else it means for the task; if it does not, leave the task as it is."
     )
 
 
+def say_why(run: Run) -> str:
+    """Say to an agent why its task waits for the user."""
+    if run.question is not None:
+        asked = quoted(plain(run.question), QUESTION_BYTES)
+        return f"because you had asked the user: {asked}"
+    return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
+
+
 _WHY: Final[Mapping[str, str]] = {
-    Why.STOPPED: "for somebody stopped your turn",
-    Why.STALE: "for it was interrupted long ago",
-    Why.PROMPT_CHANGED: "for it was interrupted, and your instructions have changed",
-    Why.CREDENTIALS: "for the model's provider wants another key, or to be paid",
+    Why.STOPPED: "somebody stopped your turn",
+    Why.STALE: "it was interrupted long ago",
+    Why.PROMPT_CHANGED: "it was interrupted, and your instructions have changed",
+    Why.CREDENTIALS: "the model's provider wants another key, or to be paid",
 }
 """Why a task waits for its user, whose agent has asked nothing."""
 

@@ -7,7 +7,7 @@ the only one need not be named. Where several are meant, they are listed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -253,7 +253,7 @@ def _standing(listed: Listed) -> list[str]:
         where = f"step {current + 1} of {len(task.plan)} ({step})"
     away = run is not None and run.told_session is not None
     awaited = dict.fromkeys(describe_target(wait.target) for wait in listed.waits)
-    state = _STATES[run.state](run) if run is not None else ""
+    state = _state(run) if run is not None else ""
     if task.status is TaskStatus.PAUSED and not state:
         state = "paused"
     said = (
@@ -268,22 +268,13 @@ def _asks(run: Run) -> bool:
     return run.state is RunState.BLOCKED and run.why == Why.QUESTION
 
 
-def _blocked(run: Run) -> str:
+def _state(run: Run) -> str:
+    """Say what becomes of a run now; empty: nothing that its user need know."""
+    if not run.state.waiting:
+        return "at work" if working.at_work(run) else ""
     if _asks(run) and run.question is not None:
         return f"asks you: {clip(plain(run.question), ASKED_BYTES)}".rstrip(".")
-    return {
-        Why.CREDENTIALS: "waits for a key that the model's provider takes",
-        Why.STOPPED: "stopped",
-        Why.PAUSED: "paused",
-    }.get(Why(run.why) if run.why else Why.QUESTION, "waits for your word")
-
-
-_STATES: Final[dict[RunState, Callable[[Run], str]]] = {
-    RunState.QUEUED: lambda _: "",
-    RunState.RUNNING: lambda run: "at work" if working.at_work(run) else "",
-    RunState.BLOCKED: _blocked,
-    RunState.REVIEW: lambda _: "waits for your review",
-    **dict.fromkeys(
-        (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED), lambda _: ""
-    ),
-}
+    need = working.describe_need(run)
+    if need is None:
+        return "stopped" if run.why == Why.STOPPED else "paused"
+    return f"waits for {need}"

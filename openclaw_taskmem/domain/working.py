@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.runs import Why
@@ -10,6 +10,11 @@ from taskmem_hookspecs import Owner, Run, RunState
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which there is something to do for a session's agent."""
+
+_NEEDS: Final[Mapping[str, str]] = {
+    Why.QUESTION: "your answer",
+    Why.CREDENTIALS: "a key that the model's provider takes",
+}
 
 
 def worked_on(runs: Sequence[Run], owner: Owner) -> Run | None:
@@ -38,6 +43,15 @@ def may_work_on(run: Run, owner: Owner) -> bool:
 def at_work(run: Run) -> bool:
     """Whether a turn works on a run now: between turns it has no lease."""
     return run.state is RunState.RUNNING and run.lease_until is not None
+
+
+def describe_need(run: Run) -> str | None:
+    """Say what a run waits for from its user; None: nothing, or only to be taken up."""
+    if run.state is RunState.REVIEW:
+        return "your review"
+    if run.state is not RunState.BLOCKED or run.why in (Why.PAUSED, Why.STOPPED):
+        return None
+    return _NEEDS.get(run.why or "", "your word")
 
 
 def waits_for_word(run: Run) -> bool:

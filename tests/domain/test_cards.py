@@ -44,7 +44,7 @@ def test_the_steps_are_done_at_work_or_to_come() -> None:
         (
             {"state": RunState.BLOCKED, "why": "stale"},
             {},
-            "Waits for you to say whether it goes on.",
+            "Waits for your word.",
         ),
         ({"state": RunState.BLOCKED, "why": "stopped"}, {}, "Paused."),
         (

@@ -272,7 +272,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     assert session.run(task).state is state
     delivered = session.world.deliver()
     assert len(delivered) == wakes
-    told = "waits, for it was interrupted. The user answered:"
+    told = "waits because it was interrupted long ago. The user answered:"
     assert any(told in wake.text for wake in delivered) == (
         answer == "No, call it off."
     )
