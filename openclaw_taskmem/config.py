@@ -29,6 +29,8 @@ _COUNTS: Final = frozenset({"gemini_calls_per_day", "host_calls_per_day"})
 What is none is refused here: a plug-in would find out when it is first needed, which
 may be hours after the start.
 """
+_FROM_ONE: Final = frozenset({"max_rounds", "step_tools"})
+"""Whole numbers of which none would fail every task, or allow no call."""
 _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
@@ -196,10 +198,11 @@ def _parse(name: str, raw: str, default: object) -> object:
     if isinstance(default, bool):
         return _switch(variable, raw)
     if isinstance(default, int):
-        if not _WHOLE.fullmatch(raw):
+        least = 1 if name in _FROM_ONE else 0
+        if not _WHOLE.fullmatch(raw) or int(raw) < least:
             raise SettingsInvalid(
-                f"{variable} is {raw!r}; it takes a whole number, for example "
-                f"{default}."
+                f"{variable} is {raw!r}; it takes a whole number from {least}, for "
+                f"example {default}."
             )
         return int(raw)
     if isinstance(default, float):
