@@ -145,9 +145,9 @@ class Desk:
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._agent(connection, params)
-            said = reports.parse_at_work(params.get("at_work"))
+            said = reports.parse_still_running(params.get("at_work"))
             if said is not None and caller.session_key is not None:
-                self.gateways.note_at_work(connection, caller.session_key, said)
+                self.gateways.note_still_running(connection, caller.session_key, said)
             # A claim is held against what may be slow to look at; a budget is not.
             looks = method == "finalize" or (method == "call" and _looks(params))
             return await self._answered(work, params, caller, looks=looks)

@@ -21,7 +21,7 @@ from openclaw_taskmem.daemon.hearing import (
 )
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
-from openclaw_taskmem.domain.gateway import BOOTS, AtWork, Hold, Presence
+from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence, StillRunning
 from openclaw_taskmem.domain.texts import iso_millis
 from openclaw_taskmem.engine import gateway as engine
 from openclaw_taskmem.engine import session_views
@@ -60,7 +60,7 @@ class Gateways:
         self._free = free
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
-        self._at_work: dict[object, set[str]] = {}
+        self._still_running: dict[object, set[str]] = {}
         """The sessions of which each has said what it runs for them."""
         self._done: dict[str, Reported] = {}
         """What the latest starts of gateways have reported that is done."""
@@ -236,11 +236,11 @@ class Gateways:
         if isinstance(event, reports.TurnEnded):
             # Nobody tells of a sub-agent's end between two turns.
             commands = [each for each in event.at_work if each.kind == "command"]
-            self.note_at_work(connection, event.session_key, commands)
+            self.note_still_running(connection, event.session_key, commands)
         elif isinstance(event, reports.AwaitedEnded):
-            self._shell.at_work[session] = tuple(
+            self._shell.still_running[session] = tuple(
                 each
-                for each in self._shell.at_work.get(session, ())
+                for each in self._shell.still_running.get(session, ())
                 if each.name != event.name
             )
         heard = Heard(
@@ -254,16 +254,16 @@ class Gateways:
         )
         return await self._apart(work, self._shell, heard, event) is not False
 
-    def note_at_work(
-        self, connection: object, session_key: str, said: Sequence[reports.AtWork]
+    def note_still_running(
+        self, connection: object, session_key: str, said: Sequence[reports.StillRunning]
     ) -> None:
         """Keep in mind what a gateway runs for a session now."""
         if connection not in self._known:
             return
         session, now = session_key.lower(), self._shell.clock.now()
-        self._at_work.setdefault(connection, set()).add(session)
-        self._shell.at_work[session] = tuple(
-            AtWork(
+        self._still_running.setdefault(connection, set()).add(session)
+        self._shell.still_running[session] = tuple(
+            StillRunning(
                 kind=each.kind,
                 name=each.name,
                 about=each.about,
@@ -272,15 +272,15 @@ class Gateways:
             for each in said
         )
         if not said:
-            del self._shell.at_work[session]
+            del self._shell.still_running[session]
 
-    def _forget_at_work(self, connection: object) -> None:
-        for session in self._at_work.pop(connection, ()):
-            self._shell.at_work.pop(session, None)
+    def _forget_still_running(self, connection: object) -> None:
+        for session in self._still_running.pop(connection, ()):
+            self._shell.still_running.pop(session, None)
 
     def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""
-        self._forget_at_work(connection)
+        self._forget_still_running(connection)
         self._seen.pop(connection, None)
         if self._known.pop(connection, None) is not None:
             self._free()
@@ -318,9 +318,9 @@ class Gateways:
             fingerprints=event.fingerprints,
         ).runs(event.running, self._shell.clock.now())
         self._known[connection] = known
-        self._forget_at_work(connection)
+        self._forget_still_running(connection)
         for session, said in event.at_work.items():
-            self.note_at_work(connection, session, said)
+            self.note_still_running(connection, session, said)
         log.info("a gateway has come, start %s", known.boot)
         others = {each.boot for each in self.present} - {known.boot}
         await self._apart(engine.started, self._shell, known, others)

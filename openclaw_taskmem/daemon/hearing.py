@@ -81,7 +81,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
         words=event.words,
         calls=event.calls,
         children=event.children,
-        awaited=event.awaited,
+        commands=event.awaited,
         scheduled=event.scheduled,
     )
     turn_ends.turn_over(shell, heard, turn)

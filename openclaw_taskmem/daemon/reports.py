@@ -66,7 +66,7 @@ class _Event(BaseModel):
     """It grows with every event of a start; None: heard as often as it is told."""
 
 
-class AtWork(BaseModel):
+class StillRunning(BaseModel):
     """What a gateway runs for a session, beside its turn."""
 
     kind: Literal["command", "sub_agent"]
@@ -76,7 +76,7 @@ class AtWork(BaseModel):
     """Since it began, as far as the gateway's plug-in knows."""
 
 
-AllAtWork = Annotated[tuple[AtWork, ...], Field(max_length=100)]
+AllStillRunning = Annotated[tuple[StillRunning, ...], Field(max_length=100)]
 
 
 class Started(_Event):
@@ -95,7 +95,7 @@ class Started(_Event):
     """The sessions in which a turn runs, as in every event of a turn."""
     fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
     """Of what shapes each agent's prompt, by the agent's id."""
-    at_work: Annotated[dict[Key, AllAtWork], Field(max_length=10_000)] = {}
+    at_work: Annotated[dict[Key, AllStillRunning], Field(max_length=10_000)] = {}
     """What it runs, by session."""
 
 
@@ -219,7 +219,7 @@ class TurnEnded(Worked):
     """Calls of tools in it."""
     children: Annotated[int, Field(ge=0)] = 0
     """Sub-agents of the session that still run."""
-    at_work: AllAtWork = ()
+    at_work: AllStillRunning = ()
     """What the gateway runs for the session."""
     awaited: Annotated[tuple[ReportedText, ...], Field(max_length=100)] = ()
     """The commands that the gateway runs in the background for the session."""
@@ -256,7 +256,7 @@ Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
 Event = Noted | Started | Stopped | Answered | QuestionAnswered | Work
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
-_AT_WORK: Final = TypeAdapter(AllAtWork)
+_STILL_RUNNING: Final = TypeAdapter(AllStillRunning)
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": Started,
     "gateway_stopped": Stopped,
@@ -273,10 +273,10 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
 }
 
 
-def parse_at_work(given: object) -> tuple[AtWork, ...] | None:
+def parse_still_running(given: object) -> tuple[StillRunning, ...] | None:
     """Return what a gateway runs for a session; None: it said nothing that is clear."""
     try:
-        return None if given is None else _AT_WORK.validate_python(given)
+        return None if given is None else _STILL_RUNNING.validate_python(given)
     except ValidationError:
         return None
 

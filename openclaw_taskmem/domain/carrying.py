@@ -179,9 +179,9 @@ def _after_round(
     if facts.task.linkage.active_wait_ids:
         return Rest(run=run)
     over = _limit(run, policy)
-    if over is not None and not (turn.running and over[0] is Why.STALLED):
+    if over is not None and not (turn.awaited and over[0] is Why.STALLED):
         return Fail(run=run, why=over[0], said=over[1])
-    if turn.running:
+    if turn.awaited:
         return _left_to_wait(facts, run, turn, now, policy)
     if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
         return Rest(run=run, keep=True)
@@ -207,12 +207,12 @@ def _left_to_wait(
         task_id=run.task_id,
         run_id=run.run_id,
         data={
-            "commands": [*turn.awaited],
+            "commands": [*turn.commands],
             "scheduled": [*turn.scheduled],
             "sub_agents": turn.children,
         },
     )
-    text = reminders.name_what_runs(facts.task, turn.running)
+    text = reminders.name_awaited(facts.task, turn.awaited)
     seconds = AWAITED.total_seconds()
     return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
 
@@ -357,7 +357,7 @@ def _counted(run: Run, turn: Turn, *, progressed: bool) -> Run:
         run, idle = runs.asked_by_user(run), 0
     if progressed:
         idle = 0
-    elif turn.origin in _COUNTED and not turn.running:
+    elif turn.origin in _COUNTED and not turn.awaited:
         idle += 1
     return run.model_copy(update={"idle_rounds": idle, "said": _digest(turn.said)})
 

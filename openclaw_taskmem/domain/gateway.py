@@ -46,7 +46,7 @@ class Presence(Value):
         return self.model_copy(update={"running": running})
 
 
-class AtWork(Value):
+class StillRunning(Value):
     """What a gateway runs for a session, beside its turn."""
 
     kind: Literal["command", "sub_agent"]

@@ -55,7 +55,7 @@ def ask_what_was_meant(task: Task) -> str:
     )
 
 
-def name_what_runs(task: Task, awaited: Sequence[str]) -> str:
+def name_awaited(task: Task, awaited: Sequence[str]) -> str:
     """Remind an agent that has long waited for what its gateway runs."""
     running = clip(plain("; ".join(awaited)), RUNNING_BYTES)
     return _line(

@@ -56,17 +56,17 @@ class Turn(Value):
     """Tool calls in it."""
     children: int = 0
     """Sub-agents of its session that still run: the gateway tells of their ends."""
-    awaited: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     """Commands that its gateway runs in the background for the session."""
     scheduled: tuple[str, ...] = ()
     """What its gateway will begin for the session within the hour, or has begun: it
     outlives a restart."""
 
     @property
-    def running(self) -> tuple[str, ...]:
-        """What its gateway is at work on for the session, in words."""
+    def awaited(self) -> tuple[str, ...]:
+        """What the session may wait for in its gateway, in words."""
         below = (plural(self.children, "sub-agent"),) if self.children else ()
-        return (*below, *self.awaited, *self.scheduled)
+        return (*below, *self.commands, *self.scheduled)
 
     @property
     def empty(self) -> bool:

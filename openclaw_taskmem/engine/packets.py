@@ -98,7 +98,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     task_id = facts.task.task_id
     past = read_past(shell, task_id)
     revisions = shell.store.read_revisions(task_id)
-    at_work = shell.at_work.get(session_of(facts.task, facts.run), ())
+    still_running = shell.still_running.get(session_of(facts.task, facts.run), ())
     return {
         "run": facts.run,
         "done_calls": effects.done(past.calls),
@@ -107,7 +107,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
         "earlier_calls": past.unread,
         "last_response": past.last_response,
         "conversation": past.messages,
-        "still_running": tuple(scrub.scrub(each.say()) for each in at_work),
+        "still_running": tuple(scrub.scrub(each.say()) for each in still_running),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, notices, scrub, stuck
-from openclaw_taskmem.domain.gateway import AtWork
+from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.implicit import Seen
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -112,8 +112,8 @@ class Shell:
         default_factory=dict[str, tuple[str, ...]]
     )
     """By call, the files that its command names, and that were there before it."""
-    at_work: dict[str, tuple[AtWork, ...]] = field(
-        default_factory=dict[str, tuple[AtWork, ...]]
+    still_running: dict[str, tuple[StillRunning, ...]] = field(
+        default_factory=dict[str, tuple[StillRunning, ...]]
     )
     """By session, what its gateway runs for it, as that said last; a gateway that has
     hung up says nothing any more."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import budget
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import AtWork
+from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import (
     HistoryPage,
@@ -31,7 +31,7 @@ class Standing(Value):
     run: Run | None
     past: Past
     page: HistoryPage
-    at_work: tuple[AtWork, ...]
+    still_running: tuple[StillRunning, ...]
     """What the gateway of its session runs for it now."""
     budget: budget.Budget | None
     now: datetime
@@ -54,7 +54,9 @@ def status(
         run=facts.run or past.run,
         past=past,
         page=read_page(shell, facts.task.task_id, place),
-        at_work=shell.at_work.get(packets.session_of(facts.task, facts.run), ()),
+        still_running=shell.still_running.get(
+            packets.session_of(facts.task, facts.run), ()
+        ),
         budget=budget.budget(facts, shell.runs),
         now=shell.clock.now(),
     )

@@ -119,7 +119,7 @@ def _known(standing: Standing) -> Answer:
                 "about": scrub(each.about),
                 "since": iso(each.since),
             }
-            for each in standing.at_work
+            for each in standing.still_running
         ],
         "do_not_redo": [*done[:LINES]],
         **({"past_more": more} if more else {}),

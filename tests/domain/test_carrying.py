@@ -101,7 +101,7 @@ def test_while_a_sub_agent_works_its_session_rests_and_no_round_is_idle(
 
 
 RUNS: Final = {
-    "a-command": {"awaited": ("calm-reef (make)",)},
+    "a-command": {"commands": ("calm-reef (make)",)},
     "an-automation": {"scheduled": ("automation Mail",)},
     "sub-agents": {"children": 2},
 }
@@ -121,13 +121,13 @@ def test_what_the_gateway_works_on_is_no_idleness_for_an_hour(
     assert isinstance(course, GoOn)
     assert course.seconds == 3600
     assert news is not News.NONE or course.run.idle_rounds == 2
-    assert "; ".join(turn.running) in course.text
-    assert turn.running
+    assert "; ".join(turn.awaited) in course.text
+    assert turn.awaited != ()
 
 
 @pytest.mark.parametrize("policy", [QUIET, POLICY])
 def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
-    change = after(facts(), Turn(awaited=("calm-reef (make)",)), policy)
+    change = after(facts(), Turn(commands=("calm-reef (make)",)), policy)
 
     (task,) = change.tasks
     assert task.held_until is not None
@@ -137,7 +137,7 @@ def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
 def test_what_runs_in_the_background_lifts_no_limit() -> None:
     tired = held(rounds=POLICY.max_rounds)
 
-    course = judged(facts(tired), Turn(awaited=("calm-reef (make)",), calls=1))
+    course = judged(facts(tired), Turn(commands=("calm-reef (make)",), calls=1))
 
     assert isinstance(course, Fail)
     assert course.why is Why.ROUNDS
@@ -146,7 +146,7 @@ def test_what_runs_in_the_background_lifts_no_limit() -> None:
 @pytest.mark.parametrize(
     ("what", "texts"),
     [
-        ({"awaited": ("calm-reef (make)",)}, ["calm-reef (make)"]),
+        ({"commands": ("calm-reef (make)",)}, ["calm-reef (make)"]),
         ({"scheduled": ("automation Mail",)}, []),
     ],
     ids=["a-command", "an-automation"],
@@ -179,7 +179,7 @@ def end_of(name: str, change: Change, **at: object) -> Change:
 
 
 def test_what_is_told_in_vain_counts_for_no_limit() -> None:
-    before = after(facts(), Turn(said="Waiting.", awaited=("calm-reef (make)",)))
+    before = after(facts(), Turn(said="Waiting.", commands=("calm-reef (make)",)))
 
     (run,) = end_of("calm-reef", before).runs
 
@@ -190,7 +190,7 @@ def test_what_is_told_in_vain_counts_for_no_limit() -> None:
 @pytest.mark.parametrize(
     ("what", "name"),
     [
-        ({"awaited": ("other (ls)", "calm-reef (make)")}, "calm-reef"),
+        ({"commands": ("other (ls)", "calm-reef (make)")}, "calm-reef"),
         ({"scheduled": ("automation Mail",)}, "automation Mail"),
     ],
     ids=["a-command", "an-automation"],
@@ -208,9 +208,9 @@ def test_the_end_of_what_was_awaited_is_told_at_once(
 @pytest.mark.parametrize(
     "turn",
     [
-        Turn(error="529 overloaded", awaited=("calm-reef (make)",)),
+        Turn(error="529 overloaded", commands=("calm-reef (make)",)),
         Turn(said="Waiting."),
-        Turn(awaited=("calm-reef-2 (make)",), scheduled=("automation calm-reef",)),
+        Turn(commands=("calm-reef-2 (make)",), scheduled=("automation calm-reef",)),
     ],
     ids=["the-provider", "a-reminder", "something-else"],
 )
@@ -226,7 +226,7 @@ def test_a_rest_for_another_reason_ends_with_no_command(turn: Turn) -> None:
     [{"lease_until": NOW}, {"state": RunState.BLOCKED}],
 )
 def test_who_works_or_asks_is_not_told_of_what_ended(at: dict[str, Any]) -> None:
-    before = after(facts(), Turn(awaited=("calm-reef (make)",)))
+    before = after(facts(), Turn(commands=("calm-reef (make)",)))
 
     assert end_of("calm-reef", before, **at).empty
 

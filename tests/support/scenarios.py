@@ -345,7 +345,7 @@ class Player:
             for kind in _KINDS
         }
         return {
-            "awaited": tuple(f"{name} (make)" for name in of["command"]),
+            "commands": tuple(f"{name} (make)" for name in of["command"]),
             "scheduled": tuple(of["automation"]),
             "children": len(of["sub-agent"]),
         }
