@@ -31,7 +31,7 @@ def test_a_loop_is_ended_within_its_cap_and_told_once(scenario: Scenario) -> Non
 
 
 def nothing_runs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turns.Turn, "running", ())
+    patch.setattr(turns.Turn, "awaited", ())
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
