@@ -8,12 +8,19 @@ Source: rulings "buttons", "a question to the user", "consent".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, events, lifecycle, notices, reminders
+from openclaw_taskmem.domain import (
+    carrying,
+    events,
+    lifecycle,
+    notices,
+    reminders,
+    runs,
+)
 from openclaw_taskmem.domain.checkpoints import digest
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
 from taskmem_hookspecs import (
     Change,
@@ -34,6 +41,7 @@ SEND_BACK: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
 _ANSWER: Final = "answer:"
 """Before the keys of wakes that tell of an answer."""
+_AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
 _INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
 """Why a run is blocked whose user is asked whether it goes on."""
 _ABOUT: Final[Mapping[str, str]] = {
@@ -111,6 +119,9 @@ def answered(
     """Return what tells the agent that asked the answer; its run still waits."""
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
+    after = runs.asked_by_user(run)
+    if run.state is RunState.BLOCKED:
+        after = after.model_copy(update={"why": Why.ANSWERED, "question": None})
     said = lifecycle.answered(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = carrying.owed(run, wake_id, _told(task, run, answer), now)
@@ -119,9 +130,44 @@ def answered(
     return Change(
         tasks=(counted,),
         messages=(said,),
+        runs=(after,),
         wakes=(wake,) if in_gateway else (),
         events=(heard(facts, question, answer, now),),
     )
+
+
+def was_told(newest: Sequence[Wake], since: datetime) -> bool:
+    """Whether a turn that began at an instant was told of an answer.
+
+    `newest` are the newest wakes of its task.
+    """
+    taken = (wake.acknowledged_at for wake in newest if wake.key.startswith(_ANSWER))
+    return any(at is not None and at >= since for at in taken)
+
+
+def told_again(
+    facts: TaskFacts,
+    newest: Sequence[Wake],
+    *,
+    wake_id: str,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what tells an agent once more of an answer that it did not act on.
+
+    `newest` are the newest wakes of its task, the last first. Empty: it acted, is told
+    already, or was told again before.
+    """
+    run = facts.run
+    if run is None or run.why != Why.ANSWERED or run.idle_rounds:
+        return Change()
+    told = next((wake for wake in newest if wake.key.startswith(_ANSWER)), None)
+    if told is None or not policy.carry_on or carrying.telling(facts):
+        return Change()
+    rest = timedelta(seconds=policy.idle_pauses[0])
+    wake = carrying.owed(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
+    wake = wake.model_copy(update={"key": f"{_ANSWER}{wake_id}"})
+    return Change(runs=(run.model_copy(update={"idle_rounds": 1}),), wakes=(wake,))
 
 
 def dropped(facts: TaskFacts) -> tuple[Wake, ...]:

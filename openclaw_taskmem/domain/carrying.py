@@ -352,9 +352,9 @@ def _brought_news(run: Run, turn: Turn) -> bool:
 
 def _counted(run: Run, turn: Turn, *, progressed: bool) -> Run:
     """Return a run with what a turn counts for its limits."""
-    idle = run.idle_rounds
     if turn.origin is Origin.USER:
-        run, idle = runs.asked_by_user(run), 0
+        run = runs.asked_by_user(run)
+    idle = run.idle_rounds
     if progressed:
         idle = 0
     elif turn.origin in _COUNTED and not turn.awaited:

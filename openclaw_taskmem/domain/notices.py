@@ -19,7 +19,6 @@ from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
     brief,
     clip,
-    json_size,
     one_line,
     plain,
     plural,
@@ -196,10 +195,8 @@ def words(
 
 
 def repeats(asked: str | None, said: str) -> bool:
-    """Whether words are just the question that a line has asked the user in full."""
-    if asked is None or json_size(asked) > LINE_BYTES - NAME_BYTES:
-        return False
-    return one_line(asked) == one_line(said)
+    """Whether words are just the question that a line has asked the user."""
+    return asked is not None and one_line(asked) == one_line(said)
 
 
 def steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
@@ -311,7 +308,9 @@ def _event(
     kind: str, task: Task, run: Run, line: str, now: datetime, **data: str
 ) -> Event:
     session = run.told_session or run.session_key or task.session_key
-    said = clip(plain(line), LINE_BYTES)
+    # What the user is asked is told whole, with the options and the way to answer.
+    size = WORDS_BYTES if data.get("about") in ASKED else LINE_BYTES
+    said = clip(plain(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(
         at=now,

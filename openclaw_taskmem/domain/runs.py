@@ -65,6 +65,8 @@ class Why(StrEnum):
 
     QUESTION = "question"
     """Blocked: its agent asks the user something, and waits for the answer."""
+    ANSWERED = "answered"
+    """Blocked: the user has answered, and its agent has not acted on that yet."""
     STOPPED = "stopped"
     """Blocked: somebody stopped its turn."""
     PAUSED = "paused"
@@ -312,7 +314,8 @@ def spoken(run: Run, said: str) -> Run:
 
 def asked_by_user(run: Run) -> Run:
     """Return a run in whose session the user has spoken: its limits count anew."""
-    return run.model_copy(update={"rounds_before": run.rounds, "worked_seconds": 0.0})
+    anew = {"rounds_before": run.rounds, "worked_seconds": 0.0, "idle_rounds": 0}
+    return run.model_copy(update=anew)
 
 
 def next_round(run: Run, now: datetime) -> Run:

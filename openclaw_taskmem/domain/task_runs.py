@@ -149,7 +149,11 @@ def _asked(
     blocked = moved
     if moved.run.state is not RunState.BLOCKED:
         blocked = runs.move(moved.run, RunState.BLOCKED, now, Why.QUESTION)
-    run = blocked.run.model_copy(update={"question": ask, "why": Why.QUESTION})
+    # After an answer it is another question, also in the same words.
+    since = now if blocked.run.why == Why.ANSWERED else blocked.run.changed_at
+    run = blocked.run.model_copy(
+        update={"question": ask, "why": Why.QUESTION, "changed_at": since}
+    )
     how = ""
     if run.told_session is not None:
         how = f" Say {notices.to_resume(task, run)} and your answer."

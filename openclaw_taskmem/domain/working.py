@@ -13,6 +13,7 @@ OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 
 _NEEDS: Final[Mapping[str, str]] = {
     Why.QUESTION: "your answer",
+    Why.ANSWERED: "its agent, which has your answer",
     Why.CREDENTIALS: "a key that the model's provider takes",
 }
 
@@ -46,7 +47,7 @@ def at_work(run: Run) -> bool:
 
 
 def describe_need(run: Run) -> str | None:
-    """Say what a run waits for from its user; None: nothing, or only to be taken up."""
+    """Tell its user what a run waits for; None: nothing, or only to be taken up."""
     if run.state is RunState.REVIEW:
         return "your review"
     if run.state is not RunState.BLOCKED or run.why in (Why.PAUSED, Why.STOPPED):
@@ -60,3 +61,8 @@ def waits_for_word(run: Run) -> bool:
     What was paused waits for none: that is as the user or the agent wants it.
     """
     return run.state is RunState.BLOCKED and run.why != Why.PAUSED
+
+
+def lacks_word(run: Run) -> bool:
+    """Whether a run waits for a word of the user that has not come yet."""
+    return waits_for_word(run) and run.why != Why.ANSWERED

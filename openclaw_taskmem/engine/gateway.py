@@ -9,7 +9,13 @@ from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.engine import packets, recovery, session_views, wakes
+from openclaw_taskmem.engine import (
+    packets,
+    recovery,
+    session_views,
+    turn_ends,
+    wakes,
+)
 from openclaw_taskmem.engine.holding import AWAY, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -56,10 +62,10 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     # The lines go out with the mark, and so once, also where all this is done again.
     boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
     mark = Bookmark(name=shell.place(BOOT), value=boots)
-    told = (
-        *recovery.announced(shell),
-        *session_views.ask_again(shell, recovery.waiting(shell)),
-    )
+    waiting = recovery.waiting(shell)
+    for run in waiting:
+        turn_ends.tell_again(shell, run)
+    told = (*recovery.announced(shell), *session_views.ask_again(shell, waiting))
     shell.commit(Change(events=told, bookmarks=(mark,)))
 
 
@@ -96,7 +102,7 @@ def question(shell: Shell, session_key: str) -> str | None:
     It goes with the user's next words, which may or may not be what it waits for.
     """
     open_ = shell.store.session_runs(session_key, shell.only)
-    waiting = next(filter(working.waits_for_word, open_), None)
+    waiting = next(filter(working.lacks_word, open_), None)
     if waiting is None:
         return None
     task = shell.store.read_task(waiting.task_id).task

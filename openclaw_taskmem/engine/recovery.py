@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import awaited, events, recovery, runs
+from openclaw_taskmem.domain import awaited, events, recovery, runs, working
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Why
@@ -139,7 +139,8 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     return tuple(
         recovery.announced(shell.store.read_task(run.task_id).task, run, now)
         for run in _of_gateway(shell, (RunState.BLOCKED,))
-        if not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
+        if working.lacks_word(run)
+        and not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
     )
 
 

@@ -83,6 +83,9 @@ def resume(
         count = task.message_count + len(said)
         task = task.model_copy(update={"message_count": count})
         moved = _taken_up(shell, facts, task, caller, now)
+        if moved is not None and (answer is not None or caller.person):
+            spoken = runs.asked_by_user(moved.run)
+            moved = moved.model_copy(update={"run": spoken})
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
             moved, wake = _told(shell, facts, moved, now, answer)

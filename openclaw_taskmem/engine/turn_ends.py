@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from openclaw_taskmem.domain import (
+    asking,
     awaited,
     carrying,
     events,
@@ -13,10 +14,11 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
+from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import Heard, decide_on_run
+from openclaw_taskmem.engine.turns import Heard, decide_on_run, list_newest
 from taskmem_hookspecs import Change, Event, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
@@ -40,6 +42,8 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     spoke = next(iter((*held, *asked)), None)
     if spoke is not None and turn.has_spoken:
         _keep_words(shell, spoke, turn.said)
+    for run in own if turn.may_have_acted and not turn.aborted else ():
+        tell_again(shell, run)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
@@ -55,6 +59,22 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
         free = []
     if not any(_give_turn(shell, heard, run, words) for run in free) and words:
         shell.commit(heard.kept(shell, Change(events=words)))
+
+
+def tell_again(shell: Shell, found: Run) -> None:
+    """Tell an agent once more of an answer on which it has not acted."""
+
+    def once(facts: TaskFacts, run: Run) -> None:
+        now, newest = shell.clock.now(), list_newest(shell, run)
+        wake_id = shell.new_id("wake", now)
+        change = asking.told_again(
+            facts, newest, wake_id=wake_id, now=now, policy=shell.runs
+        )
+        if not change.empty:
+            shell.commit(change)
+
+    if found.why == Why.ANSWERED:
+        decide_on_run(shell, found, once)
 
 
 def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:

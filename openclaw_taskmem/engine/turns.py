@@ -7,15 +7,18 @@ the session works on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Final
 
 from openclaw_taskmem.domain import (
+    asking,
     budget,
     checkpoints,
     notices,
     recovery,
     runs,
+    task_runs,
     working,
 )
 from openclaw_taskmem.domain.budget import Budget
@@ -40,10 +43,14 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Value,
+    Wake,
     WorkFolder,
 )
 
 log = logging.getLogger(__name__)
+
+_NEWEST: Final = 20
+"""Wakes of a task among which one that told of an answer is looked for."""
 
 
 class Heard(Value):
@@ -279,14 +286,26 @@ def decide_on_run(
     return shell.decide(found.task_id, once)
 
 
+def list_newest(shell: Shell, run: Run) -> Sequence[Wake]:
+    """Return the newest wakes of a run's task, the last first."""
+    return shell.store.list_wakes(None, run.task_id, _NEWEST)
+
+
 def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
     """Return the run that a call is written down for; None: it stays as it is.
 
-    One that waits for its user waits on: only its agent can say that it goes on, but
-    what it calls meanwhile must be known.
+    One that waits for its user waits on, but what is called meanwhile must be known. In
+    a turn that was told of the answer, a call shows that its agent goes on with it.
     """
     if working.waits_for_word(run):
-        return Moved(run=run, events=())
+        if run.why != Why.ANSWERED or heard.turn_since is None:
+            return Moved(run=run, events=())
+        if not asking.was_told(list_newest(shell, run), heard.turn_since):
+            return Moved(run=run, events=())
+        now = shell.clock.now()
+        moved = task_runs.gone_on_with(run, heard.owner, now, shell.runs)
+        begun = moved.run.model_copy(update={"turn_began_at": now})
+        return moved.model_copy(update={"run": begun})
     return _taken(shell, run, heard)
 
 

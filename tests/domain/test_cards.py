@@ -46,6 +46,11 @@ def test_the_steps_are_done_at_work_or_to_come() -> None:
             {},
             "Waits for your word.",
         ),
+        (
+            {"state": RunState.BLOCKED, "why": "answered"},
+            {},
+            "Waits for its agent, which has your answer.",
+        ),
         ({"state": RunState.BLOCKED, "why": "stopped"}, {}, "Paused."),
         (
             {"state": RunState.REVIEW, "why": "handed_off"},
@@ -56,7 +61,7 @@ def test_the_steps_are_done_at_work_or_to_come() -> None:
         ({"state": RunState.COMPLETED}, {"status": TaskStatus.COMPLETED}, "Done."),
         ({"state": RunState.FAILED}, {"status": TaskStatus.FAILED}, "Failed."),
     ],
-    ids=["asks", "interrupted", "stopped", "review", "paused", "done", "failed"],
+    ids=["asks", "cut", "answered", "stopped", "review", "paused", "done", "failed"],
 )
 def test_what_rests_or_has_ended_says_so_and_works_on_nothing(
     run: dict[str, Any] | None, task: dict[str, Any], note: str

@@ -144,6 +144,27 @@ def test_what_is_asked_in_the_background_is_told_where_it_is_heard_of(
     assert session.lines[-1] == line
 
 
+def test_a_long_question_from_there_says_how_it_is_answered(session: Session) -> None:
+    _, away = in_the_background(session)
+    long = f"Both are free, {'and cheap, ' * 80}so which region?"
+
+    away.asks(long)
+
+    assert session.lines[-1] == f"Deploy: {long} Say /resume Deploy and your answer."
+
+
+def test_an_answer_to_the_background_begins_the_counts_anew(session: Session) -> None:
+    task, _ = waiting_there(session)
+    run = session.run(task)
+    spent = {"rounds": 7, "worked_seconds": 900.0}
+    session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
+
+    session.call("task_resume", task_id=task, answer="eu-west")
+
+    run = session.run(task)
+    assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
+
+
 def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:
     session.takes_up()
     before = session.lines

@@ -205,6 +205,15 @@ def test_a_start_that_is_told_again_says_once_what_waits_for_the_user(
     assert sum("still waits" in line for line in session.lines) == 1
 
 
+def test_what_was_set_aside_is_not_announced_at_a_start(world: World) -> None:
+    session = Session(world)
+    session.call("task_update", task_id=session.takes_up(), status="paused")
+    session.ends("Until tomorrow.")
+    session.restarts("boot_2")
+
+    assert not any("still waits" in line for line in session.lines)
+
+
 def test_who_acts_while_a_gateway_starts_has_answered(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

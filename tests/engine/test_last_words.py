@@ -41,12 +41,15 @@ def test_words_that_only_ask_again_are_not_told(session: Session) -> None:
     assert session.lines[-1].endswith(": Shall I go on?")
 
 
-def test_words_that_ask_more_than_a_line_holds_are_told(session: Session) -> None:
-    session.register()
-    long = f"Shall I go on with {'this and that, ' * 30}?"
-    session.asks(long, words=long)
+def test_a_long_question_is_told_whole_and_once(session: Session) -> None:
+    task = session.register()
+    long = f"Shall I go on with {'this and that, ' * 60}?"
+    options = ["Yes", "No"]
+    session.call("task_update", task_id=task, ask=long, ask_options=options)
+    session.ends(long, words=long)
 
-    assert words_told(session) == [(MAIN, long)]
+    assert words_told(session) == []
+    assert session.lines[-1] == f"Deploy: {long} (Yes / No)"
 
 
 def test_words_of_a_wake_without_a_task_are_told(session: Session) -> None:

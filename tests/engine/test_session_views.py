@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.asking import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
+from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import say, session_views
+from openclaw_taskmem.engine import gateway, say, session_views, task_commands
 from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import (
+    Change,
     InvalidArguments,
     RunState,
     SessionView,
@@ -205,6 +208,129 @@ def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, status="active")
     assert session.run(task).state is RunState.RUNNING
+
+
+def answered(session: Session, answer: str = "Yes") -> str:
+    """Let a task ask its user something that they answer; its id."""
+    task = asked(session)
+    session_views.answer(session.world.shell, question(session).key, answer)
+    return task
+
+
+def hears(session: Session) -> str:
+    """Begin a turn with the one message that is owed; its text."""
+    [wake] = session.world.deliver()
+    session.world.clock.tick(1)
+    session.turn_since = session.world.clock.now()
+    session.begins(Origin.TASKMEM)
+    taken = {str(wake.delivery_id)}
+    gateway.turn_ended(session.world.shell, session.key, taken, None)
+    return wake.text
+
+
+def test_a_call_in_the_turn_of_an_answer_lifts_the_block(session: Session) -> None:
+    task = answered(session)
+    hears(session)
+    assert session.run(task).state is RunState.BLOCKED
+    session.does("git push")
+
+    assert working.at_work(session.run(task))
+    session.ends("Pushed.")
+    [wake] = session.world.deliver()
+    assert "task_continue" in wake.text
+
+
+def test_a_call_in_a_turn_without_the_answer_lifts_no_block(session: Session) -> None:
+    task = answered(session)
+    session.world.clock.tick(1)
+    session.turn_since = session.world.clock.now()
+    session.begins()
+    session.does("curl weather")
+    session.ends("It rains.", origin=Origin.USER)
+    hears(session)
+    session.ends("Noted.")
+    session.world.clock.tick(1)
+    session.turn_since = session.world.clock.now()
+    session.begins()
+    session.does("curl weather again")
+
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_an_answer_that_nothing_followed_is_told_once_more(session: Session) -> None:
+    task = answered(session)
+    first = hears(session)
+    session.ends("Noted.")
+    assert session.world.deliver() == []
+    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    again = hears(session)
+    session.ends("Noted.")
+
+    assert again.startswith(first)
+    assert "nothing followed" in again
+    assert session.world.pass_time(2 * HOUR) == []
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_a_call_after_being_told_once_more_lifts_the_block(session: Session) -> None:
+    task = answered(session)
+    hears(session)
+    session.ends("Noted.")
+    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    hears(session)
+    session.does("git push")
+
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(
+    session: Session,
+) -> None:
+    task = answered(session)
+    hears(session)
+    session.settles(session.restarts("boot_2"))
+    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    assert "nothing followed" in hears(session)
+    session.does("git push")
+
+    assert session.run(task).state is RunState.RUNNING
+    assert not any("still waits" in line for line in session.lines)
+
+
+def test_what_was_answered_is_neither_asked_nor_listed_as_open(
+    session: Session,
+) -> None:
+    task = answered(session)
+
+    assert gateway.question(session.world.shell, MAIN) is None
+    assert "question" not in session.call("task_status", task_id=task)
+    listed = task_commands.obey(
+        session.world.shell, Command.TASKS, "", session.caller
+    ).text
+    assert "waits for its agent, which has your answer." in listed
+
+
+def test_the_same_words_after_an_answer_are_another_question(
+    session: Session,
+) -> None:
+    task = answered(session)
+    hears(session)
+    session.call("task_update", task_id=task, ask="Shall I push it?")
+
+    assert question(session).text == "Deploy: Shall I push it?"
+    session.does("git log")
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_an_answer_begins_the_counts_anew(session: Session) -> None:
+    task = asked(session)
+    run = session.run(task)
+    spent = {"rounds": 7, "rounds_before": 0, "worked_seconds": 900.0}
+    session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
+    session_views.answer(session.world.shell, question(session).key, "Yes")
+
+    run = session.run(task)
+    assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
 
 
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:
