@@ -17,7 +17,15 @@ from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import AgentHost, Event, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import (
+    AgentHost,
+    Event,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    WakeRefused,
+    WakeUndelivered,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +42,14 @@ SHOWN: Final = timedelta(seconds=0.5)
 """How long a change of what a user sees waits for others."""
 SECONDS: Final = 10.0
 """How long the host may take for one entry."""
+_LATER: Final = (
+    WakeUndelivered,
+    TimeoutError,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+)
+"""Trouble of the host's or the store's: what it meets is told again."""
 
 
 class _Owed(NamedTuple):
@@ -221,7 +237,7 @@ class Herald:
                     await self._host.show(view)
                 else:
                     await self._say(self._host, session, entries)
-        except (WakeUndelivered, TimeoutError) as error:
+        except _LATER as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False
         except WakeRefused as error:
@@ -237,11 +253,12 @@ class Herald:
         now = self._shell.clock.monotonic()
         last = self._small.get(session)
         often = notices.SMALL_EVERY.total_seconds()
+        notice = await self._apart(say.notice_of, self._shell, entries)
         if last is not None and now - last < often:
-            entries = [each for each in entries if not notices.is_small(each)]
-        if not entries:
+            notice = notice.model_copy(update={"without_card": ""})
+        if not (notice.text or notice.without_card):
             return
-        await host.say(await self._apart(say.notice_of, self._shell, entries))
-        if any(map(notices.is_small, entries)):
+        await host.say(notice)
+        if notice.without_card:
             fresh = {s: at for s, at in self._small.items() if now - at < often}
             self._small = {**fresh, session: now}

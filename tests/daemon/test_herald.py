@@ -25,6 +25,7 @@ from taskmem_hookspecs import (
     Owner,
     SessionView,
     StoreBusy,
+    StoreUnavailable,
     WakeRefused,
     WakeUndelivered,
 )
@@ -35,6 +36,7 @@ from tests.support.world import PERSON, World
 DEV = "agent:dev:main"
 ACCEPTED = "accepted, 4 steps."
 BEGUN = "accepted and started, 4 steps."
+ABOUT = ["x", "question", "step"]
 LATE = GIVE_UP_AFTER[Outgoing.LINES].total_seconds()
 
 
@@ -45,6 +47,7 @@ class Host:
         self.away: set[str | None] = set()
         self.hangs: set[str | None] = set()
         self.refuses: set[str | None] = set()
+        self.asked: list[Notice] = []
         self.said: list[tuple[str | None, str]] = []
         self.keys: list[str] = []
         self.without_card: list[str] = []
@@ -52,6 +55,7 @@ class Host:
         self.stopped: list[tuple[str, float]] = []
 
     async def say(self, notice: Notice) -> None:
+        self.asked.append(notice)
         await self._there(notice.session_key)
         begins = "Deploy: "
         texts = [line.removeprefix(begins) for line in notice.text.splitlines()]
@@ -107,7 +111,8 @@ async def passes(world: World, herald: Herald, seconds: float = 0) -> None:
     while (due := await herald.one_pass()) is not None:
         if due.timestamp() > ends:
             return
-        world.clock.tick((due - world.clock.now()).total_seconds())
+        # Less than a microsecond is left where the wall says that it is due.
+        world.clock.tick(max((due - world.clock.now()).total_seconds(), 0.001))
 
 
 async def test_a_session_hears_its_lines_in_order_and_once(
@@ -369,6 +374,31 @@ async def test_a_line_is_told_once_although_the_store_is_busy_then(
     assert host.said == [(MAIN, ACCEPTED)]
 
 
+async def test_a_question_and_a_card_wait_for_a_store_that_cannot_be_read(
+    world: World, main: Session, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise StoreUnavailable("The database restarts.")
+
+    task = at_work(main)
+    told = [herald(world, host, each) for each in (Outgoing.LINES, Outgoing.VIEWS)]
+    for each in told:
+        await passes(world, each)
+    main.call("task_update", task_id=task, ask="Is it the red one?")
+    with monkeypatch.context() as patch:
+        for read in ("notice_of", "view_of"):
+            patch.setattr(say, read, gone)
+        for each in told:
+            await passes(world, each)
+    before = len(host.views)
+
+    for each in told:
+        await passes(world, each, 60)
+
+    assert "Is it the red one?" in host.said[-1][1]
+    assert [bool(view.questions) for view in host.views[before:]] == [True]
+
+
 async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
     world: World, main: Session, host: Host
 ) -> None:
@@ -512,8 +542,8 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
     async def scenario() -> None:
         told = herald(world, host)
         for number in range(60):
-            key, about = chance.choice(session_keys), chance.choice(["x", "question"])
-            lines[key].append(f"Line {number}.")
+            key, about = chance.choice(session_keys), chance.choice(ABOUT)
+            lines[key] += [f"Line {number}."] if about != "step" else []
             data = {"about": about, "session_key": key, "line": f"Line {number}."}
             event = Event(at=world.clock.now(), kind=events.NOTICE, data=data)
             world.shell.commit(Change(events=(event,)))
@@ -543,3 +573,28 @@ async def test_what_a_card_would_show_is_told_at_most_once_a_minute(
     assert [text for _, text in host.said] == [ACCEPTED, ""]
     assert host.without_card[0].splitlines()[-1] == first
     assert third in host.without_card[1]
+
+
+async def test_a_message_keeps_its_key_whether_or_not_its_steps_are_told(
+    world: World, main: Session, host: Host
+) -> None:
+    def note(about: str) -> None:
+        data = {"about": about, "session_key": MAIN, "line": f"{about}."}
+        event = Event(at=world.clock.now(), kind=events.NOTICE, data=data)
+        world.shell.commit(Change(events=(event,)))
+
+    told = herald(world, host)
+    note("step")
+    await passes(world, told)
+    host.away = {MAIN}
+    for about in ("step", "refused"):
+        note(about)
+    await passes(world, told)
+    world.clock.tick(60)
+    host.away = set()
+    await passes(world, told, 60)
+
+    _, first, *_, last = host.asked
+    assert (first.text, first.without_card) == ("refused.", "")
+    assert (last.text, last.without_card) == ("refused.", "step.\nrefused.")
+    assert {each.key for each in host.asked[1:]} == {last.key}
