@@ -135,11 +135,10 @@ export class Awaited {
     const shown = session && (await this.#shown(session, name, size));
     if (shown) return { boot: this.boot, shown };
     const called = ({ sourceId }) => sourceId === name;
-    // A gateway that stops in order leaves rows behind that say "running".
-    const running = (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
+    const running = await this.#listed();
     const row = running.find(called) ?? (await listCommands({ sessionKey: session })).find(called);
     if (!row) return { boot: this.boot, running: running.map(({ sourceId }) => sourceId) };
-    this.#commands.set(name, { ...known, session: row.sessionKey });
+    this.#commands.set(name, Object.assign(known, { session: row.sessionKey }));
     const { status, terminalSummary, error, startedAt } = row;
     return { boot: this.boot, row: { status, terminalSummary, error, startedAt }, shown: await this.#shown(row.sessionKey, name, size) };
   }
@@ -147,6 +146,11 @@ export class Awaited {
   stop() {
     this.#stopped = true;
     clearTimeout(this.#looking);
+  }
+
+  /** What the gateway lists as running; one that stops in order leaves such rows behind. */
+  async #listed() {
+    return (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
   }
 
   get #running() {
@@ -161,7 +165,7 @@ export class Awaited {
   /** Ask the gateway which of the commands still run, and how the others have ended. */
   async #look() {
     try {
-      const listed = new Set((await listCommands({ status: "running" })).map(({ sourceId }) => sourceId));
+      const listed = new Set((await this.#listed()).map(({ sourceId }) => sourceId));
       for (const [name, command] of this.#running.filter(([name]) => !listed.has(name))) {
         const row = (await listCommands({ sessionKey: command.session })).find(({ sourceId }) => sourceId === name);
         // It may have begun after the first list was made, or its agent has seen its end by now.

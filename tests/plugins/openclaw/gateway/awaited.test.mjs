@@ -9,11 +9,11 @@ let awaited, ended, rows, asked, looked;
 
 beforeEach(() => {
   mock.timers.enable({ apis: ["setTimeout"] });
-  [ended, rows, asked] = [[], [], []];
-  awaited = new Awaited({ ended: (...end) => ended.push(end) });
+  [ended, rows, asked, looked] = [[], [], [], undefined];
+  awaited = new Awaited({ ended: (...end) => ended.push(end), boot: 1_000 });
   sdk.callGatewayTool = async (_, __, { sessionKey, status }) => {
     asked.push(sessionKey ?? status);
-    looked?.();
+    await looked?.();
     return { tasks: rows.filter((row) => !status || row.status === status) };
   };
 });
@@ -42,7 +42,7 @@ test("a call that has ended, or runs under no name, is not awaited", () => {
 
 test("the end that the gateway's list shows is told once", async () => {
   awaited.called(MAIN, "make all", RUNNING);
-  rows = [{ kind: "exec", sourceId: "calm-cove", status: "running" }];
+  rows = [{ kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 1_500 }];
   await glance();
   assert.deepEqual([ended, asked], [[], ["running"]]);
   rows = [{ kind: "exec", sourceId: "calm-cove", status: "failed", terminalSummary: "code 2" }];
@@ -78,6 +78,27 @@ test("a command that began while a list was made has not ended", async () => {
 test("a report names a hundred commands at most, the newest", () => {
   for (let number = 0; number < 101; number += 1) awaited.called(MAIN, "ls", { result: { details: { status: "running", sessionId: `c${number}` } } });
   assert.deepEqual([awaited.of(MAIN).awaited.length, awaited.of(MAIN).awaited.at(-1)], [100, "c100 (ls)"]);
+});
+
+test("what an earlier start has left under the same name is another command", async () => {
+  awaited.called(MAIN, "make all", RUNNING);
+  rows = [{ kind: "exec", sourceId: "calm-cove", status: "failed", terminalSummary: "code 2", startedAt: 1_500 }, { kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 500 }];
+  await glance();
+  assert.deepEqual(ended, [[MAIN, "calm-cove", "code 2"]]);
+});
+
+test("an end is told once, also where its command is looked at meanwhile", async () => {
+  sdk.createOpenClawCodingTools = () => [];
+  awaited.called(MAIN, "make all", RUNNING);
+  rows = [{ kind: "exec", sourceId: "calm-cove", sessionKey: MAIN, status: "failed", startedAt: 1_500 }];
+  looked = async () => {
+    if (asked.length !== 2) return;
+    looked = undefined;
+    await awaited.facts({ name: "calm-cove", size: 0 });
+  };
+  await glance();
+  await glance();
+  assert.equal(ended.length, 1);
 });
 
 test("an end that the agent has seen itself is not told", async () => {
