@@ -100,15 +100,8 @@ class History(Value):
 
     calls: tuple[PastCall, ...] = ()
     """The newest, oldest first."""
-    at: Instant
-    """When the newest was written."""
     corrupt: int = 0
     """How many were passed over."""
-
-    @property
-    def unknown(self) -> tuple[PastCall, ...]:
-        """The calls that were cut."""
-        return tuple(call for call in self.calls if call.ok is None)
 
 
 class _Body(Value):
@@ -144,12 +137,7 @@ def read(checkpoints: Sequence[Checkpoint]) -> History | None:
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
         return None
     known = [(each, entry) for each, entry in entries if entry is not None]
-    calls = _fold(known)
-    return History(
-        calls=tuple(calls),
-        at=known[-1][0].at,
-        corrupt=len(entries) - len(known),
-    )
+    return History(calls=tuple(_fold(known)), corrupt=len(entries) - len(known))
 
 
 def read_scattered(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:

@@ -76,10 +76,8 @@ def read_past(shell: Shell, task_id: str) -> Past:
     )
 
 
-def history(shell: Shell, run: Run | None) -> History | None:
+def history(shell: Shell, run: Run) -> History | None:
     """Return what the checkpoints of a run say; None: nothing that can be trusted."""
-    if run is None:
-        return None
     kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
     found = checkpoints.read(kept)
     if kept and (found is None or found.corrupt):

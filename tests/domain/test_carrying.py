@@ -678,37 +678,6 @@ def test_what_failed_of_something_else_did_not_stall() -> None:
     assert of_kind(change, "run_stalled") == []
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([News.NONE, News.RESULT, News.CALL]),
-            st.sampled_from(["Still at it.", "STILL at it (2)!", "Other words.", ""]),
-            st.sampled_from(Origin),
-        ),
-        max_size=12,
-    )
-)
-def test_a_round_is_idle_by_its_news_and_its_words_alone(
-    turns: list[tuple[News, str, Origin]],
-) -> None:
-    run, expected, before = held(), 0, None
-    for news, said, origin in turns:
-        known = facts(run.model_copy(update={"news": news}))
-        course = judged(known, Turn(origin=origin, said=said, calls=1))
-        words = " ".join(said.casefold().split()) or None
-        new = news is News.CALL or (news is News.RESULT and words != before)
-        if new:
-            expected = 0
-        elif origin is not Origin.HEARTBEAT:
-            expected = 1 if origin is Origin.USER else expected + 1
-        assert course.run.idle_rounds == expected
-        stalled = expected > len(POLICY.idle_pauses)
-        assert isinstance(course, Fail if stalled else GoOn)
-        if stalled:
-            return
-        run, before = course.run, words
-
-
 def test_the_same_call_over_and_over_is_idle() -> None:
     """It is news the first time, and never again."""
     courses = rounds((News.CALL, "a."), (News.NONE, "b."), (News.NONE, "c."))

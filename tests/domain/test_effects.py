@@ -62,13 +62,6 @@ def test_the_gravest_is_named_first_and_among_equals_the_newest() -> None:
     )
 
 
-def test_a_payment_before_thirty_reads_is_the_one_thing_named() -> None:
-    pay = call(about="curl -X POST https://shop.example/pay", at=at(0))
-    reads = [call(about=f"cat {n}.txt", at=at(n)) for n in range(1, 31)]
-
-    assert effects.done([pay, *reads]) == (f"exec: {pay.about}",)
-
-
 def test_what_was_judged_when_it_was_made_is_not_judged_again() -> None:
     made = [
         call(about="cat a", effect=Effect.OUTSIDE),
