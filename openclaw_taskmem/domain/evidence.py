@@ -166,7 +166,8 @@ def tell_refusal(
     task, run = facts.task, facts.run
     if run is None or refusal.doubt in task.doubts:
         return ()
-    return (notices.refused(task, run, refusal.missing, now),)
+    line = f"{notices.name(task)}: not completed yet. {refusal.missing}"
+    return (notices.notice("refused", task, run, line, now),)
 
 
 def log_refusal(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
@@ -242,11 +243,11 @@ def tell_user(
         return ()
     made = ledger.say_made(entries, places)
     doubts = ledger.say_unverified(entries, places)
-    lines = (
-        notices.made(task, run, made, now) if made else None,
-        notices.unverified(task, run, doubts, now) if doubts else None,
-    )
-    return tuple(line for line in lines if line is not None)
+    told = [notices.made(task, run, made, now)] if made else []
+    if doubts:
+        line = f"{notices.name(task)}: {doubts}"
+        told.append(notices.notice("unverified", task, run, line, now))
+    return tuple(told)
 
 
 def _missing_things(open_: Sequence[Checked]) -> str:

@@ -111,8 +111,9 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
     `told_session` is the session that it was sent from, `messages` are the newest of
     its task, oldest first.
     """
-    entries = [each.content for each in messages if _tells_of_background(each)]
-    entry = entries[-1] if entries else _BY_AGENT
+    log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
+    told = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
+    entry = told[-1] if told else _BY_AGENT
     sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
     note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
     words = f" with the words {quoted(plain(note), NOTE_BYTES)}" if note else ""
@@ -124,11 +125,6 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
         f"{told_session}){words}. The user reads there what you report with "
         "task_update, and what you ask with its ask."
     )
-
-
-def _tells_of_background(message: Message) -> bool:
-    own = message.msg_type is MessageType.LIFECYCLE
-    return own and message.content.startswith((_BY_AGENT, _BY_USER))
 
 
 def cancelled(

@@ -237,22 +237,11 @@ def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, 
     return (told,)
 
 
-def refused(task: Task, run: Run, missing: str, now: datetime) -> Event:
-    """Return the entry of a completion that was refused, and what is missing."""
-    line = f"{name(task)}: not completed yet. {missing}"
-    return notice("refused", task, run, line, now)
-
-
 def made(task: Task, run: Run, said: str, now: datetime) -> Event:
     """Return the entry of the line that says what was made and proved."""
     which = Milestone.WRITE_VERIFIED
     line = f"{name(task)}: {said}"
     return _event(events.MILESTONE, task, run, line, now, name=which)
-
-
-def unverified(task: Task, run: Run, said: str, now: datetime) -> Event:
-    """Return the entry of the line that says what could not be verified."""
-    return notice("unverified", task, run, f"{name(task)}: {said}", now)
 
 
 def nothing_written(event: Event, task: Task) -> Event:

@@ -13,14 +13,12 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import MOST, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Card,
     Change,
     Event,
     Run,
     RunState,
     SessionView,
     Task,
-    TaskFacts,
     TaskNotFound,
     UserQuestion,
 )
@@ -51,6 +49,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     background, and else of the task that has changed, as that ended.
     """
     shown = next(_open(shell, session), task_id)
+    facts = shell.store.read_task(shown)
     waiting = shell.store.list_runs(_WAITING, None, MOST, shell.only)
     asked = (
         _question(shell, run)
@@ -59,7 +58,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     )
     return SessionView(
         session_key=session,
-        card=_card(shell, shown),
+        card=cards.draw(facts, facts.run or last_run(shell, shown)),
         questions=tuple(each for each in asked if each is not None),
     )
 
@@ -129,11 +128,6 @@ def _open(shell: Shell, session: str) -> Iterator[str]:
 
 def _age(task: Task) -> tuple[float, str]:
     return task.created_at.timestamp(), task.task_id
-
-
-def _card(shell: Shell, task_id: str) -> Card | None:
-    facts: TaskFacts = shell.store.read_task(task_id)
-    return cards.draw(facts, facts.run or last_run(shell, task_id))
 
 
 def _question(shell: Shell, run: Run | None) -> UserQuestion | None:

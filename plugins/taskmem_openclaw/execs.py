@@ -84,7 +84,7 @@ class Execs:
             raise TargetNotFound(said, sure=False) from None
         if recording := seen.get("recording"):
             return Target(scheme="pty", name=str(recording))
-        if not _is_known(seen):
+        if not (_shown(seen) or seen.get("row")):
             raise TargetNotFound(_describe_running(seen))
         return Exec(path, target.name, seen, self._glance_seconds)
 
@@ -295,10 +295,6 @@ def _read_signal(value: object) -> int | None:
 
 def _describe(status: int) -> str:
     return f"The command ended with status {status}."
-
-
-def _is_known(seen: Mapping[str, Any]) -> bool:
-    return bool(_shown(seen) or seen.get("row"))
 
 
 def _describe_running(seen: Mapping[str, Any]) -> str:
