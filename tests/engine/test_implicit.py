@@ -188,7 +188,7 @@ def test_a_message_without_words_is_covered_too() -> None:
         {"aborted": True},
         {"error": "529 overloaded"},
         {"error": "HTTP 401 invalid api key"},
-        {"awaited": ("exec brave-fox",)},
+        {"commands": ("exec brave-fox",)},
         {"children": 1, "aborted": True},
     ],
     ids=["done", "asks", "stopped", "overloaded", "no key", "awaits", "all stopped"],
