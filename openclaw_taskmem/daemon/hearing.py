@@ -24,7 +24,7 @@ _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 def turn_began(shell: Shell, heard: Heard, event: reports.TurnStarted) -> bool:
     """Note that a turn has begun; False: it must not go on."""
-    implicit.forget_calls(shell, heard.session)
+    implicit.begin_turn(shell, heard, event.origin)
     return turns.turn_began(shell, heard, event.origin)
 
 

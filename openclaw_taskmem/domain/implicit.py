@@ -35,6 +35,7 @@ from taskmem_hookspecs import (
     Owner,
     Run,
     RunState,
+    Task,
     TaskFacts,
     TaskStatus,
     Value,
@@ -67,6 +68,12 @@ def has_ended(seen: Sequence[Seen], entry: Ended) -> bool:
     ids = [each.entry.call_id for each in seen if isinstance(each.entry, Began)]
     ends = [each.entry.call_id for each in seen if isinstance(each.entry, Ended)]
     return ids.count(entry.call_id) > ends.count(entry.call_id)
+
+
+def is_of_turn(task: Task, run: Run) -> bool:
+    """Whether the turn that works on a run is the one that its task was opened for."""
+    began = run.turn_began_at
+    return task.implicit and began is not None and began <= task.created_at
 
 
 def opened(
@@ -145,7 +152,7 @@ def after_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
     """
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
     if turn.empty or (waits and not turn.aborted):
-        return Change(runs=(runs.rest(run),))
+        return Change(runs=(runs.rest(runs.turn_ended(run, now)),))
     return ended(facts, run, now)
 
 

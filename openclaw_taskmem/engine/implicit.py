@@ -5,20 +5,43 @@ What it called before is kept in mind only: a turn of one or two calls writes no
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import implicit, working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.implicit import Seen
+from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard
-from taskmem_hookspecs import Run, TaskFacts
+from taskmem_hookspecs import Owner, Run, TaskFacts
 
 MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in mind, for an end may never be told."""
 _OWN: Final = ":taskmem:"
 """In the keys of sessions that a task has to itself."""
+
+
+def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
+    """Let go of what earlier turns of a session called, and end what covered them.
+
+    Only a user's turn ends that: any other may be of the work that it covers. What
+    waits to be resumed stays, and so does what this very turn has taken up already.
+    """
+    forget_calls(shell, heard.session)
+    if origin is not Origin.USER:
+        return
+    for run in shell.store.session_runs(heard.session, shell.only):
+        if run.state in working.OPEN and not _is_held(run, heard.owner):
+            shell.decide(run.task_id, partial(_end_left, shell, run))
+
+
+def _end_left(shell: Shell, found: Run) -> None:
+    """End the implicit task of a run that no turn works on; another's stays."""
+    facts = shell.store.read_task(found.task_id)
+    if facts.task.implicit and facts.run == found:
+        shell.commit(implicit.ended(facts, found, shell.clock.now()))
 
 
 def call_began(shell: Shell, heard: Heard, entry: Began, request: str | None) -> None:
@@ -65,16 +88,21 @@ def forget_calls(shell: Shell, session: str) -> None:
 
 
 def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
-    """Return the implicit task that covers a caller's turn, and its run.
+    """Return the implicit task that was opened in a caller's turn, and its run.
 
-    None: none does.
+    None: none was.
     """
     owner = caller.in_gateway
     if owner is None or owner.session_key is None:
         return None
     for run in shell.store.session_runs(owner.session_key, shell.only):
-        if working.at_work(run) and run.owner == owner:
+        if _is_held(run, owner):
             facts = shell.store.read_task(run.task_id)
-            if facts.task.implicit and facts.run == run:
+            if facts.run == run and implicit.is_of_turn(facts.task, run):
                 return facts, run
     return None
+
+
+def _is_held(run: Run, owner: Owner) -> bool:
+    """Whether a turn of an owner works on a run now."""
+    return working.at_work(run) and run.owner == owner

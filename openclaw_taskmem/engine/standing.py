@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain
 from typing import Final
@@ -63,17 +64,32 @@ def status(
 
 
 def own_task(shell: Shell, caller: Caller) -> str:
-    """Return the task of the caller's session: active, else failed, else paused."""
+    """Return the task of the caller's session: open, else failed, else paused.
+
+    An implicit one comes after all that are open and were registered.
+    """
     session = caller.session_key
     if session is not None:
-        own = shell.store.session_runs(session, shell.only)
-        for run in own or away(shell, session):
-            return run.task_id
-        mine = own_tasks(shell, session, _RESUMABLE)
-        # What it has given away comes last: there it is told who has it.
-        for task in chain(mine, list_tasks(shell, session, _RESUMABLE)):
-            return task.task_id
+        for task_id in _list_own(shell, session):
+            return task_id
     where = (
         "No session_key was given" if session is None else "Your session has no task"
     )
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
+
+
+def _list_own(shell: Shell, session: str) -> Iterator[str]:
+    """Yield the tasks that a session may mean, the likeliest first."""
+    for run in shell.store.session_runs(session, shell.only):
+        if not shell.store.read_task(run.task_id).task.implicit:
+            yield run.task_id
+    yield from (run.task_id for run in away(shell, session))
+    active = (TaskStatus.ACTIVE,)
+    listed = chain(
+        own_tasks(shell, session, active),
+        own_tasks(shell, session, active, implicit=True),
+        own_tasks(shell, session, _RESUMABLE),
+        # What it has given away comes last: there it is told who has it.
+        list_tasks(shell, session, _RESUMABLE),
+    )
+    yield from (task.task_id for task in listed)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain import checkpoints, events
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.task_commands import Command
@@ -293,6 +295,88 @@ def test_a_later_turn_does_not_take_over_what_a_crash_left(session: Session) -> 
     assert covered(session) == [left]
 
 
+@pytest.mark.parametrize("origin", [Origin.OTHER, Origin.HEARTBEAT])
+def test_no_turn_but_its_own_takes_it_over(session: Session, origin: Origin) -> None:
+    works(session)
+    session.ends(origin=Origin.USER, children=1)
+    (task,) = covered(session)
+    session.world.clock.tick(1)
+    session.request = None
+    session.begins(origin)
+    session.does("look")
+    assert session.register() != task.task_id
+    session.ends("All baked.", origin=origin)
+    assert session.world.task(task.task_id).status is TaskStatus.COMPLETED
+
+
+# --- the user's next turn -----------------------------------------------------
+
+
+def leave_it_resting(session: Session) -> None:
+    """End its turn while a sub-agent works."""
+    session.ends("They are at it.", origin=Origin.USER, children=1)
+
+
+def leave_it_interrupted(session: Session) -> None:
+    """Kill the gateway, and let it be told to go on."""
+    session.settles(session.restarts("boot_2"))
+
+
+def leave_it_held(session: Session) -> None:
+    """Kill the gateway, and start it."""
+    session.restarts("boot_2")
+
+
+@pytest.mark.parametrize(
+    "left", [leave_it_resting, leave_it_interrupted, leave_it_held]
+)
+def test_what_is_left_of_it_ends_when_the_user_says_more(
+    session: Session, left: Callable[[Session], None]
+) -> None:
+    works(session)
+    (task,) = covered(session)
+    left(session)
+    session.request = "Sell them, please."
+    works(session)
+
+    new, old = covered(session)
+    assert (old.task_id, old.status) == (task.task_id, TaskStatus.COMPLETED)
+    assert (session.run(old.task_id).calls, old.original_request) == (3, SAID)
+    assert (new.status, new.original_request) == (TaskStatus.ACTIVE, session.request)
+    assert session.run(new.task_id).calls == 3
+    assert session.world.wakes(WakeState.DUE) == []
+    registered = session.world.task(session.register())
+    assert (registered.task_id, registered.original_request) == (
+        new.task_id,
+        session.request,
+    )
+
+
+def test_what_is_left_ends_beside_a_task_that_is_open(session: Session) -> None:
+    works(session)
+    leave_it_resting(session)
+    (task,) = covered(session)
+    session.in_turn = False
+    registered = session.register()
+    session.in_turn = True
+    session.begins()
+    assert session.world.task(task.task_id).status is TaskStatus.COMPLETED
+    assert session.world.task(registered).status is TaskStatus.ACTIVE
+
+
+def test_what_the_user_takes_up_again_goes_on_in_that_turn(session: Session) -> None:
+    works(session)
+    leave_it_interrupted(session)
+    (task,) = covered(session)
+    session.world.clock.tick(1)
+    # So says the user's "continue", before its turn begins.
+    session.call("task_resume", task_id=task.task_id)
+    works(session)
+    assert covered(session) == [session.world.task(task.task_id)]
+    assert session.run(task.task_id).calls == 6
+    assert session.register() != task.task_id
+
+
 # --- a crash ------------------------------------------------------------------
 
 
@@ -416,6 +500,17 @@ def test_resume_finds_it_where_no_other_task_is_open(session: Session) -> None:
 
     assert resumed() == task.task_id
     assert obey(shell, Command.TASKS, "", session.caller).text.count(SAID) == 0
+
+
+def test_task_status_means_an_open_task_before_it(session: Session) -> None:
+    works(session)
+    (task,) = covered(session)
+    assert session.call("task_status")["task_id"] == task.task_id
+    elsewhere = Caller(session_key=session.key)
+    given = {"name": "Deploy", "plan": ["Deploy"]}
+    registered = session.world.call("task_register", elsewhere, **given)["task_id"]
+    assert session.call("task_status")["task_id"] == registered
+    assert session.call("task_resume")["task_id"] == registered
 
 
 # --- lists --------------------------------------------------------------------

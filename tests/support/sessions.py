@@ -82,7 +82,7 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        implicit.forget_calls(self.world.shell, self.key)
+        implicit.begin_turn(self.world.shell, self.heard, origin)
         return turns.turn_began(self.world.shell, self.heard, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
