@@ -45,6 +45,8 @@ class Change(Value):
     `RunState.BLOCKED` or `REVIEW`; and implicit tasks go with all that is theirs but
     the log, once neither they nor their runs were touched since, and no wait of theirs
     is watched. None: nothing goes."""
+    forget_home: str | None = None
+    """The home whose rows go, and those of none; None: of every home."""
 
     @property
     def empty(self) -> bool:

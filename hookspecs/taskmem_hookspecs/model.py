@@ -268,7 +268,8 @@ class Wake(Value):
     """What the agent reads, on one line."""
     line: str | None = None
     """What people see of it in the chat, in their words, on one line. Written when it
-    is handed to a transport, and not stored; None: it is on its way to none."""
+    is handed to a transport, and not stored; empty: nothing; None: it is on its way to
+    none."""
     urgent: bool = False
     """Several waits of the task failed in a row."""
     attempts: int = 0

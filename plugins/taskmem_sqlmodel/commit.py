@@ -156,7 +156,8 @@ class GroupCommit:
         _add(connection, statements.CHECKPOINTS, map(dict, change.checkpoints))
         if change.forget_before is not None:
             for forget in (writes.FORGET, *writes.FORGET_IMPLICIT):
-                connection.execute(forget, {"before": change.forget_before})
+                whose = {"before": change.forget_before, "home": change.forget_home}
+                connection.execute(forget, whose)
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
         _add(
             connection,

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from taskmem_hookspecs import RunState, WaitStatus
+from taskmem_sqlmodel.columns import Text
 from taskmem_sqlmodel.rows import IMPLICIT, Base
 from taskmem_sqlmodel.statements import (
     ARTIFACTS,
@@ -55,18 +56,21 @@ UPDATE: Final = {
     )
 }
 
-_WAITING: Final = sa.select(RUNS.c.run_id).where(
-    RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW))
+_HOME: Final = sa.bindparam("home", type_=Text)
+# With no home nothing is of another one: no comparison with NULL is true.
+_KEPT: Final = sa.select(RUNS.c.run_id).where(
+    sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
 )
 FORGET: Final = CHECKPOINTS.delete().where(
     CHECKPOINTS.c.at < sa.bindparam("before"),
-    CHECKPOINTS.c.run_id.not_in(_WAITING),
+    CHECKPOINTS.c.run_id.not_in(_KEPT),
 )
 _PAST: Final = (
     sa.select(TASKS.c.task_id)
     .where(
         sa.text(f"tasks.{IMPLICIT}"),
         TASKS.c.updated_at < sa.bindparam("before"),
+        (TASKS.c.home != _HOME).is_not(sa.true()),
         ~sa.exists().where(
             RUNS.c.task_id == TASKS.c.task_id,
             RUNS.c.seen_at >= sa.bindparam("before"),

@@ -195,6 +195,20 @@ def test_a_session_is_reminded_of_the_task_of_its_own_home(
     assert found[0] == task
 
 
+def test_each_home_lets_go_of_its_own_implicit_tasks(
+    here: Homely, there: Homely
+) -> None:
+    for session in (here, there):
+        session.request = "Bake."
+        session.begins()
+        for number in range(3):
+            session.does(f"bake loaf {number}")
+    here.world.clock.tick(8 * DAY.total_seconds())
+    recovery.forget(here.world.shell)
+    left = here.world.store.list_tasks(None, 9, implicit=True)
+    assert [task.home for task in left] == ["there"]
+
+
 def test_a_session_takes_up_nothing_of_another_home(
     here: Homely, there: Homely
 ) -> None:

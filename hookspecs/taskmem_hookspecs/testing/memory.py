@@ -339,7 +339,7 @@ class MemoryStore:
             self._runs |= runs
             self._artifacts |= artifacts
             self._checkpoints |= checkpoints
-            self._forget(change.forget_before)
+            self._forget(change.forget_before, change.forget_home)
             self._bookmarks |= {b.name: b.value for b in change.bookmarks}
             self._ledger |= {(e.task_id, e.path): e for e in change.ledger}
             self._folders |= {(f.task_id, f.path): f for f in change.folders}
@@ -375,11 +375,11 @@ class MemoryStore:
         here = of_home(home, self._runs.values())
         return sorted((r.lease_until, r.run_id) for r in here if r.lease_until)
 
-    def _forget(self, before: datetime | None) -> None:
+    def _forget(self, before: datetime | None, home: str | None) -> None:
         if before is None:
             return
-        gone = past(before, self._tasks, self._runs, self._waits)
-        self._checkpoints = fresh(before, self._checkpoints, self._runs, gone)
+        gone = past(before, home, self._tasks, self._runs, self._waits)
+        self._checkpoints = fresh(before, home, self._checkpoints, self._runs, gone)
         self._tasks = {k: task for k, task in self._tasks.items() if k not in gone}
         self._runs, self._waits = without(gone, self._runs), without(gone, self._waits)
         self._wakes = without(gone, self._wakes)

@@ -89,33 +89,41 @@ def recency(task: Task) -> tuple[bool, datetime, str]:
 
 def past(
     before: datetime,
+    home: str | None,
     tasks: Mapping[str, Task],
     runs: Mapping[str, Run],
     waits: Mapping[str, Wait],
 ) -> set[str]:
-    """Return the implicit tasks that nobody has touched since, nor watches for."""
+    """Return a home's implicit tasks that nobody has touched since, nor watches for."""
     seen = {run.task_id for run in runs.values() if run.seen_at >= before}
     watched = {w.task_id for w in waits.values() if w.status is WaitStatus.WATCHING}
-    old = {t.task_id for t in tasks.values() if t.implicit and t.updated_at < before}
+    here = of_home(home, tasks.values())
+    old = {t.task_id for t in here if t.implicit and t.updated_at < before}
     return old - seen - watched
 
 
 def fresh(
     before: datetime,
+    home: str | None,
     checkpoints: Mapping[tuple[str, int], Checkpoint],
     runs: Mapping[str, Run],
     gone: Collection[str],
 ) -> dict[tuple[str, int], Checkpoint]:
-    """Return the checkpoints that stay where those from before an instant go.
+    """Return the checkpoints that stay where a home's from before an instant go.
 
     So do all of these tasks, and none of a run that waits for its user.
     """
     waiting = (RunState.BLOCKED, RunState.REVIEW)
+    here = {run.run_id for run in of_home(home, runs.values())}
     return {
         key: kept
         for key, kept in checkpoints.items()
         if runs[kept.run_id].task_id not in gone
-        and (kept.at >= before or runs[kept.run_id].state in waiting)
+        and (
+            kept.at >= before
+            or kept.run_id not in here
+            or runs[kept.run_id].state in waiting
+        )
     }
 
 

@@ -126,6 +126,25 @@ class StoreImplicit:
         with pytest.raises(RunNotFound):
             store.read_run("run_1")
 
+    @pytest.mark.parametrize("home", ["/home/1", None])
+    def test_what_is_old_goes_in_its_own_home_alone(
+        self, store: TaskStore, home: str | None
+    ) -> None:
+        for n, its in enumerate(("/home/1", "/home/2", None)):
+            task = a_task(task_id=f"task_{n}", home=its, implicit=True)
+            run = a_run(run_id=f"run_{n}", task_id=task.task_id, home=its)
+            other = a_task(task_id=f"other_{n}", home=its)
+            late = run.model_copy(
+                update={"run_id": f"late_{n}", "task_id": other.task_id}
+            )
+            old = tuple(a_checkpoint(run_id=r.run_id) for r in (run, late))
+            store.commit(Change(tasks=(task, other), runs=(run, late), checkpoints=old))
+        store.commit(Change(forget_before=DAWN + SECOND, forget_home=home))
+        left = [task.task_id for task in store.list_tasks(None, 9, implicit=True)]
+        assert left == (["task_1"] if home else [])
+        kept = [n for n in range(3) if store.read_checkpoints(f"late_{n}", 9)]
+        assert kept == ([1] if home else [])
+
     @pytest.mark.parametrize(
         "why", ["explicit", "touched since", "seen since", "watched"]
     )

@@ -73,6 +73,7 @@ changes = st.builds(
     artifacts=st.lists(artifacts, max_size=1).map(tuple),
     events=st.lists(drawn.events(), max_size=1).map(tuple),
     forget_before=st.none() | moments,
+    forget_home=st.sampled_from([None, "home_1"]),
 )
 
 
