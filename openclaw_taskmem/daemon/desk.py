@@ -257,6 +257,7 @@ class Desk:
             self._shell,
             session_key,
             task_id=_text(params, "task_id"),
+            boot=caller.owner.boot if caller.owner else None,
             since=since,
             plain=since is not None,
         )

@@ -35,6 +35,10 @@ from taskmem_hookspecs import (
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which a run may have a lease."""
 
+CUT: Final = "Your turn on this was cut"
+_CUT: Final = (Why.INTERRUPTED, Why.STALE, Why.PROMPT_CHANGED)
+"""Why a run is as it is whose turn did not come to its end."""
+
 
 class Sight(Value):
     """What can be seen of a run's owner now."""
@@ -104,6 +108,18 @@ def resumed_by_gateway(
     if verdict.course is Course.QUEUE:
         return Lapsed(course=Course.RESUME)
     return verdict
+
+
+def describe_cut(run: Run | None, boot: str | None) -> str | None:
+    """Return what an agent is told of what cut its turn; None: nothing is known to.
+
+    `boot` is the start of its gateway that is there; None: none is known.
+    """
+    owner = run.owner if run is not None else None
+    if owner is not None and None not in (owner.boot, boot) and owner.boot != boot:
+        return f"{CUT} by a restart of the gateway."
+    was_cut = run is not None and run.why in _CUT
+    return f"{CUT}." if was_cut else None
 
 
 def told_resumed(task: Task, run: Run, now: datetime) -> Event:

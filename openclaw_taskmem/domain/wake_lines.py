@@ -34,8 +34,13 @@ class WakeFacts(Value):
 
 
 def describe_wakes(found: Sequence[WakeFacts]) -> str:
-    """Return the line of wakes that share a message; what has no room is counted."""
-    lines = list(dict.fromkeys(map(describe_wake, found)))
+    """Return the line of wakes that share a message; what has no room is counted.
+
+    Empty: nothing is to be seen of them.
+    """
+    lines = [*filter(None, dict.fromkeys(map(describe_wake, found)))]
+    if not lines:
+        return ""
     for kept in range(len(lines), 1, -1):
         rest = len(lines) - kept
         line = " ".join((*lines[:kept], *([f"And {rest} more."] if rest else ())))
@@ -46,8 +51,15 @@ def describe_wakes(found: Sequence[WakeFacts]) -> str:
 
 
 def describe_wake(facts: WakeFacts) -> str:
-    """Return what was seen, and what is next, in a sentence."""
+    """Return what was seen, and what is next, in a sentence.
+
+    Of an implicit task there is nothing to see but the end of a wait.
+    """
     task, wait = facts.task, facts.wait
+    if task is not None and task.implicit:
+        if facts.wake.cause is not WakeCause.WAIT:
+            return ""
+        task = None
     if facts.wake.cause is WakeCause.WAIT and wait is not None:
         about, said = describe_target(wait.target), _describe_end(wait)
     elif task is None:

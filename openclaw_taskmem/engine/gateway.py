@@ -9,6 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.recovery import describe_cut
 from openclaw_taskmem.engine import (
     packets,
     recovery,
@@ -114,6 +115,7 @@ def reminder(
     session_key: str,
     *,
     task_id: str | None = None,
+    boot: str | None = None,
     since: datetime | None = None,
     plain: bool = False,
 ) -> tuple[str, str] | None:
@@ -123,6 +125,7 @@ def reminder(
         shell: What is outside.
         session_key: The session that is asked for.
         task_id: The task that was named; None: the session's latest.
+        boot: The start of its gateway; None: it is not known.
         since: When its agent may have forgotten it; None: it asks for it.
         plain: Leave the plug-ins out, for one who cannot wait for them.
 
@@ -138,7 +141,7 @@ def reminder(
         return found, packet.away(facts.task, wake_id, AWAY)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
-        reason = "Your turn on this was cut by a restart."
+        reason = describe_cut(facts.run, boot) or "The user asked for this."
     elif facts.task.status is TaskStatus.ACTIVE:
         reason = "This is your open task; your context may have lost it."
     text = packets.told(shell, facts, wake_id, reason, plain=plain)

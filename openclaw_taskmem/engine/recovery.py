@@ -39,9 +39,6 @@ _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
     RunState.BLOCKED: {Why.STALE, Why.PROMPT_CHANGED},
 }
 """In which states, and why there, a run that a restart has cut is not resumed."""
-_INTERRUPTED: Final = (
-    "Your work on this was interrupted by a restart; go on with it now."
-)
 
 
 def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
@@ -160,11 +157,12 @@ def forget(shell: Shell) -> None:
     Source: requirement E2.
 
     A run at work loses those of its first days, too; one that waits for the user goes
-    on from where it was, however long they take, and keeps all. They are kept for as
-    long in every home, so it is the same whose daemon does it.
+    on from where it was, however long they take, and keeps all. What is of another
+    home is for its own daemon, by its own setting.
     """
     days = timedelta(days=shell.runs.checkpoint_days)
-    shell.commit(Change(forget_before=shell.clock.now() - days))
+    before = shell.clock.now() - days
+    shell.commit(Change(forget_before=before, forget_home=shell.only))
 
 
 def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
@@ -195,11 +193,13 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
         return None
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return None
-    verdict = recovery.judge(facts, _sight(shell, facts.run, gateways), now, shell.runs)
+    sight = _sight(shell, facts.run, gateways)
+    verdict = recovery.judge(facts, sight, now, shell.runs)
     wake_id = shell.new_id("wake", now)
     text = ""
     if verdict.course is Course.RESUME:
-        text = packets.told(shell, facts, wake_id, _INTERRUPTED)
+        cut = recovery.describe_cut(facts.run, sight.boot) or f"{recovery.CUT}."
+        text = packets.told(shell, facts, wake_id, f"{cut} Go on with it now.")
     shell.commit(
         recovery.lapsed(
             facts, verdict, wake_id=wake_id, text=text, now=now, policy=shell.runs

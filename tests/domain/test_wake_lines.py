@@ -84,6 +84,15 @@ def test_no_ending_of_a_wait_shows_an_id(status: WaitStatus) -> None:
     assert "_1" not in describe_wake(of_wait(status, "x"))
 
 
+IMPLICIT = a_task(implicit=True)
+
+
+def test_an_implicit_task_goes_on_unseen() -> None:
+    seen = of_wait("resolved", "done", IMPLICIT)
+    assert describe_wakes([of_run(IMPLICIT), of_run(IMPLICIT)]) == ""
+    assert describe_wakes([of_run(IMPLICIT), seen]) == "build: done after 22 s."
+
+
 def test_wakes_that_share_a_message_share_a_line() -> None:
     resumed = of_run()
     assert describe_wakes([of_wait("resolved", "done", None), resumed, resumed]) == (

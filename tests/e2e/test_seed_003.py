@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -18,6 +20,9 @@ from tests.e2e.shared_house import Story, use
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+
+
+RESUMED = "Your previous turn was interrupted by a gateway restart"
 
 
 def shell(command: str) -> Call:
@@ -291,7 +296,20 @@ def is_unseen(story: Story) -> bool:
     return story.session not in (*shown, *runs) and said == []
 
 
-def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path: Path):
+def forget_running(story: Story) -> None:
+    """Let its gateway, which is away, not know that a turn of the session was cut."""
+    state = story.house.gateway.room.state
+    [store] = state.glob("agents/main/**/*.sqlite")
+    with closing(sqlite3.connect(store)) as rows, rows:
+        done = "UPDATE session_nodes SET status = 'done' WHERE session_key = ?"
+        assert rows.execute(done, (story.session,)).rowcount == 1
+
+
+def kill_and_resume(story: Story, tmp_path: Path, *, by_us: bool) -> str:
+    """Kill a turn without a task in its fifth call; why its packet says it was cut.
+
+    `by_us`: OpenClaw does not resume it by itself.
+    """
     cutter = Unregistered(tmp_path, 6, {5})
     story.follow(cutter)
     start(story, "Please make six files.")
@@ -305,6 +323,8 @@ def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path
     until(begun, "the fifth call is written down")
     story.house.gateway.kill()
     cutter.let_go()
+    if by_us:
+        forget_running(story)
     story.house.gateway.start()
 
     def is_over() -> dict[str, Any] | None:
@@ -317,8 +337,25 @@ def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path
     packet = cutter.packets[-1]
     assert packet["task_id"] == task["task_id"]
     assert [call for call in packet["unknown_outcome"] if "file5" in call]
+    [run] = story.house.ask("runs", all=True, task_id=task["task_id"])
+    assert (run["tries"], run["state"]) == (1, "completed")
+    # The gateway was away in the fifth call; the last was made after that.
+    assert (run["calls"], run["checkpoints"]) == (5, 11)
+    resumed = [each for each in story.requests if RESUMED in each.turn.text]
+    assert bool(resumed) is not by_us
     until(lambda: any("All files are there." in each for each in story.lines), "told")
     assert is_unseen(story)
+    return str(packet["reason"])
+
+
+def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path: Path):
+    why = kill_and_resume(story, tmp_path, by_us=False)
+    assert why == "Your turn on this was cut by a restart of the gateway."
+
+
+def test_p2_4_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path: Path):
+    why = kill_and_resume(story, tmp_path, by_us=True)
+    assert why.endswith("by a restart of the gateway. Go on with it now.")
 
 
 def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):

@@ -393,7 +393,8 @@ def test_a_crash_leaves_it_open_and_it_is_resumed(session: Session) -> None:
     assert "bake loaf 4" in str(packet["unknown_outcome"])
     assert session.lines == []
 
-    session.world.deliver()
+    (sent,) = session.world.deliver()
+    assert sent.line == ""
     session.request = None
     session.begins(Origin.TASKMEM)
     session.does("bake loaf 4")
@@ -417,6 +418,53 @@ def test_its_user_is_answered_where_the_gateway_resumes_it(session: Session) -> 
     (task,) = covered(session)
     assert task.status is TaskStatus.COMPLETED
     assert is_silent(session)
+
+
+def leave_it_unended(session: Session) -> None:
+    """Hear no more of its turn, though its gateway is there."""
+    presence = session.restarts("boot_1")
+    session.world.clock.tick(session.world.shell.runs.lease_seconds)
+    session.settles(presence)
+
+
+@pytest.mark.parametrize(
+    ("left", "why"),
+    [
+        (leave_it_resting, "The user asked for this."),
+        (leave_it_held, "Your turn on this was cut by a restart of the gateway."),
+        (leave_it_interrupted, "Your turn on this was cut."),
+        (leave_it_unended, "Your turn on this was cut."),
+    ],
+)
+def test_its_packet_says_what_cut_it_as_far_as_is_known(
+    session: Session, left: Callable[[Session], None], why: str
+) -> None:
+    works(session)
+    left(session)
+    shell = session.world.shell
+    found = gateway.reminder(shell, session.key, boot=session.boot)
+    assert found is not None
+    assert json.loads(found[1].partition(" ")[2])["reason"] == why
+
+
+@pytest.mark.parametrize(
+    ("left", "cut"),
+    [
+        (
+            leave_it_interrupted,
+            "Your turn on this was cut by a restart of the gateway.",
+        ),
+        (leave_it_unended, "Your turn on this was cut."),
+    ],
+)
+def test_its_agent_is_told_what_cut_it_as_it_is_to_go_on(
+    session: Session, left: Callable[[Session], None], cut: str
+) -> None:
+    works(session)
+    left(session)
+    (wake,) = session.world.wakes(WakeState.DUE)
+    told = json.loads(wake.text.partition(" ")[2])["reason"]
+    assert told == f"{cut} Go on with it now."
 
 
 @pytest.mark.parametrize("why", [Why.STALE, Why.PROMPT_CHANGED])

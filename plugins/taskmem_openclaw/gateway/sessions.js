@@ -219,7 +219,7 @@ export class Sessions {
     this.#starting.set(session, now());
     const shown = await this.#show(session, key, line);
     try {
-      await this.run(session, [text, `${MARK}${line}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      await this.run(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
       if (text) await this.#show(session, key, line); // the turn may have made the session
       return "ordinary";
     } catch (error) {
@@ -228,9 +228,9 @@ export class Sessions {
     }
   }
 
-  /** Show a wake's line in the chat, once; false: that cannot be done. */
+  /** Show a wake's line in the chat, once, if it has one; false: that cannot be done. */
   async #show(session, key, line) {
-    if (this.#shown.has(key)) return true;
+    if (line === "" || this.#shown.has(key)) return true;
     try {
       await showLine(session, line);
       this.#shown.set(key, true);

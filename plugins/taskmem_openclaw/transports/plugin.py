@@ -69,7 +69,7 @@ class OpenClawPlugin:
                 key=wake.key,
                 delivery_id=wake.delivery_id,
                 text=wake.text,
-                message=wake.line or NEWS,
+                message=NEWS if wake.line is None else wake.line,
             )
         except door.NobodyHome as error:
             raise await self._missed(path, str(error)) from error

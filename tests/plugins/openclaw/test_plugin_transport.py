@@ -12,7 +12,7 @@ from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door
 from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.plugin import OpenClawPlugin
+from taskmem_openclaw.transports.plugin import NEWS, OpenClawPlugin
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
@@ -68,6 +68,12 @@ def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
         "text": "the packet",
         "message": "Count: on to step 2 of 3.",
     }
+
+
+@pytest.mark.parametrize(("line", "message"), [("", ""), (None, NEWS)])
+def test_a_wake_may_be_unseen(gateway, line, message):
+    deliver(gateway.open(), line=line)
+    assert gateway.asked[0]["message"] == message
 
 
 def test_a_wake_of_no_session_is_the_main_sessions(gateway):

@@ -348,6 +348,13 @@ test("where the line cannot be shown, the first row is", async () => {
   assert.equal(sessions.written(row(house.turns[0])), undefined);
 });
 
+test("a wake without a line is not seen, and its turn's first row neither", async () => {
+  await wake({ message: "" });
+  assert.deepEqual(shown, []);
+  assert.ok(sessions.written(row(house.turns[0])));
+  assert.equal(house.turns[0].message, "[taskmem] Going on with what was awaited.");
+});
+
 test("what a turn brings for its model is never shown, and its line once it has made the session", async () => {
   house.sessions.delete(MAIN);
   house.run = async (run) => void (house.turns.push(run), house.sessions.set(MAIN, {}));
