@@ -44,6 +44,16 @@ def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
     # Were it not awaited, the task would have failed after four seconds.
     command = f"echo built >> {log}; sleep 15; touch {done}"
 
+    build(story, command, done, **how)
+    story.ends()
+    assert done.exists()
+    assert log.read_text() == "built\n"
+    assert len(told_to_go_on(story)) <= 1
+
+
+def build(story: Story, command: str, done: Path, **how: Any) -> None:
+    """Have an agent run a command, and complete its task when there is what it made."""
+
     def builds(request: ModelRequest) -> Reply:
         turn = request.turn
         if "Please build" in turn.words and len(turn.results) < 2:
@@ -59,10 +69,6 @@ def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
 
     story.follow(builds)
     story.say("Please build.")
-    story.ends()
-    assert done.exists()
-    assert log.read_text() == "built\n"
-    assert len(told_to_go_on(story)) <= 1
 
 
 def turn_clock(story: Story, seconds: int) -> None:
@@ -93,21 +99,7 @@ def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
     go, done = tmp_path / "go", tmp_path / "done"
     command = f"while [ ! -e {go} ]; do sleep 0.2; done; touch {done}"
 
-    def builds(request: ModelRequest) -> Reply:
-        turn = request.turn
-        if "Please build" in turn.words and len(turn.results) < 2:
-            step: list[Reply] = [
-                [Call("task_register", {"name": "Build", "plan": ["Build it"]})],
-                [Call("exec", {"command": command, "background": True})],
-            ]
-            return step[len(turn.results)]
-        if turn.results or not done.exists():
-            return "Waiting."
-        report = {"task_id": story.task["task_id"], "status": "completed"}
-        return [Call("task_update", report)]
-
-    story.follow(builds)
-    story.say("Please build.")
+    build(story, command, done, background=True)
     turn_clock(story, 58 * 60)
     pulse(story, 1)
     assert told_to_go_on(story) == []
