@@ -45,6 +45,8 @@ class UserQuestion(Value):
     text: str
     options: tuple[str, ...] = ()
     """None, or two to four."""
+    newest_event: int = 0
+    """The number of its task's newest entry in the log when this was read."""
 
 
 class SessionView(Value):
@@ -54,7 +56,9 @@ class SessionView(Value):
     card: Card | None = None
     """Of its newest task; None: there is none to be shown."""
     questions: tuple[UserQuestion, ...] = ()
-    """Those that are open; any other is asked no more."""
+    """Those that are open; any other that is no newer is asked no more."""
+    newest_event: int = 0
+    """The number of the log's newest entry when this was read."""
 
 
 class Notice(Value):

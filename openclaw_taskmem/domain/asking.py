@@ -75,7 +75,13 @@ def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | 
     answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
     if any(event.data.get("question") == key for event in answers):
         return None
-    return UserQuestion(key=key, header=header, text=plain(text), options=options)
+    return UserQuestion(
+        key=key,
+        header=header,
+        text=plain(text),
+        options=options,
+        newest_event=newest[-1].event_id if newest else 0,
+    )
 
 
 def _given(since: Sequence[Event]) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     The card is of the session's newest open task, else of one that it hears of in the
     background, and else of the task that has changed, as that ended.
     """
+    newest = shell.store.last_events(None, 1)
     shown = next(_open(shell, session), task_id)
     facts = shell.store.read_task(shown)
     waiting = shell.store.list_runs(_WAITING, None, MOST, shell.only)
@@ -60,6 +61,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
         session_key=session,
         card=cards.draw(facts, facts.run or last_run(shell, shown)),
         questions=tuple(each for each in asked if each is not None),
+        newest_event=newest[-1].event_id if newest else 0,
     )
 
 

@@ -83,7 +83,8 @@ def test_a_task_that_is_called_off_takes_its_card_along(session: Session) -> Non
     task = session.works()
     session.world.call("task_cancel", PERSON, task_id=task, reason="No longer.")
 
-    assert view(session) == SessionView(session_key=MAIN)
+    seen = view(session)
+    assert seen == SessionView(session_key=MAIN, newest_event=seen.newest_event)
 
 
 def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
@@ -156,6 +157,17 @@ def test_the_line_of_a_question_brings_the_question_along(session: Session) -> N
     [line] = [e for e in entries if e.data.get("about") == "question"]
     notice = say.notice_of(session.world.shell, [line])
     assert notice.question == question(session)
+
+
+def test_a_view_that_was_drawn_before_a_question_is_older_than_it(
+    session: Session,
+) -> None:
+    task = session.works()
+    before = view(session)
+    session.call("task_update", task_id=task, ask="Which colour?")
+
+    asked = question(session)
+    assert before.newest_event < asked.newest_event <= view(session).newest_event
 
 
 def test_a_question_in_the_background_is_asked_where_it_is_heard_of(

@@ -56,11 +56,12 @@ export class Cards {
   async #show(session) {
     let answer = {};
     while (this.#newest.has(session)) {
-      const { card, questions } = this.#newest.get(session);
+      const { card, questions, newest_event: upto } = this.#newest.get(session);
       this.#newest.delete(session);
       if (!readSession(this.api, session)) return { refused: `The gateway has no session ${session}.` };
       const keys = questions.map(({ key }) => key);
-      for (const [key, button] of [...this.#buttons]) if (button.session === session && !keys.includes(key)) await this.#withdraw(key, button);
+      const known = [...this.#buttons].filter(([, { session: whose, question }]) => whose === session && question.newest_event <= upto);
+      for (const [key, button] of known) if (!keys.includes(key)) await this.#withdraw(key, button);
       for (const question of questions) await this.ask(session, question);
       answer = await this.#put(session, card).catch((error) => this.#refused(error));
     }
@@ -104,7 +105,8 @@ export class Cards {
   async ask(session, question) {
     const { key } = question;
     if (this.#over.has(key)) return undefined;
-    const button = this.#buttons.get(key) ?? { session, question, asked: this.#ask(session, question) };
+    const button = this.#buttons.get(key) ?? { session, question };
+    button.asked ??= this.#ask(button);
     this.#buttons.set(key, button);
     try {
       return (await button.asked).id;
@@ -118,7 +120,8 @@ export class Cards {
   }
 
   /** Asked by the gateway's own method, a question would be a request that its stop waits for. */
-  async #ask(session, { key, header, text, options }) {
+  async #ask(button) {
+    const { session, question: { header, text, options } } = button;
     const { questionManager, broadcast } = await this.#questions();
     const choices = { options: options.map((label) => ({ label })), ...(options.length && { isOther: true }) };
     const questions = [{ questionId: ANSWER, header: header.slice(0, HEADER), question: text, ...choices }];
@@ -126,7 +129,7 @@ export class Cards {
     const heard = { sessionKeys: [session], agentId };
     const onResolved = (event) => {
       broadcast("question.resolved", event, heard);
-      this.#ended(key, event);
+      this.#ended(button, event);
     };
     const record = this.#outside(() => questionManager.request({ questions, agentId, sessionKey: session, timeoutMs: BUTTON_MS, onResolved }));
     broadcast("question.requested", record, heard);
@@ -140,23 +143,24 @@ export class Cards {
   }
 
   /** A question was answered, put aside, or its time is up. */
-  #ended(key, { status, answers }) {
-    const button = this.#buttons.get(key);
-    this.#buttons.delete(key);
+  #ended(button, { status, answers }) {
+    const { key } = button.question;
     if (status === "answered") this.tell({ kind: "question_answered", key, answer: answers.answers[ANSWER][0] });
-    if (status === "expired" && button) void this.ask(button.session, button.question);
+    else if (this.#buttons.get(key) !== button) return; // we took it away
+    this.#buttons.delete(key);
+    if (status === "expired") void this.ask(button.session, button.question);
     else this.#over.set(key, true);
   }
 
-  /** Take a question's buttons away: it is not asked any more. */
+  /** Take a question's buttons away: it is not asked now, and may be again. */
   async #withdraw(key, { asked }) {
+    this.#buttons.delete(key);
     const { cancel } = await asked.catch(() => ({}));
     try {
       cancel?.();
     } catch {
       // It was answered at this very moment, and the daemon is told.
     }
-    this.#buttons.delete(key);
   }
 }
 

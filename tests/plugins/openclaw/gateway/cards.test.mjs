@@ -4,7 +4,7 @@ import { beforeEach, test } from "node:test";
 import { gateway, load, MAIN, sdk } from "./stand_ins.mjs";
 
 const { Cards } = await load("cards.js");
-const QUESTION = { key: "run_1-1-0", header: "Resume?", text: "Shall it go on?", options: ["Resume", "Leave it"] };
+const QUESTION = { key: "run_1-1-0", header: "Resume?", text: "Shall it go on?", options: ["Resume", "Leave it"], newest_event: 5 };
 const CARD = { markdown: "**Deploy**", plan: [{ step: "Build", status: "in_progress" }], since: "2026-01-01T00:00:00Z" };
 const LATER = { ...CARD, plan: [{ step: "Build", status: "completed" }] };
 const request = new AsyncLocalStorage();
@@ -37,7 +37,7 @@ function openclaw() {
   };
 }
 
-const show = (card, questions = []) => cards.show({ session_key: MAIN, card, questions });
+const show = (card, questions = [], newest_event = QUESTION.newest_event) => cards.show({ session_key: MAIN, card, questions, newest_event });
 const end = (id, status, answer) => asked.find((each) => each.id === id).onResolved({ id, status, ...(answer && { answers: { answers: { answer: [answer] } } }) });
 
 beforeEach(() => {
@@ -147,6 +147,21 @@ test("a question that is over loses its buttons, and so does each at the end", a
   cards.close();
   await cards.ask(MAIN, { ...QUESTION, key: "3" });
   assert.deepEqual(over(), ["id-2", "id-1"]);
+});
+
+test("a question whose buttons were taken away is asked anew when it is open again", async () => {
+  await show(null, [QUESTION]);
+  await show(null);
+  await show(null, [QUESTION]);
+  assert.equal(asked.length, 2);
+  end("id-2", "answered", "Leave it");
+  assert.deepEqual(told.map(({ answer }) => answer), ["Leave it"]);
+});
+
+test("what was drawn before a question was asked leaves its buttons", async () => {
+  await cards.ask(MAIN, QUESTION);
+  await show(CARD, [], QUESTION.newest_event - 1);
+  assert.deepEqual(heard.map(([event]) => event), ["question.requested"]);
 });
 
 test("where nothing can be asked there are no buttons, then or later", async () => {
