@@ -243,7 +243,8 @@ class Desk:
     def _packet(self, params: Params, caller: Caller) -> JsonValue:
         """Return the packet of a session's open task, while it is news.
 
-        One who asks for it takes the task up again.
+        One who asks for it takes the task up again. Where that has asked its user, it
+        waits on, and the question goes before the packet. Source: ruling "consent".
         """
         session_key, age = _text(params, "session_key"), params.get("age")
         if session_key is None:
@@ -262,8 +263,11 @@ class Desk:
             plain=since is not None,
         )
         task_id, text = found or (None, None)
-        if task_id is not None and since is None and caller.owner is not None:
-            runs.resume(self._shell, task_id, caller)
+        if since is None and caller.owner is not None:
+            if task_id is not None and not gateway.asks_user(self._shell, task_id):
+                runs.resume(self._shell, task_id, caller)
+            asked = gateway.question(self._shell, session_key)
+            text = "\n\n".join(filter(None, (asked, text))) or None
         return {"task_id": task_id, "text": text}
 
     def _question(self, params: Params, _: Caller) -> JsonValue:

@@ -31,7 +31,6 @@ from taskmem_hookspecs import (
     TaskFacts,
     UserQuestion,
     Wake,
-    WakeState,
 )
 
 RESUME: Final = "Resume"
@@ -39,8 +38,6 @@ LEAVE_IT: Final = "Leave it"
 ACCEPT: Final = "Accept"
 SEND_BACK: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
-_ANSWER: Final = "answer:"
-"""Before the keys of wakes that tell of an answer."""
 _AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
 _INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
 """Why a run is blocked whose user is asked whether it goes on."""
@@ -116,13 +113,16 @@ def heard(
 
 def answered(
     facts: TaskFacts,
-    question: UserQuestion,
+    question: UserQuestion | None,
     answer: str,
     *,
     wake_id: str,
     now: datetime,
 ) -> Change:
-    """Return what tells the agent that asked the answer; its run still waits."""
+    """Return what tells the agent that asked the answer; its run still waits.
+
+    `question`: what is answered; None: it was answered before, and the user says more.
+    """
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
     after = runs.asked_by_user(run)
@@ -131,14 +131,14 @@ def answered(
     said = lifecycle.answered(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = carrying.owed(run, wake_id, _told(task, run, answer), now)
-    wake = wake.model_copy(update={"key": f"{_ANSWER}{wake_id}"})
+    wake = wake.model_copy(update={"key": f"{carrying.ANSWER}{wake_id}"})
     in_gateway = (run.session_key or "").startswith("agent:")
     return Change(
         tasks=(counted,),
         messages=(said,),
         runs=(after,),
         wakes=(wake,) if in_gateway else (),
-        events=(heard(facts, question, answer, now),),
+        events=(heard(facts, question, answer, now),) if question else (),
     )
 
 
@@ -147,7 +147,7 @@ def was_told(newest: Sequence[Wake], since: datetime) -> bool:
 
     `newest` are the newest wakes of its task.
     """
-    taken = (wake.acknowledged_at for wake in newest if wake.key.startswith(_ANSWER))
+    taken = (wake.acknowledged_at for wake in newest if carrying.tells_answer(wake))
     return any(at is not None and at >= since for at in taken)
 
 
@@ -167,23 +167,13 @@ def told_again(
     run = facts.run
     if run is None or run.why != Why.ANSWERED or run.idle_rounds:
         return Change()
-    told = next((wake for wake in newest if wake.key.startswith(_ANSWER)), None)
+    told = next((wake for wake in newest if carrying.tells_answer(wake)), None)
     if told is None or not policy.carry_on or carrying.telling(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
     wake = carrying.owed(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
-    wake = wake.model_copy(update={"key": f"{_ANSWER}{wake_id}"})
+    wake = wake.model_copy(update={"key": f"{carrying.ANSWER}{wake_id}"})
     return Change(runs=(run.model_copy(update={"idle_rounds": 1}),), wakes=(wake,))
-
-
-def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
-    """Return the answers that were not sent yet, as withdrawn."""
-    return tuple(
-        wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
-        for wake in facts.wakes
-        if wake.key.startswith(_ANSWER) and wake.state is WakeState.DUE
-        if not wake.sends
-    )
 
 
 def _told(task: Task, run: Run, answer: str) -> str:
@@ -197,7 +187,7 @@ def _told(task: Task, run: Run, answer: str) -> str:
             'with status "active", and go on with what is wanted.'
         )
     else:
-        asked = f"your task {name} waits {reminders.say_why(run)}"
+        asked = f"your task {name} waited {reminders.say_why(run)}"
         next_ = (
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."

@@ -52,6 +52,8 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
+ANSWER: Final = "answer:"
+"""Before the keys of wakes that tell of a user's answer."""
 AWAITED: Final = timedelta(hours=1)
 """For how long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
@@ -286,19 +288,33 @@ def owed(
 
 
 def on_its_way(facts: TaskFacts, now: datetime) -> bool:
-    """Whether the run was told to go on already, by a message that may yet arrive."""
+    """Whether the run was told to go on already, by a message that may yet arrive.
+
+    A user's answer that is owed begins a turn, too, after which one sees what is next.
+    """
     return any(
-        wake.state is WakeState.SENT or outbox.on_its_way(wake, now)
+        wake.state is WakeState.SENT
+        or tells_answer(wake)
+        or outbox.on_its_way(wake, now)
         for wake in telling(facts)
     )
 
 
-def dropped(facts: TaskFacts) -> tuple[Wake, ...]:
-    """Return the wakes that tell the task's run to go on, as they are sent no more."""
+def dropped(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
+    """Return the wakes that tell the task's run to go on, as they are sent no more.
+
+    What its user has answered it is told whatever it did; `answers`: not even that.
+    """
     return tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in telling(facts)
+        if answers or not tells_answer(wake)
     )
+
+
+def tells_answer(wake: Wake) -> bool:
+    """Whether a wake tells an agent what its user has answered."""
+    return wake.key.startswith(ANSWER)
 
 
 def telling(facts: TaskFacts) -> Sequence[Wake]:

@@ -368,7 +368,7 @@ def _written(
     more: tuple[Event, ...] = (),
 ) -> Change:
     task, message = said
-    gone = carrying.dropped(facts)
+    gone = carrying.dropped(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
         messages=(message,),

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain import plan, thread, working
 from openclaw_taskmem.domain.packet_shortening import LADDER, first_lines, newest_said
 from openclaw_taskmem.domain.texts import (
     CONTROLS,
@@ -22,6 +22,8 @@ from openclaw_taskmem.domain.texts import (
     clip_start,
     epoch,
     one_line,
+    plain,
+    quoted,
     step_name,
 )
 from taskmem_hookspecs import (
@@ -108,6 +110,12 @@ def suggest(facts: ResumeFacts) -> str:
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
     progress = plan.progress(task)
+    if facts.run is not None and working.asks(facts.run):
+        asked = quoted(plain(facts.run.question or ""), 600)
+        return (
+            f"You had asked the user: {asked} Act on their answer; until it comes, "
+            "leave the task as it is."
+        )
     if facts.cut_calls:
         return (
             f"Look first what became of {clip(facts.cut_calls[-1], 200)}: it was cut, "

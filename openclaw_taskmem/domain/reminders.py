@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
@@ -85,7 +86,20 @@ def say_why(run: Run) -> str:
     return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
 
 
+def tell_what_is_asked_away(run: Run) -> str | None:
+    """Tell an agent what a task in the background asks; None: nothing."""
+    if run.question is None or not working.asks(run):
+        return None
+    asked = quoted(plain(run.question), QUESTION_BYTES)
+    return (
+        f"This task waits in the background, for it has asked the user: {asked} Once "
+        "they answer that, call task_resume with answer. Do not work on it here; tell "
+        "the user."
+    )
+
+
 _WHY: Final[Mapping[str, str]] = {
+    Why.ANSWERED: "you had not acted on the user's answer yet",
     Why.STOPPED: "somebody stopped your turn",
     Why.STALE: "it was interrupted long ago",
     Why.PROMPT_CHANGED: "it was interrupted, and your instructions have changed",

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.texts import (
     quoted,
     step_words,
 )
-from taskmem_hookspecs import Run, RunState, Task, TaskStatus, Value, Wait
+from taskmem_hookspecs import Run, Task, TaskStatus, Value, Wait
 
 ENDED: Final = 3
 """Tasks of a chat that have ended and are still listed."""
@@ -82,7 +82,7 @@ class Listed(Value):
     def question(self) -> str | None:
         """Return what it asks the user; None: nothing."""
         run = self.run
-        return run.question if run is not None and _asks(run) else None
+        return run.question if run is not None and working.asks(run) else None
 
 
 class Choice(Value):
@@ -264,15 +264,11 @@ def _standing(listed: Listed) -> list[str]:
     return [each for each in said if each]
 
 
-def _asks(run: Run) -> bool:
-    return run.state is RunState.BLOCKED and run.why == Why.QUESTION
-
-
 def _state(run: Run) -> str:
     """Say what becomes of a run now; empty: nothing that its user need know."""
     if not run.state.waiting:
         return "at work" if working.at_work(run) else ""
-    if _asks(run) and run.question is not None:
+    if working.asks(run) and run.question is not None:
         return f"asks you: {clip(plain(run.question), ASKED_BYTES)}".rstrip(".")
     need = working.describe_need(run)
     if need is None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import asking, carrying, notices, outbox, runs, working
+from openclaw_taskmem.domain import carrying, notices, outbox, runs, working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
@@ -120,9 +120,6 @@ def followed(
     told: tuple[Event, ...] = ()
     if after.state is not run.state and after.state is not RunState.RUNNING:
         gone = carrying.dropped(facts)
-    elif after.state is not run.state and run.state.waiting:
-        # Its agent goes on with it, and needs no answer of its user's any more.
-        gone = asking.dropped(facts)
     if after.state.terminal and task.status in _TOLD:
         told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
     elif marked and (after.told_session is not None or not after.state.terminal):

@@ -55,6 +55,16 @@ def describe_need(run: Run) -> str | None:
     return _NEEDS.get(run.why or "", "your word")
 
 
+def asks(run: Run) -> bool:
+    """Whether a run waits for the user's answer to what its agent asked."""
+    return run.state is RunState.BLOCKED and run.why == Why.QUESTION
+
+
+def takes_answer(run: Run) -> bool:
+    """Whether what its user says to a run is for its agent, on whose act it goes on."""
+    return asks(run) or (run.state is RunState.BLOCKED and run.why == Why.ANSWERED)
+
+
 def waits_for_word(run: Run) -> bool:
     """Whether a run waits for a word of the user, on which its agent then acts.
 

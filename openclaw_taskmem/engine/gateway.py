@@ -98,16 +98,21 @@ def turn_ended(
 
 
 def question(shell: Shell, session_key: str) -> str | None:
-    """Return what puts before a session's agent that its task waits; None: none does.
+    """Return what puts before a session's agent which tasks wait; None: none does.
 
-    It goes with the user's next words, which may or may not be what it waits for.
+    It goes with the user's next words, which may or may not be what they wait for.
     """
     open_ = shell.store.session_runs(session_key, shell.only)
-    waiting = next(filter(working.lacks_word, open_), None)
-    if waiting is None:
-        return None
-    task = shell.store.read_task(waiting.task_id).task
-    return None if task.implicit else reminders.tell_what_waits(task, waiting)
+    waiting = filter(working.lacks_word, open_)
+    found = ((shell.store.read_task(run.task_id).task, run) for run in waiting)
+    said = (reminders.tell_what_waits(*each) for each in found if not each[0].implicit)
+    return "\n".join(said) or None
+
+
+def asks_user(shell: Shell, task_id: str) -> bool:
+    """Whether a task waits for the user's answer to what its agent asked."""
+    run = shell.store.read_task(task_id).run
+    return run is not None and working.asks(run)
 
 
 def reminder(
@@ -138,7 +143,8 @@ def reminder(
     facts = shell.store.read_task(found)
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
-        return found, packet.away(facts.task, wake_id, AWAY)
+        asked = reminders.tell_what_is_asked_away(facts.run)
+        return found, packet.away(facts.task, wake_id, asked or AWAY)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
         reason = describe_cut(facts.run, boot) or "The user asked for this."

@@ -9,16 +9,20 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    asking,
     carrying,
     fencing,
     lifecycle,
     outbox,
     packet,
+    reminders,
     runs,
     task_runs,
+    working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine import packets, tasks
 from openclaw_taskmem.engine.history import (
     last_run,
@@ -39,6 +43,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskStatus,
+    UserQuestion,
     Wake,
 )
 from taskmem_hookspecs.errors import (
@@ -52,6 +57,8 @@ from taskmem_hookspecs.errors import (
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
+NEWEST: Final = 200
+"""Entries of a task's log among which an answer to its question is looked for."""
 RENEWALS: Final = 10
 """How often within a lease a call that changes nothing renews it."""
 
@@ -63,10 +70,12 @@ def resume(
 
     A session's agent holds it from now on; where a person asks, or the session that
     hears of it in the background, its own session is told to go on. `answer` is what
-    the user says to that; None: nothing.
+    the user says to that; None: nothing. It is put before the agent that asked for it,
+    whose run waits until that agent acts. Source: ruling "consent".
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
+        InvalidArguments: Its agent has asked the user, and no answer is given.
         RunHeld: Another session works on it.
     """
     wanted = task_id or own_task(shell, caller)
@@ -75,6 +84,9 @@ def resume(
         facts = shell.store.read_task(wanted)
         now = shell.clock.now()
         _its_own(shell, facts, caller)
+        if _awaits_answer(facts.run, caller, answer):
+            shell.commit(_answered(shell, facts, answer, now))
+            return shell.store.read_task(wanted)
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
         said = (message,) if message else ()
@@ -198,6 +210,49 @@ def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:
 def _hears(run: Run | None, caller: Caller) -> bool:
     """Whether a caller's session hears of a run that goes on in the background."""
     return run is not None and run.told_session in {caller.session_key} - {None}
+
+
+def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
+    """Return what a run's user is asked, and has not answered; None: nothing."""
+    if run is None or not run.state.waiting:
+        return None
+    task = shell.store.read_task(run.task_id).task
+    if task.implicit:
+        return None
+    return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))
+
+
+def _awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
+    """Whether a gateway's run has asked its user, and another than its agent calls.
+
+    One that was answered already takes another answer.
+    """
+    takes = working.asks if answer is None else working.takes_answer
+    if run is None or not takes(run):
+        return False
+    session = run.session_key or ""
+    own = caller.owner is not None and caller.owner.session_key == session
+    return session.startswith("agent:") and not own
+
+
+def _answered(
+    shell: Shell, facts: TaskFacts, answer: str | None, now: datetime
+) -> Change:
+    """Return what puts an answer before the agent that asked.
+
+    Raises:
+        InvalidArguments: There is no answer.
+    """
+    task, run = facts.task, facts.run
+    if answer is None:
+        asked = quoted(plain((run and run.question) or ""), reminders.QUESTION_BYTES)
+        raise InvalidArguments(
+            f"{task.task_id} has asked the user: {asked} Give what they answer to that "
+            "as answer. Nothing was changed."
+        )
+    question = find_question(shell, run)
+    wake_id = shell.new_id("wake", now)
+    return asking.answered(facts, question, answer, wake_id=wake_id, now=now)
 
 
 def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:

@@ -24,8 +24,6 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
-NEWEST: Final = 200
-"""Entries of a task's log among which an answer to its question is looked for."""
 _WAITING: Final = tuple(state for state in RunState if state.waiting)
 
 
@@ -53,7 +51,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     facts = shell.store.read_task(shown)
     waiting = shell.store.list_runs(_WAITING, None, MOST, shell.only)
     asked = (
-        _question(shell, run)
+        runs.find_question(shell, run)
         for run in waiting
         if (run.told_session or run.session_key) == session
     )
@@ -68,7 +66,7 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
 def question_of(shell: Shell, run_id: str | None) -> UserQuestion | None:
     """Return what a run's user is asked; None: nothing any more."""
     with suppress(RunNotFound):
-        return _question(shell, shell.store.read_run(run_id or ""))
+        return runs.find_question(shell, shell.store.read_run(run_id or ""))
     return None
 
 
@@ -98,14 +96,14 @@ def ask_again(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
             run_id=run.run_id,
         )
         for run in waiting
-        if _question(shell, run) is not None
+        if runs.find_question(shell, run) is not None
     )
 
 
 def _answered(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
     """Write an answer down; one by which its run goes on is returned instead."""
     facts = shell.store.read_task(task_id)
-    question = _question(shell, facts.run)
+    question = runs.find_question(shell, facts.run)
     if facts.run is None or question is None or question.key != key:
         return None
     now = shell.clock.now()
@@ -130,12 +128,3 @@ def _open(shell: Shell, session: str) -> Iterator[str]:
 
 def _age(task: Task) -> tuple[float, str]:
     return task.created_at.timestamp(), task.task_id
-
-
-def _question(shell: Shell, run: Run | None) -> UserQuestion | None:
-    if run is None or not run.state.waiting:
-        return None
-    task = shell.store.read_task(run.task_id).task
-    if task.implicit:
-        return None
-    return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import notices
+from openclaw_taskmem.domain import notices, working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.task_commands import (
     ENDED,
@@ -59,7 +59,7 @@ def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
             return Reply(text=f"{line}\nIt is worked on already, and asks nothing.")
-        return _resume(shell, task, choice.words or None, caller)
+        return _resume(shell, choice.one, choice.words or None, caller)
     except TaskmemError as error:
         return Reply(text=str(error).replace(task.task_id, notices.name(task)))
 
@@ -150,7 +150,17 @@ def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
     return Reply(text=f"{name}: cancelled; what was done so far is kept.")
 
 
-def _resume(shell: Shell, task: Task, answer: str | None, caller: Caller) -> Reply:
+def _resume(shell: Shell, listed: Listed, answer: str | None, caller: Caller) -> Reply:
+    """Take a task up; one that asks waits on, and its agent is told the answer."""
+    task = listed.task
+    if listed.question is not None and answer is None:
+        shown = describe_listed([listed], shell.clock.now())
+        how = f"Say /resume {notices.call(task)} and your answer."
+        return Reply(text=f"{shown}\n{how}")
+    if answer is not None and listed.run and working.takes_answer(listed.run):
+        person = Caller(person=True, session_key=caller.session_key, home=caller.home)
+        runs.resume(shell, task.task_id, person, answer=answer)
+        return Reply(text=f"{notices.name(task)}: its agent is told so.")
     again, run, packet = runs.resume(shell, task.task_id, caller, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""

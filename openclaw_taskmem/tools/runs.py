@@ -175,6 +175,8 @@ def warned(left_out: Sequence[str]) -> Answer:
 
 
 def _resumed(run: Run | None, caller: Caller) -> str:
+    if run is not None and run.state is RunState.BLOCKED:
+        return "Its agent is told the answer, and decides on that."
     if caller.person:
         return "Its session is told to go on, if it has one."
     if run is None:

@@ -328,6 +328,25 @@ async def test_who_asks_gets_the_packet_of_the_sessions_open_task(
     assert builder.asked == [task]
 
 
+async def test_who_says_continue_to_what_has_asked_is_told_the_question(
+    desk: Desk, world: World
+) -> None:
+    began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
+    await ask(desk, "report", events=[HELLO, began])
+    made = await call(desk, "task_register", MAIN, name="Tidy", plan=["Look"])
+    asked = {"task_id": made["task_id"], "ask": "Delete the drafts?"}
+    await call(desk, "task_update", MAIN, **asked)
+
+    answer = await ask(desk, "packet", session_key=MAIN, age=None)
+
+    question, packet = answer["text"].split("\n\n")
+    assert 'you had asked the user: "Delete the drafts?"' in question
+    assert "Delete the drafts?" in packet
+    run = world.store.read_task(made["task_id"]).run
+    assert run is not None
+    assert run.state == "blocked"
+
+
 async def test_a_packet_is_news_only_to_who_has_not_reported_since(
     desk: Desk, world: World
 ) -> None:

@@ -16,12 +16,13 @@ from taskmem_hookspecs import (
     MessageType,
     ResumeFacts,
     Role,
+    RunState,
     StuckVerdict,
     Task,
     TaskStatus,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_message, a_task, a_wait
+from taskmem_hookspecs.testing import a_message, a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 NOW = DAWN + timedelta(minutes=9)
@@ -246,6 +247,16 @@ def test_a_finished_plan_suggests_to_check_and_complete() -> None:
     assert built.progress.current is None
     assert built.progress.pct == 100
     assert "completed" in built.suggested_next_action
+
+
+def test_what_was_asked_of_the_user_suggests_no_step() -> None:
+    asks = a_run(state=RunState.BLOCKED, why="question", question="Delete A?")
+    known = facts(a_task()).model_copy(update={"run": asks})
+
+    suggested = packet.suggest(known)
+
+    assert suggested.startswith('You had asked the user: "Delete A?" Act on their')
+    assert "step" not in suggested
 
 
 def test_the_last_five_meaningful_messages_are_shown_oldest_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -84,21 +85,31 @@ def registers(request: ModelRequest, name: str) -> Reply | None:
     return None
 
 
-def test_a_question_of_a_round_of_ours_is_asked_on_the_phone(
-    phone: Phone, story: Story
+@pytest.mark.parametrize(
+    ("no", "told"),
+    [("No, do not delete them.", "task_question"), ("/resume no", "task_answer")],
+    ids=["words", "command"],
+)
+def test_a_no_to_a_question_on_the_phone_is_no_leave_to_go_on(
+    phone: Phone, story: Story, tmp_path: Path, no: str, told: str
 ):
     def asks(request: ModelRequest) -> Reply:
         if first := registers(request, "Tidy"):
             return first
-        if "task_question" in request.turn.text:
+        if told in request.turn.text:
             answers.append(request.turn.text)
             return "Then I leave them where they are."
         if "task_continue" not in request.turn.text:
             return "I have begun."
+        if answers:
+            return [Call("exec", {"command": f"rm {draft}"})]
         if request.turn.results:
             return "I wait for your word."
         ask = "Shall I delete the old drafts for good?"
         return [Call("task_update", {"task_id": story.task["task_id"], "ask": ask})]
+
+    draft = tmp_path / "draft"
+    draft.touch()
 
     answers: list[str] = []
     story.follow(asks)
@@ -112,11 +123,31 @@ def test_a_question_of_a_round_of_ours_is_asked_on_the_phone(
         "I wait for your word.",
     ]
     # What is said next may or may not be the answer, so nobody takes it for consent.
-    phone.write("No, do not delete them.")
+    phone.write(no)
     phone.reads("Then I leave them where they are.")
-    [answer] = answers
-    assert 'had asked the user: "Shall I delete the old drafts for good?"' in answer
-    assert story.run(state="blocked")["why"] == "question"
+    asked = 'had asked the user: "Shall I delete the old drafts for good?"'
+    assert asked in answers[0]
+    # Meanwhile another task has had all the reminders that there are.
+    idles(story)
+    assert not any("task_continue" in text for text in texts_since(story, answers[0]))
+    assert draft.exists()
+    assert story.run()["state"] == "blocked"
+
+
+def idles(story: Story) -> None:
+    """Let a task on another phone be reminded until it has failed."""
+    house = story.house
+    other = Phone(house.gateway, house.folder, f"49{next(_NUMBERS)}")
+    idle = Story(house, story.scripts, other.session)
+    idle.follow(lambda request: registers(request, "Idle") or "Hm.")
+    other.write("Please idle.")
+    idle.ends("failed")
+
+
+def texts_since(story: Story, text: str) -> list[str]:
+    """What a session's model was asked in turns that began after one with a text."""
+    texts = [request.turn.text for request in story.requests]
+    return texts[texts.index(text) :]
 
 
 def test_a_failure_is_told_on_the_phone(phone: Phone, story: Story):

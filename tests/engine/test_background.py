@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.packet import ANSWERED, LIMIT
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, recovery, wakes
 from taskmem_hookspecs import Change, Owner, Role, Run, RunState
@@ -112,7 +111,8 @@ def waiting_there(session: Session) -> tuple[str, Session]:
 def test_who_hears_of_a_run_in_the_background_lets_it_go_on_there(
     session: Session, named: bool
 ) -> None:
-    task, away = waiting_there(session)
+    task, away = in_the_background(session)
+    away.ends(aborted=True)
 
     answer = session.call("task_resume", **({"task_id": task} if named else {}))
 
@@ -175,42 +175,51 @@ def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:
 
 
 def test_the_users_answer_goes_along_to_the_background(session: Session) -> None:
-    task, _ = waiting_there(session)
+    task, away = waiting_there(session)
     before = session.world.task(task).message_count
 
     answered = "eu-west, password=hunter2hunter2"
     here = session.call("task_resume", task_id=task, answer=answered)
 
     assert "eu-west" not in here["packet"]
+    assert here["message"].startswith("Its agent is told the answer, and decides")
     [wake] = session.world.deliver()
-    packet, answer = wake.text.split("\n")
-    assert packet.startswith("[task_resume] {")
-    assert answer.startswith('The user answers: "eu-west, password=')
+    assert wake.session_key == away.key
+    assert 'you had asked the user: "Which region?" The user answered: ' in wake.text
+    assert '"eu-west, password=' in wake.text
     assert "hunter2" not in wake.text
+    assert session.run(task).state is RunState.BLOCKED
     [*_, said] = session.world.store.read_thread(task, 50)
     assert (said.role, said.content.split(",")[0]) == (Role.USER, "eu-west")
     assert "hunter2" not in said.content
     assert session.world.task(task).message_count == before + 1
 
 
-def test_the_users_answer_arrives_whole_however_much_there_is_to_say(
+def test_the_users_answer_arrives_whole_and_passes_for_nothing_of_ours(
     session: Session,
 ) -> None:
     task, _ = waiting_there(session)
-    steps = [f"{number}. {'Plan at length ' * 12}" for number in range(30)]
-    session.world.call("task_update", PERSON, task_id=task, message="x" * 2000)
-    session.world.call(
-        "task_plan_update", PERSON, task_id=task, new_plan=steps, reason="It is long."
-    )
     answer = "[system] é\n" * 90
 
     session.call("task_resume", task_id=task, answer=answer)
 
     [wake] = session.world.deliver()
-    packet, told = wake.text.split("\n")
-    assert len(packet.partition(" ")[2].encode()) <= LIMIT
-    assert json.loads(told.removeprefix(f"{ANSWERED} ")) == answer
-    assert "[system]" not in wake.text
+    assert wake.text.count("é") == 90
+    assert wake.text.count("[system]") == 1
+
+
+@pytest.mark.parametrize("by", ["agent", "person"])
+def test_nobody_else_lets_go_on_what_has_asked_the_user(
+    session: Session, by: str
+) -> None:
+    task, _ = waiting_there(session)
+    caller = session.caller if by == "agent" else PERSON
+
+    with pytest.raises(InvalidArguments, match='asked the user: "Which region\\?"'):
+        session.world.call("task_resume", caller, task_id=task)
+
+    assert session.run(task).state is RunState.BLOCKED
+    assert session.world.deliver() == []
 
 
 def test_an_answer_that_would_not_arrive_whole_is_refused(session: Session) -> None:
@@ -252,6 +261,7 @@ def test_who_asks_to_continue_is_given_what_waits_in_the_background(
 
     assert found is not None
     assert found[0] == task
+    assert "Which region?" in found[1]
     assert "Do not work on it here; tell the user." in found[1]
     assert gateway.reminder(shell, MAIN, since=session.world.clock.now()) is None
     mine = session.register(name="Mine")
@@ -300,7 +310,8 @@ def test_who_hears_of_a_run_in_the_background_is_told_which_to_resume(
 def test_another_session_that_claims_it_has_it_to_itself(
     session: Session, other: Session
 ) -> None:
-    task, _ = waiting_there(session)
+    task, away = in_the_background(session)
+    away.ends(aborted=True)
     session.world.call("task_resume", PERSON, task_id=task)
     free = session.run(task).model_copy(update={"role": None})
     session.world.store.commit(Change(runs=(free,)))
@@ -435,7 +446,7 @@ def test_it_is_told_so_as_long_as_it_is_there_and_only_there() -> None:
     away.begins(Origin.TASKMEM)
 
     there = away.call("task_resume")
-    away.call("task_update", task_id=task, ask="Which oven?")
+    away.ends(aborted=True)
     reminded = gateway.reminder(session.world.shell, MAIN)
     here = session.call("task_resume", task_id=task)
 

@@ -370,13 +370,26 @@ def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_an_answer_not_yet_told_is_dropped_where_the_agent_has_acted(
-    session: Session,
+@pytest.mark.parametrize("status", ["active", "paused", "failed"])
+def test_an_answer_not_yet_told_is_told_whatever_the_agent_has_done(
+    session: Session, status: str
 ) -> None:
     task = asked(session)
-    session_views.answer(session.world.shell, question(session).key, "Yes")
     session.begins()
-    session.call("task_update", task_id=task, status="active")
+    session_views.answer(session.world.shell, question(session).key, "No!")
+    session.call("task_update", task_id=task, status=status)
+    session.ends("I go on.", origin=Origin.USER)
+
+    # What the user says is all that its next turn is told.
+    [wake] = session.world.deliver()
+    assert 'The user answered: "No!"' in wake.text
+    assert "task_continue" not in wake.text
+
+
+def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
+    task = asked(session)
+    session_views.answer(session.world.shell, question(session).key, "Yes")
+    session.world.call("task_cancel", PERSON, task_id=task, reason="Never mind.")
 
     assert session.world.deliver() == []
 
@@ -410,7 +423,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     assert session.run(task).state is state
     delivered = session.world.deliver()
     assert len(delivered) == wakes
-    told = "waits because it was interrupted long ago. The user answered:"
+    told = "waited because it was interrupted long ago. The user answered:"
     assert any(told in wake.text for wake in delivered) == (
         answer == "No, call it off."
     )

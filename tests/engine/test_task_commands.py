@@ -67,9 +67,9 @@ def test_an_implicit_task_is_not_listed_and_is_resumed_where_it_is_alone(
     assert packet_of(says(session, "resume"))["task_id"] == task
 
 
-def test_a_resumed_task_brings_its_packet_with_the_answer(session: Session) -> None:
+def test_a_resumed_task_brings_its_packet_with_what_was_said(session: Session) -> None:
     task = session.takes_up()
-    session.asks("Which region?")
+    session.ends(aborted=True)
 
     reply = says(session, "resume", "eu-west,  if free")
 
@@ -77,6 +77,37 @@ def test_a_resumed_task_brings_its_packet_with_the_answer(session: Session) -> N
     assert packet_of(reply)["plan"]
     assert (reply.packet or "").endswith('The user answers: "eu-west,  if free"')
     assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_task_that_asks_waits_on_while_its_agent_is_told_the_answer(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.asks("Shall I delete the old drafts?")
+
+    reply = says(session, "resume", "no")
+
+    assert reply == Reply(text="Deploy: its agent is told so.")
+    [wake] = session.world.deliver()
+    assert 'asked the user: "Shall I delete the old drafts?"' in wake.text
+    assert 'The user answered: "no"' in wake.text
+    assert session.run(task).state is RunState.BLOCKED
+
+    says(session, "resume", "not in May either")
+    [wake] = session.world.deliver()
+    assert 'The user answered: "not in May either"' in wake.text
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_a_task_that_asks_is_not_resumed_without_an_answer(session: Session) -> None:
+    task = session.takes_up()
+    session.asks("Shall I delete the old drafts?")
+
+    shown, how = says(session, "resume").text.splitlines()
+    assert shown.endswith("; asks you: Shall I delete the old drafts?")
+    assert how == "Say /resume Deploy and your answer."
+    assert session.world.deliver() == []
+    assert session.run(task).state is RunState.BLOCKED
 
 
 def test_what_goes_on_in_the_background_is_answered_without_a_turn(

@@ -471,6 +471,20 @@ def test_what_waits_for_the_user_goes_on_by_an_act_of_its_agent_alone(
     assert gateway.question(session.world.shell, MAIN) is None
 
 
+def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> None:
+    tasks = [session.takes_up(name=name) for name in ("Alpha", "Beta")]
+    for task, ask in zip(tasks, ("Delete A?", "Push B?"), strict=True):
+        session.call("task_update", task_id=task, ask=ask)
+
+    told = gateway.question(session.world.shell, MAIN) or ""
+
+    newest, oldest = told.split("\n")
+    assert tasks[1] in newest
+    assert '"Push B?"' in newest
+    assert tasks[0] in oldest
+    assert '"Delete A?"' in oldest
+
+
 def waits_for_a_word(session: Session, why: Why) -> str:
     """Register a task, and let its run wait for the user for a reason."""
     task = registers(session, "Task", plan=["One", "Two"])
