@@ -102,7 +102,7 @@ def choose(
     """Return the task that is meant by the words after a command.
 
     What follows a task's name after `/resume` is told its agent. Where just one task
-    asks something, words that name no task are its answer.
+    asks something, words that name no task are its answer. `/cancel` takes but a name.
     """
     words = words.strip()
     may = [each for each in listed if each.task.status in _TAKES[command]]
@@ -114,7 +114,7 @@ def choose(
         found = may if command is Command.CANCEL else _resting(may)
         return _only(found, command, "", now)
     named = _named(listed, may, command, words)
-    if named is None:
+    if named is None or (named[1] and command is Command.CANCEL):
         return _answer(may, command, words, now)
     found, rest = named
     taken = [each for each in found if each in may]
@@ -182,8 +182,9 @@ def _named(
 ) -> tuple[Sequence[Listed], str] | None:
     """Return the tasks that the words name first, and the rest; None: they name none.
 
-    Where just one task asks something, a number, and the beginning of a name with more
-    words after it, are its answer, and name no task.
+    A number with more words after it may begin a name, which is meant then. Where just
+    one task asks something, a number, and the beginning of a name with more words after
+    it, are its answer, and name no task.
     """
     resumes = command is Command.RESUME
     asking = [each for each in may if resumes and each.question is not None]
@@ -198,11 +199,13 @@ def _named(
     longest = max(
         (_name(e) for e in listed if _begins(words, _name(e))), key=len, default=""
     )
+    numbered = [e for e in listed if number and e.number == int(number[1])]
     ways = (
         (by_id if len(head) >= _ID_PREFIX else [], rest),
         (same, ""),
-        ([e for e in listed if number and e.number == int(number[1])], rest),
+        (numbered if not rest else [], ""),
         (begun, ""),
+        (numbered, rest),
         ([e for e in listed if _name(e) == longest], words[len(longest) :].strip()),
     )
     for found, after in ways:

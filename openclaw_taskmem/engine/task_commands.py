@@ -21,6 +21,8 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
+    Bookmark,
+    Change,
     RunState,
     Task,
     TaskmemError,
@@ -47,9 +49,10 @@ def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
     """Do what a person says in the chat of the caller's session."""
     now, session = shell.clock.now(), caller.session_key
     listed = list_chat(shell, session) if session is not None else []
+    named = _numbered(shell, session, listed, anew=command is Command.TASKS)
     if command is Command.TASKS:
-        return Reply(text=describe_list(_registered(listed), now))
-    choice = choose(_choices(listed, words), command, words, now)
+        return Reply(text=describe_list(named, now))
+    choice = choose(_choices(listed, named, words), command, words, now)
     if choice.one is None:
         return Reply(text=choice.reply)
     task = choice.one.task
@@ -85,23 +88,39 @@ def list_chat(shell: Shell, session: str) -> list[Listed]:
     return listed
 
 
-def _choices(listed: list[Listed], words: str) -> list[Listed]:
+def _choices(listed: list[Listed], named: list[Listed], words: str) -> list[Listed]:
     """Return the tasks that a command may mean.
 
     What a crash has left of a turn is meant where no other task is open, and none is
     named.
     """
-    named = _registered(listed)
     is_open = any(not each.task.status.terminal for each in named)
     if not named or not (is_open or words.strip()):
         return [each for each in listed if each.task.implicit] or named
     return named
 
 
-def _registered(listed: list[Listed]) -> list[Listed]:
-    """Return those that an agent has registered, counted anew."""
-    kept = [each for each in listed if not each.task.implicit]
-    return [e.model_copy(update={"number": n}) for n, e in enumerate(kept, 1)]
+def _numbered(
+    shell: Shell, session: str | None, listed: list[Listed], *, anew: bool
+) -> list[Listed]:
+    """Return those that an agent has registered, by the numbers that people know.
+
+    A number means one task until the list is asked for again, which counts `anew`:
+    whatever has begun or ended since comes after it.
+    """
+    named = {each.task.task_id: each for each in listed if not each.task.implicit}
+    name = f"listed:{session}"
+    before = shell.read_bookmark(name) or ""
+    known = [] if anew else before.split()
+    order = [*dict.fromkeys((*known, *named))]
+    if named and (after := " ".join(order)) != before:
+        mark = Bookmark(name=shell.place(name), value=after)
+        shell.commit(Change(bookmarks=(mark,)))
+    return [
+        named[task_id].model_copy(update={"number": number})
+        for number, task_id in enumerate(order, 1)
+        if task_id in named
+    ]
 
 
 def _own(shell: Shell, session: str) -> list[Task]:

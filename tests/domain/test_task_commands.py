@@ -43,6 +43,9 @@ CAKE = listed(2, "Carrot cake")
 ROLLS = listed(3, "Bread rolls")
 DONE = listed(4, "Soup", "completed", state=RunState.COMPLETED)
 ALL = (BREAD, CAKE, ROLLS, DONE)
+NEITHER = 'No task here is called "2 is wrong, I meant neither".'
+EXAMPLE = "Say which one, for example /cancel 1."
+HOUR = listed(2, "1 hour build")
 ASKS = asking(1, "Bread")
 BUSY = at_work(2, "Carrot cake")
 
@@ -70,6 +73,10 @@ BUSY = at_work(2, "Carrot cake")
         (ALL, CANCEL, "task_1m3", 3, ""),
         (ALL, RESUME, "task_1m3abc rye", 3, "rye"),
         (ALL, RESUME, "carrot with nuts", 2, "with nuts"),
+        # a number goes after the beginning of a name that goes on behind it
+        ((BREAD, HOUR), CANCEL, "1 hour", 2, ""),
+        ((BREAD, HOUR), RESUME, "1 hour", 2, ""),
+        ((BREAD, HOUR), CANCEL, "1", 1, ""),
         # what is no name is the answer to the one question
         ((ASKS, BUSY, DONE), RESUME, "formal, of course", 1, "formal, of course"),
         ((ASKS, BUSY), RESUME, "carrot with nuts", 1, "carrot with nuts"),
@@ -97,6 +104,10 @@ def test_a_person_names_a_task_by_little(
         ((ASKS, DONE), CANCEL, "formal", "1", 'No task here is called "formal".'),
         (ALL, RESUME, "Soup", "4", "It cannot be resumed."),
         (ALL, CANCEL, "4", "4", "It cannot be cancelled."),
+        # what is more than a name may mean anything
+        (ALL, CANCEL, "2 is wrong, I meant neither", "123", NEITHER),
+        (ALL, CANCEL, "Bread rolls not yet", "123", EXAMPLE),
+        (ALL, CANCEL, "task_1m3abc please", "123", EXAMPLE),
         ((DONE,), RESUME, "", "", "This chat has no task to resume."),
         ((DONE,), CANCEL, "Soup", "", "This chat has no task to cancel."),
         (

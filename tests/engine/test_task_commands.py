@@ -110,6 +110,26 @@ def test_a_task_that_asks_is_not_resumed_without_an_answer(session: Session) -> 
     assert session.run(task).state is RunState.BLOCKED
 
 
+def test_a_number_means_one_task_until_the_list_is_asked_for_again(
+    session: Session,
+) -> None:
+    first = session.takes_up(name="First")
+    session.world.clock.tick(1)
+    second = session.register(name="Second")
+    assert says(session, "tasks").text.startswith("1. Second")
+
+    session.world.clock.tick(1)
+    session.call("task_update", task_id=first, message="I am at it.")
+    session.register(name="Third")
+    assert says(session, "cancel", "1").text.startswith("Second: cancelled")
+    session.call("task_update", task_id=first, status="failed")
+    assert says(session, "cancel", "2").text.startswith("2. First: failed")
+    assert says(session, "cancel", "3").text.startswith("Third: cancelled")
+
+    assert session.world.task(second).status is TaskStatus.CANCELLED
+    assert says(session, "tasks").text.startswith("1. First: failed")
+
+
 def test_what_goes_on_in_the_background_is_answered_without_a_turn(
     session: Session,
 ) -> None:
