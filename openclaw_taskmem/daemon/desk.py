@@ -266,8 +266,7 @@ class Desk:
         if since is None and caller.owner is not None:
             if task_id is not None and not gateway.asks_user(self._shell, task_id):
                 runs.resume(self._shell, task_id, caller)
-            asked = gateway.question(self._shell, session_key)
-            text = "\n\n".join(filter(None, (asked, text))) or None
+            text = gateway.after_question(self._shell, session_key, text)
         return {"task_id": task_id, "text": text}
 
     def _question(self, params: Params, _: Caller) -> JsonValue:

@@ -109,6 +109,12 @@ def question(shell: Shell, session_key: str) -> str | None:
     return "\n".join(said) or None
 
 
+def after_question(shell: Shell, session_key: str, text: str | None) -> str | None:
+    """Return a packet after what a session's tasks wait for; None: there is neither."""
+    asked = question(shell, session_key)
+    return "\n\n".join(filter(None, (asked, text))) or None
+
+
 def asks_user(shell: Shell, task_id: str) -> bool:
     """Whether a task waits for the user's answer to what its agent asked."""
     run = shell.store.read_task(task_id).run

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.task_commands import (
     describe_list,
     describe_listed,
 )
-from openclaw_taskmem.engine import handovers, runs
+from openclaw_taskmem.engine import gateway, handovers, runs
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
@@ -169,13 +169,23 @@ def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
     return Reply(text=f"{name}: cancelled; what was done so far is kept.")
 
 
+def _ask_again(shell: Shell, listed: Listed, session: str) -> Reply:
+    """Put what a task asks before its agent, or its user where that is elsewhere."""
+    task, run = listed.task, listed.run
+    found = gateway.reminder(shell, session, task_id=task.task_id)
+    if found is None or (run is not None and run.told_session == session):
+        shown = describe_listed([listed], shell.clock.now())
+        how = f"Say /resume {notices.call(task)} and your answer."
+        return Reply(text=f"{shown}\n{how}")
+    packet = gateway.after_question(shell, session, found[1])
+    return Reply(task_id=task.task_id, packet=packet)
+
+
 def _resume(shell: Shell, listed: Listed, answer: str | None, caller: Caller) -> Reply:
     """Take a task up; one that asks waits on, and its agent is told the answer."""
     task = listed.task
     if listed.question is not None and answer is None:
-        shown = describe_listed([listed], shell.clock.now())
-        how = f"Say /resume {notices.call(task)} and your answer."
-        return Reply(text=f"{shown}\n{how}")
+        return _ask_again(shell, listed, caller.session_key or "")
     if answer is not None and listed.run and working.takes_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.resume(shell, task.task_id, person, answer=answer)

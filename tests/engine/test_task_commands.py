@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine.task_commands import Reply, obey
-from taskmem_hookspecs import Change, RunState
+from taskmem_hookspecs import Change, RunState, TaskStatus
 from tests.support.sessions import Session
 
 
@@ -103,10 +103,28 @@ def test_a_task_that_asks_is_not_resumed_without_an_answer(session: Session) -> 
     task = session.takes_up()
     session.asks("Shall I delete the old drafts?")
 
+    reply = says(session, "resume")
+
+    question, packet = (reply.packet or "").split("\n\n")
+    assert 'asked the user: "Shall I delete the old drafts?"' in question
+    assert packet.startswith("[task_resume] ")
+    assert session.world.deliver() == []
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, session.run(task).session_key or "")
+    away.begins()
+    away.asks("Shall I delete the old drafts?")
+
     shown, how = says(session, "resume").text.splitlines()
+
     assert shown.endswith("; asks you: Shall I delete the old drafts?")
     assert how == "Say /resume Deploy and your answer."
-    assert session.world.deliver() == []
     assert session.run(task).state is RunState.BLOCKED
 
 
