@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.gateway import Gateway
+from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
@@ -98,12 +98,24 @@ def at_home(
 
 
 @pytest.fixture
-def house(
-    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, tmp_path: Path
-) -> House:
-    """The gateway with the plug-in, and waits that end when the test says so."""
-    model.decide = lambda _: "All is well."
-    return House(at_home, model, taskmem, tmp_path)
+def house(request: pytest.FixtureRequest) -> House:
+    """The gateway with the plug-in, and waits that end when the test says so.
+
+    In a module with `SETTINGS` it is the module's own: it runs, whatever became of it
+    in the test before.
+    """
+    if not hasattr(request.module, "SETTINGS"):
+        at_home, model, taskmem, folder = map(
+            request.getfixturevalue, ("at_home", "model", "taskmem", "tmp_path")
+        )
+        model.decide = lambda _: "All is well."
+        return House(at_home, model, taskmem, folder)
+    house, scripts = request.getfixturevalue("home")
+    scripts.of[MAIN_SESSION] = lambda _: "All is well."
+    house.model.decide = scripts
+    if house.gateway.ended:
+        house.gateway.start()
+    return house
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,15 +25,6 @@ SETTINGS = {
 configure = channel.connect
 
 
-@pytest.fixture
-def house(home: tuple[House, Scripts]) -> House:
-    """The gateway of the module, which each test stops, running again."""
-    house, _ = home
-    if house.gateway.ended:
-        house.gateway.start()
-    return house
-
-
 def test_a_turn_that_we_began_is_cut_and_goes_on_after_the_next_start(
     house: House, story: Story
 ):

@@ -13,10 +13,11 @@ import pytest
 
 from tests.e2e.agent import packets_in, reminders_in
 from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import Story, shared_house
+from tests.e2e.shared_house import Scripts, Story, shared_house
 from tests.support.postgres import Cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -86,37 +87,44 @@ class Home(Story):
             rpc.call("agent", sessionKey=self.session, **said)
 
 
-@pytest.fixture
-def homes(
-    openclaw: OpenClaw, postgres: Cluster, tmp_path: Path
-) -> Iterator[tuple[Home, Home]]:
+@pytest.fixture(scope="module")
+def houses(
+    openclaw: OpenClaw, postgres: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[tuple[House, Scripts]]]:
     """Two gateways, two daemons, one database."""
     settings = {**SETTINGS, "TASKMEM_DATABASE_URL": postgres.new_database()}
-    made: list[Home] = []
     with ExitStack() as stack:
-        for name in ("Bread", "Cake"):
-            folder = tmp_path / name
-            folder.mkdir()
-            house, scripts = stack.enter_context(
-                shared_house(openclaw, folder, settings)
+        yield [
+            stack.enter_context(
+                shared_house(openclaw, tmp_path_factory.mktemp("home"), settings)
             )
-            maker = Maker(name, folder)
-            home = Home(house, scripts, MAIN_SESSION, maker)
-            home.follow(maker)
-            made.append(home)
-        first, second = made
-        yield first, second
+            for _ in range(2)
+        ]
+
+
+def homes(
+    houses: list[tuple[House, Scripts]], folder: Path, *names: str
+) -> tuple[Home, Home]:
+    """Both, each with a task of a name of its own."""
+    made: list[Home] = []
+    for (house, scripts), name in zip(houses, names, strict=True):
+        made.append(Home(house, scripts, MAIN_SESSION, Maker(name, folder / name)))
+        made[-1].maker.folder.mkdir()
+        made[-1].follow(made[-1].maker)
+    first, second = made
+    return first, second
 
 
 def test_each_home_carries_on_with_its_own_work_and_hears_of_no_other(
-    homes: tuple[Home, Home],
+    houses: list[tuple[House, Scripts]], tmp_path: Path
 ):
-    for home in homes:
+    both = homes(houses, tmp_path, "Bread", "Cake")
+    for home in both:
         home.begin()
-    for home in homes:
+    for home in both:
         home.ends()
         home.told("completed")
-    for home, other in (homes, homes[::-1]):
+    for home, other in (both, both[::-1]):
         [wake] = home.wakes
         assert (wake["state"], wake["attempts"]) == ("acknowledged", 1)
         task_id = other.task["task_id"]
@@ -126,9 +134,9 @@ def test_each_home_carries_on_with_its_own_work_and_hears_of_no_other(
 
 
 def test_what_one_gateway_was_killed_in_goes_on_in_that_one_alone(
-    homes: tuple[Home, Home],
+    houses: list[tuple[House, Scripts]], tmp_path: Path
 ):
-    first, second = homes
+    first, second = homes(houses, tmp_path, "Rolls", "Tart")
     first.maker.holds = True
     first.begin()
     until((first.maker.folder / "held").exists, "it is held up")
