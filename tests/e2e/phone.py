@@ -73,13 +73,13 @@ class Phone:
         lines = tries.read_text().splitlines() if tries.exists() else []
         return lines.count(f"phone:{self.number}")
 
-    def reads(self, words: str, limit: float = 60) -> str:
+    def reads(self, words: str) -> str:
         """The first message that holds these words, once it has come."""
 
         def come() -> str | None:
             return next((one for one in self.messages if words in one), None)
 
         try:
-            return until(come, f"the phone reads {words!r}", limit)
+            return until(come, f"the phone reads {words!r}")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.messages}") from None

@@ -188,7 +188,7 @@ class Story:
             found = rpc.call("chat.history", sessionKey=self.session, limit=200)
         return [text_of(each) for each in found["messages"]]
 
-    def told(self, words: str, limit: float = 60) -> str:
+    def told(self, words: str) -> str:
         """The line from taskmem that holds these words, once the user sees it."""
 
         def seen() -> str | None:
@@ -196,7 +196,7 @@ class Story:
             return next((line for line in mine if words in line), None)
 
         try:
-            return until(seen, f"the user is told {words!r}", limit)
+            return until(seen, f"the user is told {words!r}")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.lines}") from None
 
@@ -214,7 +214,7 @@ class Story:
             mine = (each for each in self.questions if words in text_in(each))
             return next(mine, None)
 
-        return until(seen, f"the user is asked {words!r}", 60)
+        return until(seen, f"the user is asked {words!r}")
 
     def press(self, words: str, answer: str) -> None:
         """Answer the question that holds these words, as the Control UI does."""

@@ -31,7 +31,7 @@ def seen(story: Story, note: str, *states: str) -> None:
         steps = tuple(step["status"] for step in found.get("steps", ()))
         return found["markdown"].endswith(note) and steps == states
 
-    until(shown, f"the card says {note!r}: {states}", 60)
+    until(shown, f"the card says {note!r}: {states}")
 
 
 def update(story: Story, **report: Any) -> Reply:

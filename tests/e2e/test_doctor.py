@@ -143,7 +143,7 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
 
     def slow(request: ModelRequest) -> Reply:
         asked.set()
-        answer.wait(60)
+        answer.wait(120)
         return obedient(request)
 
     model.decide = slow
@@ -153,7 +153,7 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
         stdout=subprocess.PIPE,
         text=True,
     ) as doctor:
-        assert asked.wait(60)
+        assert asked.wait(120)
         assert any(MARK in key for key in sessions(at_home))
         os.kill(doctor.pid, number)
         answer.set()

@@ -71,11 +71,9 @@ def test_the_phone_reads_milestones_and_the_last_words(phone: Phone, story: Stor
     phone.reads(" 1999")
     assert " ".join(phone.messages[-2:]) == long
     lines = [line for message in phone.messages[:-2] for line in message.splitlines()]
-    assert lines == [
-        "I have begun.",
-        "Count: accepted, 3 steps.",
-        "Count: completed; nothing was written.",
-    ]
+    # On a slow machine the first turn takes longer than lines wait for others.
+    assert {*lines[:2]} == {"I have begun.", "Count: accepted, 3 steps."}
+    assert lines[2:] == ["Count: completed; nothing was written."]
 
 
 def registers(request: ModelRequest, name: str) -> Reply | None:
@@ -116,9 +114,8 @@ def test_a_no_to_a_question_on_the_phone_is_no_leave_to_go_on(
     phone.write("Please tidy up.")
     story.run(state="blocked")
     phone.reads("I wait for your word.")
-    assert phone.messages == [
-        "I have begun.",
-        "Tidy: accepted, 1 step.",
+    assert {*phone.messages[:2]} == {"I have begun.", "Tidy: accepted, 1 step."}
+    assert phone.messages[2:] == [
         "Tidy: Shall I delete the old drafts for good?",
         "I wait for your word.",
     ]

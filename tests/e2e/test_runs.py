@@ -81,7 +81,7 @@ def test_an_agent_that_never_reports_and_is_killed_finishes_from_the_packet_alon
         message = "Please bake three loaves."
         session = {"sessionKey": "agent:main:main", "idempotencyKey": "bake"}
         rpc.call("agent", message=message, **session)
-    assert baker.oven.wait(60)
+    assert baker.oven.wait(120)
     [listed] = house.call("task_list")["tasks"]
     task_id = listed["task_id"]
     until(lambda: house.ask("runs")[0]["checkpoints"] == 3, "it is being baked")

@@ -130,7 +130,7 @@ def killed(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> Non
     """Kill the gateway within a call, when so much of the story was seen."""
     story.follow(cutter)
     start(story)
-    assert cutter.held.wait(60)
+    assert cutter.held.wait(120)
     story.run(calls=calls, checkpoints=checkpoints)
     story.house.gateway.kill()
     cutter.let_go()
@@ -313,7 +313,7 @@ def kill_and_resume(story: Story, tmp_path: Path, *, by_us: bool) -> str:
     cutter = Unregistered(tmp_path, 6, {5})
     story.follow(cutter)
     start(story, "Please make six files.")
-    assert cutter.held.wait(60)
+    assert cutter.held.wait(120)
 
     def begun() -> bool:
         [task] = implicit(story)
@@ -604,7 +604,7 @@ def test_p2_1_5_a_crash_in_the_third_step_resumes_at_the_third_step(
     )
     story.follow(script)
     start(story)
-    assert held.wait(60)
+    assert held.wait(120)
     status = story.call("task_status", task_id=story.task["task_id"])
     assert [s["state"] for s in status["steps"]] == [
         "done",

@@ -97,7 +97,7 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
 ):
     with Overheard(story.house.gateway) as overheard:
         kitchen, away = begun(story, tmp_path)
-        assert kitchen.baking.wait(60)
+        assert kitchen.baking.wait(120)
         told = kitchen.packets[0]["background"]
         assert "You are in the background" in told
         assert f"(session {story.session})" in told
@@ -124,7 +124,7 @@ def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
     story: Story, tmp_path: Path
 ):
     kitchen, away = begun(story, tmp_path)
-    assert kitchen.baking.wait(60)
+    assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
     story.replied("/cancel bre", "Bread: cancelled; what was done so far is kept.")
     assert away.ends("cancelled")["status"] == "cancelled"
@@ -140,7 +140,7 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
     story: Story, tmp_path: Path
 ):
     kitchen, away = begun(story, tmp_path)
-    assert kitchen.baking.wait(60)
+    assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
     story.house.gateway.kill()
     kitchen.baked.touch()

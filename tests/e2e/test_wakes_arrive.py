@@ -108,7 +108,7 @@ def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_tur
     def busy(request: ModelRequest) -> str:
         if "Work hard" in request.turn.text and request.opens_turn:
             reached.set()
-            assert go.wait(100)
+            assert go.wait(300)
         return "Done."
 
     house.model.decide = busy
@@ -116,17 +116,17 @@ def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_tur
         rpc.call(
             "agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard"
         )
-        assert reached.wait(60)
+        assert reached.wait(120)
         phrases = [f"number {n} is ready" for n in range(100, 130)]
         waits = [house.open_wait(phrase) for phrase in phrases]
         house.end(*phrases)
         for wait in waits:
             # Until the gateway has settled, that is the reason that is given.
-            wake = until(lambda wait=wait: held(house.wake_of(wait)), "it is held", 60)
+            wake = until(lambda wait=wait: held(house.wake_of(wait)), "it is held")
             assert (wake["state"], wake["attempts"]) == ("due", 0)
         assert not any(house.arrivals(wait) for wait in waits)
         go.set()
-        rpc.call("agent.wait", runId="hard", timeoutMs=60_000)
+        rpc.call("agent.wait", runId="hard", timeoutMs=180_000)
     for wait in waits:
         house.reaches(wait, "acknowledged")
         assert house.arrivals(wait) == 1

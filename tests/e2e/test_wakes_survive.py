@@ -61,12 +61,12 @@ def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
     def cut(request: ModelRequest) -> str:
         if woken_by(request) and not reached.is_set():
             reached.set()
-            forever.wait(100)
+            forever.wait(300)
         return "Done."
 
     house.model.decide = cut
     wait = house.wake("now")
-    assert reached.wait(60)
+    assert reached.wait(120)
     house.gateway.kill()
     forever.set()
     assert house.wake_of(wait)["state"] == "sent"
@@ -114,13 +114,13 @@ def test_a_daemon_killed_under_the_turn_of_a_wake_hears_of_its_end(house: House)
     def slow(request: ModelRequest) -> Reply:
         if woken_by(request):
             reached.set()
-            assert go.wait(100)
+            assert go.wait(300)
             return [Call("task_register", {"name": "Sow", "plan": ["Dig"]})]
         return "Done."
 
     house.model.decide = slow
     wait = house.wake("now")
-    assert reached.wait(60)
+    assert reached.wait(120)
     house.reaches(wait, "sent")
     os.kill(house.ask("status")["pid"], signal.SIGKILL)
     # The plug-in starts another one, and the turn goes on against that.
@@ -223,7 +223,7 @@ def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_age
     def upgraded() -> bool:
         return [g["version"] for g in house.ask("status")["gateways"]] == ["99.0.0"]
 
-    until(upgraded, "the new plug-in serves", 60)
+    until(upgraded, "the new plug-in serves")
     house.end("the upgrade is over")
     wake = house.reaches(wait, "acknowledged")
     assert wake["transport"] == "openclaw-plugin"
