@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
@@ -34,7 +35,8 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
     numbers = count()
 
     def on_sqlite() -> TaskStore:
-        return SqlStore(f"sqlite:///{tmp_path / f'{next(numbers)}.db'}")
+        empty = request.getfixturevalue("empty_file")
+        return SqlStore(f"sqlite:///{copy(empty, tmp_path / f'{next(numbers)}.db')}")
 
     def on_postgresql() -> TaskStore:
         cluster = request.getfixturevalue("postgres")
