@@ -127,7 +127,8 @@ export class Notices {
       await request("send", { ...route, message, idempotencyKey: name });
     } catch (error) {
       if (error?.gatewayCode === "INVALID_REQUEST") return false;
-      if (error?.gatewayCode === undefined) throw error; // it was not even asked
+      // Once a delivery has begun, its failure is UNAVAILABLE and not retryable; nothing else was sent.
+      if (error?.gatewayCode !== "UNAVAILABLE" || error.retryable) throw error;
       this.#warn(channel, error);
     }
     return true;

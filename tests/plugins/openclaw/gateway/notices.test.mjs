@@ -253,6 +253,22 @@ test("an older gateway that may have sent it is not asked again", async () => {
   await assert.rejects(tell({ key: "2" }), /closing/);
 });
 
+for (const [what, error] of [
+  ["was too busy to begin", Object.assign(gone("UNAVAILABLE", "it is starting"), { retryable: true })],
+  ["did not allow it yet", gone("FORBIDDEN", "missing scope")],
+])
+  test(`an older gateway that ${what} is asked again by the same name`, async () => {
+    notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
+    const names = [];
+    sdk.callGatewayTool = async (_, __, { idempotencyKey }) => {
+      names.push(idempotencyKey);
+      if (names.length === 1) throw error;
+    };
+    await assert.rejects(tell(), error);
+    await tell();
+    assert.deepEqual(names, ["taskmem:1", "taskmem:1"]);
+  });
+
 test("where an older gateway has no such channel the web chat shows it", async () => {
   notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
   const chat = sdk.callGatewayTool;
