@@ -40,7 +40,7 @@ def call_began(shell: Shell, heard: Heard, event: reports.ToolStarted) -> None:
             method=event.method,
         )
         if not turns.call_began(shell, heard, entry, _deed(event)):
-            implicit.call_began(shell, heard, entry, event.request)
+            implicit.note_call(shell, heard, entry, event.request)
 
 
 def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
@@ -63,7 +63,7 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
     )
     call = Call(given=event.given, result=event.result)
     if not turns.call_ended(shell, heard, entry, call, _deed(event)):
-        implicit.call_ended(shell, heard, entry)
+        implicit.note_call_end(shell, heard, entry)
 
 
 def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:

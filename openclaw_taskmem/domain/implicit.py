@@ -76,7 +76,7 @@ def is_of_turn(task: Task, run: Run) -> bool:
     return task.implicit and began is not None and began <= task.created_at
 
 
-def opened(
+def open_task(
     seen: Sequence[Seen],
     request: str,
     owner: Owner,
@@ -89,7 +89,7 @@ def opened(
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
-    """Return what covers a turn by a task, with the calls that it has made so far.
+    """Return the change that opens a task for a user's turn, with its calls so far.
 
     `request` is what the user said to begin it.
     """
@@ -143,8 +143,8 @@ def _first_step(entry: Began | Ended) -> Began | Ended:
     return entry.model_copy(update={"step": 0})
 
 
-def after_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
-    """Return what the end of a turn writes for the implicit task that covered it.
+def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
+    """Return the change that a turn's end makes to the implicit task that covered it.
 
     It ends, however the turn did: whoever stopped it has the next word, and of a
     provider's failure the user reads. While something that it has begun is at work,
@@ -153,11 +153,11 @@ def after_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
     if turn.empty or (waits and not turn.aborted):
         return Change(runs=(runs.rest(runs.turn_ended(run, now)),))
-    return ended(facts, run, now)
+    return end_task(facts, run, now)
 
 
-def ended(facts: TaskFacts, run: Run, now: datetime) -> Change:
-    """Return what ends an implicit task and its run, without a word."""
+def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
+    """Return the change that completes an implicit task and its run in silence."""
     task, _ = lifecycle.move(facts.task, TaskStatus.COMPLETED, now)
     done = frozenset(range(len(task.plan)))
     task = lifecycle.touch(task, now).model_copy(update={"done": done})
@@ -174,7 +174,7 @@ def ended(facts: TaskFacts, run: Run, now: datetime) -> Change:
     )
 
 
-def taken_over(
+def register_task(
     facts: TaskFacts,
     run: Run,
     *,
@@ -185,7 +185,7 @@ def taken_over(
     segmented: bool,
     now: datetime,
 ) -> Change:
-    """Return what makes an implicit task the one that its turn registers.
+    """Return the change that makes an implicit task the one that its agent registers.
 
     The calls that were made before belong to it.
     """

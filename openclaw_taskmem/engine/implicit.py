@@ -24,7 +24,7 @@ _OWN: Final = ":taskmem:"
 
 
 def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
-    """Let go of what earlier turns of a session called, and end what covered them.
+    """Forget what a session called in earlier turns, and end what covered them.
 
     Only a user's turn ends that: any other may be of the work that it covers. What
     waits to be resumed stays, and so does what this very turn has taken up already.
@@ -41,10 +41,10 @@ def _end_left(shell: Shell, found: Run) -> None:
     """End the implicit task of a run that no turn works on; another's stays."""
     facts = shell.store.read_task(found.task_id)
     if facts.task.implicit and facts.run == found:
-        shell.commit(implicit.ended(facts, found, shell.clock.now()))
+        shell.commit(implicit.end_task(facts, found, shell.clock.now()))
 
 
-def call_began(shell: Shell, heard: Heard, entry: Began, request: str | None) -> None:
+def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> None:
     """Note a call that belongs to no task; the third of a user's turn opens one.
 
     `request` is what the user said in the turn; None: no user has begun it.
@@ -58,7 +58,7 @@ def call_began(shell: Shell, heard: Heard, entry: Began, request: str | None) ->
             shell.uncovered.pop(next(iter(shell.uncovered)))
         shell.uncovered[heard.session] = seen
         return
-    change = implicit.opened(
+    change = implicit.open_task(
         seen,
         request,
         heard.owner,
@@ -74,7 +74,7 @@ def call_began(shell: Shell, heard: Heard, entry: Began, request: str | None) ->
     forget_calls(shell, heard.session)
 
 
-def call_ended(shell: Shell, heard: Heard, entry: Ended) -> None:
+def note_call_end(shell: Shell, heard: Heard, entry: Ended) -> None:
     """Note the end of a call that belongs to no task."""
     seen = shell.uncovered.get(heard.session, ())
     if implicit.has_ended(seen, entry):
@@ -83,7 +83,7 @@ def call_ended(shell: Shell, heard: Heard, entry: Ended) -> None:
 
 
 def forget_calls(shell: Shell, session: str) -> None:
-    """Let go of what a turn has called: it is over, covered, or another begins."""
+    """Forget what a turn has called: it is over, covered, or another begins."""
     shell.uncovered.pop(session, None)
 
 

@@ -96,7 +96,7 @@ def _registered(
     """Return what makes a task: a new one, or what the caller's turn is covered by."""
     now = shell.clock.now()
     if (covered := find_covered(shell, caller)) is not None:
-        return implicit.taken_over(
+        return implicit.register_task(
             *covered,
             name=name,
             plan=plan,

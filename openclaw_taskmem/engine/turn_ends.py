@@ -115,7 +115,7 @@ def _let_rest(shell: Shell, found: Run) -> None:
     def once(facts: TaskFacts, run: Run) -> None:
         change = Change(runs=(runs.rest(run),))
         if facts.task.implicit:
-            change = implicit.ended(facts, run, shell.clock.now())
+            change = implicit.end_task(facts, run, shell.clock.now())
         shell.commit(change)
 
     decide_on_run(shell, found, once)
@@ -161,7 +161,7 @@ def _after_turn(shell: Shell, facts: TaskFacts, run: Run, turn: Turn) -> Change:
     """Return what the end of a turn means for the run that it worked on."""
     now = shell.clock.now()
     if facts.task.implicit:
-        return implicit.after_turn(facts, run, turn, now)
+        return implicit.end_turn(facts, run, turn, now)
     wake_id = shell.new_id("wake", now)
     return carrying.after_turn(facts, turn, wake_id=wake_id, now=now, policy=shell.runs)
 

@@ -106,7 +106,7 @@ class Session:
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
         shell, heard = self.world.shell, self.heard
         if not turns.call_began(shell, heard, entry, deed):
-            implicit.call_began(shell, heard, entry, self.request)
+            implicit.note_call(shell, heard, entry, self.request)
         return call_id
 
     def does(
@@ -136,7 +136,7 @@ class Session:
         )
         given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
         if not turns.call_ended(self.world.shell, self.heard, entry, given, deed):
-            implicit.call_ended(self.world.shell, self.heard, entry)
+            implicit.note_call_end(self.world.shell, self.heard, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
