@@ -352,7 +352,7 @@ test("a wake without a line is not seen, and its turn's first row neither", asyn
   await wake({ message: "" });
   assert.deepEqual(shown, []);
   assert.ok(sessions.written(row(house.turns[0])));
-  assert.equal(house.turns[0].message, "[taskmem] Going on with what was awaited.");
+  assert.equal(house.turns[0].message, "[taskmem] The agent goes on.");
 });
 
 test("what a turn brings for its model is never shown, and its line once it has made the session", async () => {
