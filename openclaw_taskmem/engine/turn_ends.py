@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.runs import Why
-from openclaw_taskmem.domain.turns import Turn
+from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard, decide_on_run, list_newest
@@ -143,14 +143,16 @@ def _settle_run(
 ) -> None:
     """Decide what becomes of the run on which a turn worked.
 
-    Its words are told where they were the last, and nothing else tells of its end.
+    Its words are told where its user has spoken into it, and where they were the last
+    and nothing else tells of its end.
     """
 
     def once(facts: TaskFacts, run: Run) -> None:
         change = _after_turn(shell, facts, run, turn)
         after = change.runs[-1] if change.runs else run
         asked = any(event.kind == events.NOTICE for event in change.events)
-        if after.state not in working.OPEN and not asked:
+        answers = turn.origin is Origin.USER
+        if answers or (after.state not in working.OPEN and not asked):
             change = _told_first(change, words)
         shell.commit(heard.kept(shell, change))
 

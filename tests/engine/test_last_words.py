@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openclaw_taskmem.domain.turns import Origin
 from tests.support.sessions import MAIN, Session
 
 
@@ -56,6 +57,13 @@ def test_words_of_a_wake_without_a_task_are_told(session: Session) -> None:
     session.ends("The build is over.", words="The build is over.")
 
     assert words_told(session) == [(MAIN, "The build is over.")]
+
+
+def test_words_of_a_round_that_a_user_spoke_into_are_told(session: Session) -> None:
+    session.register()
+    session.ends("Half of it is done.", words="Half of it is done.", origin=Origin.USER)
+
+    assert words_told(session) == [(MAIN, "Half of it is done.")]
 
 
 def test_words_of_a_turn_that_failed_are_not_told(session: Session) -> None:

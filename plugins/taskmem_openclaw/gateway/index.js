@@ -242,6 +242,7 @@ function observed(hook, heard, event, ctx) {
 }
 
 const hooks = {
+  message_received: ({ work }, _, ctx) => work.received(ctx),
   before_message_write: (here, event, ctx) => {
     here.work.written(event, ctx);
     here.prepare(event, ctx);

@@ -63,8 +63,15 @@ function about(params) {
   return text.length <= LONGEST ? text : `${beginning(text, LONGEST - 1)}…`;
 }
 
+/** The user has said something that began a turn, or into one. */
+function said(turn, text) {
+  turn.origin = "user";
+  turn.request = beginning([turn.request, text].filter(Boolean).join("\n"), LONGEST_REQUEST);
+  delete turn.unsure;
+}
+
 export class Work {
-  #turns = new Kept(MOST_SESSIONS); // session → { origin, begunBy, calls, said, over… }
+  #turns = new Kept(MOST_SESSIONS); // session → { origin, begunBy, received, calls, said, over… }
   #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
@@ -126,6 +133,15 @@ export class Work {
     this.awaited.stop();
   }
 
+  /** The user of a session has sent a message, into its turn where one goes on. The web chat's is
+   * told of after its row is written, a channel's before. */
+  received({ sessionKey }) {
+    const turn = this.#turns.get(sessionKey);
+    if (!turn) return;
+    turn.received = true;
+    if (turn.unsure !== undefined) said(turn, turn.unsure);
+  }
+
   /** A row of the conversation is written. */
   written({ message }, { sessionKey }) {
     const { role, content } = message ?? {};
@@ -133,9 +149,11 @@ export class Work {
     const text = texts(content);
     const turn = this.#turn(sessionKey);
     if (role === "user") {
-      turn.origin = origin(message);
-      turn.begunBy ??= turn.origin; // what is written later was said into the turn
-      if (turn.origin === "user") turn.request = beginning([turn.request, text].filter(Boolean).join("\n"), LONGEST_REQUEST);
+      const by = origin(message);
+      if (by !== "user") turn.origin = by;
+      else if (turn.begunBy === undefined || turn.received) said(turn, text);
+      else turn.unsure = text; // the gateway writes such a row, too, when it asks a provider again
+      turn.begunBy ??= by; // what is written later was said into the turn
     }
     if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];

@@ -30,6 +30,7 @@ function move_in(options) {
 beforeEach(() => move_in());
 
 const wrote = (role, content, session = MAIN, more = {}) => work.written({ message: { role, content, ...more } }, { sessionKey: session });
+const received = (session = MAIN) => work.received({ sessionKey: session });
 const ctx = (sessionKey = MAIN) => ({ sessionKey, agentId: "main" });
 const calling = (toolName, params = {}, sessionKey = MAIN) => work.calls({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
 const called = (toolName, more = {}, sessionKey = MAIN) => work.called({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
@@ -79,6 +80,7 @@ test("what the user has said in a turn goes with its calls, also of its sub-agen
   assert.equal("request" in told[0], false);
   wrote("user", "Bake it.");
   wrote("user", "Do not repeat it.", MAIN, { provenance: { sourceTool: "heartbeat" } });
+  received();
   wrote("user", "With salt.");
   calling("exec");
   assert.equal(asked(), "Bake it.\nWith salt.");
@@ -488,12 +490,27 @@ test("the last words of a round of ours are told whole, and that they were cut i
   assert.equal(ends("x", "chat:1"), undefined);
 });
 
-test("what a user says into a round of ours is the user's, and the round stays ours", () => {
+for (const [how, ...said] of [
+  ["a channel", () => received(), () => wrote("user", "How far is it?")],
+  ["the web chat", () => wrote("user", "How far is it?"), () => received()],
+])
+  test(`what a user says by ${how} into a round of ours is theirs, and the round stays ours`, () => {
+    wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+    for (const each of said) each();
+    calling("exec");
+    assert.equal(told[0].request, "How far is it?");
+    wrote("assistant", "Half of it is done.");
+    const { origin, words } = work.ended(MAIN);
+    assert.deepEqual({ origin, words }, { origin: "user", words: "Half of it is done." });
+  });
+
+test("a row that the gateway writes to ask a provider again is not the user's", () => {
+  received(); // what is said before a round is another turn's
   wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
-  wrote("user", "How far is it?", MAIN);
-  wrote("assistant", "Half of it is done.", MAIN);
-  const { origin, words } = work.ended(MAIN);
-  assert.deepEqual({ origin, words }, { origin: "user", words: "Half of it is done." });
+  wrote("user", "go on", MAIN);
+  calling("exec");
+  assert.equal("request" in told[0], false);
+  assert.equal(work.ended(MAIN).origin, "taskmem");
 });
 
 test("a turn that ends while the gateway stops was cut", () => {
