@@ -83,6 +83,7 @@ def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
         children=event.children,
         commands=event.awaited,
         scheduled=event.scheduled,
+        awaited_age=min((each.age for each in event.at_work), default=0.0) / 1000,
     )
     turn_ends.turn_over(shell, heard, turn)
 

@@ -215,7 +215,9 @@ def _left_to_wait(
         },
     )
     text = reminders.name_awaited(facts.task, turn.awaited)
-    seconds = AWAITED.total_seconds()
+    hour, age = AWAITED.total_seconds(), turn.awaited_age
+    # After an hour, then after as long as it has run by then: after 1, 2, 4, 8 hours.
+    seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
     return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
 
 

@@ -61,6 +61,8 @@ class Turn(Value):
     scheduled: tuple[str, ...] = ()
     """What its gateway will begin for the session within the hour, or has begun: it
     outlives a restart."""
+    awaited_age: float = 0.0
+    """How long all commands and sub-agents among them have run by now, in seconds."""
 
     @property
     def awaited(self) -> tuple[str, ...]:

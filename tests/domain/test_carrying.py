@@ -125,6 +125,20 @@ def test_what_the_gateway_works_on_is_no_idleness_for_an_hour(
     assert turn.awaited != ()
 
 
+@pytest.mark.parametrize(
+    ("age", "seconds"), [(600, 3000), (3590, 60), (3600, 3600), (14_400, 14_400)]
+)
+def test_the_longer_it_works_the_later_is_the_next_reminder(
+    age: float, seconds: float
+) -> None:
+    turn = Turn(said="Waiting.", commands=("calm-reef (make)",), awaited_age=age)
+
+    course = judged(facts(held(idle_rounds=3, news=News.NONE)), turn)
+
+    assert isinstance(course, GoOn)
+    assert course.seconds == seconds
+
+
 @pytest.mark.parametrize("policy", [QUIET, POLICY])
 def test_what_the_gateway_works_on_holds_alerts_back(policy: RunPolicy) -> None:
     change = after(facts(), Turn(commands=("calm-reef (make)",)), policy)

@@ -175,10 +175,15 @@ class _Job:
 
     def awaited(self, now: datetime) -> bool:
         """Whether the plug-in reports it as awaited, as `gateway/awaited.js` does."""
-        young = now - self.since < HOUR
-        if self.kind == "automation" and self.every is None:
+        if self.kind != "automation":
+            return True
+        if self.every is None:
             return self.ends is not None and self.ends - now < HOUR
-        return young
+        return self.is_young(now)
+
+    def is_young(self, now: datetime) -> bool:
+        """Whether nobody is to be reminded of it yet."""
+        return now - self.since < HOUR
 
 
 class Player:
@@ -348,7 +353,11 @@ class Player:
             "commands": tuple(f"{name} (make)" for name in of["command"]),
             "scheduled": tuple(of["automation"]),
             "children": len(of["sub-agent"]),
+            "awaited_age": min((self._age(each) for each in named.values()), default=0),
         }
+
+    def _age(self, job: _Job) -> float:
+        return (self.now - job.since).total_seconds()
 
     def _rule(self, text: str) -> Rule | None:
         for place, rule in enumerate(self._rules):
@@ -408,7 +417,8 @@ class Player:
             self.seen.consents.append(f"it waits for the user: {said}")
         if state is not None and state.terminal:
             self.seen.reminders.append(f"it has ended: {said}")
-        at_work = any(job.awaited(self.now) for job in self._jobs.values())
+        jobs = [job for job in self._jobs.values() if job.awaited(self.now)]
+        at_work = any(job.is_young(self.now) for job in jobs)
         if at_work and not self._ended_now:
             self.seen.reminders.append(f"the gateway is at work for it: {said}")
         if asks(self._said) and "Go on now" in text:
@@ -476,6 +486,17 @@ def scenarios() -> list[Scenario]:
                 Rule(ENDED, (_DONE,), "Built and shipped."),
             ],
             reminders=1,
+        ),
+        Scenario(
+            "a build that runs all evening",
+            [(0, User("Please build.")), (100, User("How far?"))],
+            [
+                _begins(Starts("make", 7 * 60), says="It is running."),
+                Rule("How far?", (Call("process poll", "12 %"),), "It is at 12 %."),
+                Rule("make", (), "I wait for it.", times=3),
+                Rule(ENDED, (_DONE,), "Built and shipped."),
+            ],
+            reminders=4,
         ),
         Scenario(
             "a build in the foreground",

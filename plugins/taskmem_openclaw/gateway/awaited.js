@@ -9,7 +9,7 @@ import { listCommands } from "./requests.js";
 const MOST_COMMANDS = 1_000;
 const MOST_AWAITED = 100; // of them, that a report names
 const GLANCE_MS = 2_000; // between two looks, while anything runs
-const LONGEST_MS = 3_600_000; // after which what has no end is no longer awaited, such as a server
+const LONGEST_MS = 3_600_000; // for which an automation without an end is awaited, and within which another is due
 const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules of which nobody knows when they are due
 const EVERY_LINE = 1_000_000;
 const SHELL_ONLY = { includeBaseCodingTools: false, includeShellTools: true, includeChannelTools: false, includeOpenClawTools: false, includePluginTools: false };
@@ -110,9 +110,9 @@ export class Awaited {
 
   /** What a session may wait for, in words: commands that run, and what will be done by the scheduler. */
   of(session) {
-    const young = this.commands(session).filter(({ age }) => age < LONGEST_MS);
+    const commands = this.commands(session).slice(-MOST_AWAITED);
     const jobs = [...this.#jobs.values()].filter((job) => this.#of(job) === session && isAwaited(job));
-    return { awaited: young.slice(-MOST_AWAITED).map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(named) };
+    return { awaited: commands.map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(named) };
   }
 
   /** The commands that run in the background of a session, however long, with their ages in milliseconds. */

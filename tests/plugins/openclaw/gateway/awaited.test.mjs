@@ -167,13 +167,11 @@ test("an automation that is removed has ended", async () => {
   assert.deepEqual(ended, [[MAIN, "automation Mail", "it is over"]]);
 });
 
-test("what has run for an hour is awaited no more", (t) => {
+test("a command is awaited however long it runs", (t) => {
   const now = performance.now();
   awaited.called(MAIN, "serve", RUNNING);
-  t.mock.method(performance, "now", () => now + HOUR - 1_000);
+  t.mock.method(performance, "now", () => now + 10 * HOUR);
   assert.equal(awaited.of(MAIN).awaited.length, 1);
-  t.mock.method(performance, "now", () => now + HOUR + 1_000);
-  assert.deepEqual(awaited.of(MAIN).awaited, []);
 });
 
 describe("what is shown of commands", () => {
