@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -60,8 +61,8 @@ class Gateways:
         self._free = free
         self._known: dict[object, Presence] = {}
         self._seen: dict[object, Counter[str]] = {}
-        self._still_running: dict[object, set[str]] = {}
-        """The sessions of which each has said what it runs for them."""
+        self._still_running: dict[object, dict[str, tuple[StillRunning, ...]]] = {}
+        """What each has said that it runs, by session."""
         self._done: dict[str, Reported] = {}
         """What the latest starts of gateways have reported that is done."""
         self._unsure: set[str] = set()
@@ -238,11 +239,9 @@ class Gateways:
             commands = [each for each in event.at_work if each.kind == "command"]
             self.note_still_running(connection, event.session_key, commands)
         elif isinstance(event, reports.AwaitedEnded):
-            self._shell.still_running[session] = tuple(
-                each
-                for each in self._shell.still_running.get(session, ())
-                if each.name != event.name
-            )
+            mine = self._still_running.get(connection, {}).get(session, ())
+            left = tuple(each for each in mine if each.name != event.name)
+            self._keep_still_running(connection, session, left)
         heard = Heard(
             owner=owner,
             gateway_started_at=known.started_at,
@@ -261,8 +260,7 @@ class Gateways:
         if connection not in self._known:
             return
         session, now = session_key.lower(), self._shell.clock.now()
-        self._still_running.setdefault(connection, set()).add(session)
-        self._shell.still_running[session] = tuple(
+        running = tuple(
             StillRunning(
                 kind=each.kind,
                 name=each.name,
@@ -271,12 +269,21 @@ class Gateways:
             )
             for each in said
         )
-        if not said:
+        self._keep_still_running(connection, session, running)
+
+    def _keep_still_running(
+        self, connection: object, session: str, running: tuple[StillRunning, ...]
+    ) -> None:
+        self._still_running.setdefault(connection, {})[session] = running
+        said = (each.get(session, ()) for each in self._still_running.values())
+        self._shell.still_running[session] = tuple(chain.from_iterable(said))
+        if not self._shell.still_running[session]:
             del self._shell.still_running[session]
 
     def _forget_still_running(self, connection: object) -> None:
-        for session in self._still_running.pop(connection, ()):
-            self._shell.still_running.pop(session, None)
+        for session in [*self._still_running.get(connection, ())]:
+            self._keep_still_running(connection, session, ())
+        self._still_running.pop(connection, None)
 
     def left(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 NAME: Final = "openclaw.sock"
+OTHERS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
+"""Where further gateways of the home listen, for as long as the first does."""
 SECONDS: Final = 10.0
 """How long one request may take: a gateway that is busy starting is slow."""
 LOAD_SECONDS: Final = 15.0
@@ -71,6 +73,27 @@ async def serves(environ: Mapping[str, str], version: str, seconds: float) -> bo
                 await asyncio.sleep(GLANCE)
     except TimeoutError:
         return False
+
+
+async def ask_for_session(
+    environ: Mapping[str, str], request: str, seconds: float, **given: object
+) -> Any:  # noqa: ANN401 - as of one gateway
+    """Ask the first gateway for one thing, and each other until one has its session.
+
+    The answer is "refused" where none has it.
+
+    Raises:
+        NobodyHome: There is no first.
+        Failed: One of them gave no answer, so it may yet do it.
+    """
+    first = path(environ)
+    answer = await ask(first, request, seconds, **given)
+    for name in OTHERS:
+        if "refused" not in answer:
+            break
+        with contextlib.suppress(NobodyHome):
+            answer = await ask(first.with_name(name), request, seconds, **given)
+    return answer
 
 
 async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it

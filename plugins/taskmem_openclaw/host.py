@@ -49,10 +49,9 @@ class OpenClawHost:
             raise WakeUndelivered(f"The turn of {session_key} could not be stopped.")
 
     async def _ask(self, request: str, **given: object) -> Mapping[str, object]:
-        path = door.path(self._environ)
         try:
-            answer: Mapping[str, object] = await door.ask(
-                path, request, self._seconds, **given
+            answer: Mapping[str, object] = await door.ask_for_session(
+                self._environ, request, self._seconds, **given
             )
         except door.NobodyHome as error:
             if configuration.may_want_plugin(self._environ):

@@ -511,6 +511,21 @@ async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(desk: Desk) ->
     assert await still_running(desk) == []
 
 
+async def test_what_one_gateway_runs_stays_known_when_another_leaves(
+    desk: Desk,
+) -> None:
+    other = {**HELLO, "boot": "boot_2", "at_work": {MAIN: [HELPER]}}
+    await desk.answer_gateway("another", "report", {"events": [other]})
+    await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
+    await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
+    names = [BUILD["name"], HELPER["name"]]
+    assert sorted(await still_running(desk)) == sorted(names)
+
+    desk.gateway_left("another")
+
+    assert await still_running(desk) == [BUILD["name"]]
+
+
 @pytest.mark.parametrize("given", ["make", [{"kind": "pet"}], [{**BUILD, "age": -1}]])
 async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
     desk: Desk, given: object

@@ -328,7 +328,7 @@ def plugged_in(facts: Facts) -> HealthRow:
         return warn(
             "gateway",
             f"A gateway is connected since {since}, and {len(facts.gateways) - 1} "
-            "more: wakes and lines for users go by one of them, to its sessions only.",
+            "more: only the first is asked to stop turns, and for its model.",
             "Give each gateway a home of its own: set TASKMEM_HOME for the others.",
         )
     return ok("gateway", f"A gateway is connected since {since}.")

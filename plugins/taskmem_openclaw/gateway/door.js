@@ -6,8 +6,10 @@ import { dirname, join } from "node:path";
 
 const LONGEST = 8_000_000; // a question with its pictures
 const LOOK_MS = 5_000;
+const MOST_DOORS = 4; // gateways of one home that are let in by
 
-/** A door that stays open until it is closed, whatever becomes of its file. */
+/** A door that stays open until it is closed, whatever becomes of its file: the first of a home
+ * that nobody else keeps open. */
 export class Door {
   #server;
   #guests = new Set(); // sockets of those who are inside
@@ -42,9 +44,15 @@ export class Door {
   }
 
   async #look() {
-    const path = this.where();
-    if (path === this.path && this.#isOurs()) return;
-    if (await answers(path)) return;
+    const first = this.where();
+    for (let number = 1; number <= MOST_DOORS; number++) {
+      const path = number === 1 ? first : first.replace(/\.sock$/, `-${number}.sock`);
+      if (path === this.path && this.#isOurs()) return;
+      if (!(await answers(path))) return this.#openAt(path);
+    }
+  }
+
+  async #openAt(path) {
     this.#server?.close();
     const server = createServer((socket) => this.#serve(socket));
     // Node removes the file that it has made, also where it is another's by then.
@@ -53,6 +61,7 @@ export class Door {
     try {
       if (this.#closed) return void server.close();
       chmodSync(draft, 0o600);
+      if (this.#isOurs()) rmSync(this.path, { force: true }); // it kept a further one until now
       this.#file = mark(draft);
       renameSync(draft, path);
       Object.assign(this, { path });

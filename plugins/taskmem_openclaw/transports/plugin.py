@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import (
@@ -59,10 +58,9 @@ class OpenClawPlugin:
                 the gateway is away, or about to load the plug-in.
             WakeRefused: There is no such session.
         """
-        path = door.path(self._environ)
         try:
-            answer: Mapping[str, Any] = await door.ask(
-                path,
+            answer: Mapping[str, Any] = await door.ask_for_session(
+                self._environ,
                 "wake",
                 self._seconds,
                 session_key=wake.session_key,
@@ -72,7 +70,7 @@ class OpenClawPlugin:
                 message=NEWS if wake.line is None else wake.line,
             )
         except door.NobodyHome as error:
-            raise await self._missed(path, str(error)) from error
+            raise await self._missed(str(error)) from error
         except door.Failed as error:
             raise WakeUndelivered(f"The plug-in did not take it: {error}.") from error
         if "refused" in answer:
@@ -88,7 +86,7 @@ class OpenClawPlugin:
             note=None if how == "ordinary" else f"turn: {how}",
         )
 
-    async def _missed(self, path: Path, said: str) -> WakeUndelivered:
+    async def _missed(self, said: str) -> WakeUndelivered:
         """Return what it means that nobody is at the door.
 
         Where the configuration may want the plug-in, no other way is taken past it: one
@@ -106,7 +104,7 @@ class OpenClawPlugin:
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
-        if await door.opened(path, self._patience):
+        if await door.opened(door.path(self._environ), self._patience):
             return WakeUndelivered(
                 "The gateway has only just loaded the plug-in.", retry_seconds=0.0
             )

@@ -12,3 +12,11 @@ def gateway():
     """A gateway with the plug-in; its door is not open yet."""
     with FakeGateway() as made:
         yield made
+
+
+@pytest.fixture
+def another(gateway):
+    """The second gateway of the same home, whose door is open."""
+    with FakeGateway() as made:
+        made.path = gateway.path.with_name("openclaw-2.sock")
+        yield made.open()

@@ -5,10 +5,14 @@ import socket
 
 import pytest
 
-from taskmem_hookspecs import SessionView, WakeUndelivered
+from taskmem_hookspecs import Notice, SessionView, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import HostSuite
 from taskmem_openclaw.host import OpenClawHost
-from tests.support.gateways import MAIN
+from tests.support.gateways import MAIN, OTHER
+
+
+def a_notice(session, text="It is done."):
+    return Notice(session_key=session, text=text, key=text)
 
 
 class TestOpenClawHost(HostSuite):
@@ -33,6 +37,31 @@ class TestOpenClawHost(HostSuite):
 
     def seen(self, tmp_path):
         return SessionView.model_validate(self.gateway.views[MAIN])
+
+
+def test_what_one_gateway_has_no_session_for_is_told_by_the_next(gateway, another):
+    gateway.open().sessions = {OTHER}
+    host = OpenClawHost(gateway.environ)
+    asyncio.run(host.say(a_notice(MAIN)))
+    asyncio.run(host.show(SessionView(session_key=MAIN)))
+    asyncio.run(host.say(a_notice(OTHER, "It went well.")))
+    assert another.said == [(MAIN, "It is done.")]
+    assert list(another.views) == [MAIN]
+    assert gateway.said == [(OTHER, "It went well.")]
+
+
+def test_what_no_gateway_has_a_session_for_is_refused(gateway, another):
+    for each in (gateway.open(), another):
+        each.sessions = {OTHER}
+    with pytest.raises(WakeRefused, match=f"no session {MAIN}"):
+        asyncio.run(OpenClawHost(gateway.environ).say(a_notice(MAIN)))
+
+
+def test_a_line_waits_for_a_second_gateway_that_gives_no_answer(gateway, another):
+    gateway.open().sessions = {OTHER}
+    another.rude = lambda visit: visit.request.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(WakeUndelivered, match="hung up"):
+        asyncio.run(OpenClawHost(gateway.environ).say(a_notice(MAIN)))
 
 
 @pytest.mark.parametrize("stopped", [None, True])

@@ -82,6 +82,12 @@ def test_a_wake_of_no_session_is_the_main_sessions(gateway):
     assert [session for session, _ in gateway.turns] == [MAIN]
 
 
+def test_a_wake_goes_to_the_gateway_that_has_its_session(gateway, another):
+    gateway.open().sessions.clear()
+    deliver(gateway)
+    assert [session for session, _ in another.turns] == [MAIN]
+
+
 # --- how the turn was started -------------------------------------------------
 
 

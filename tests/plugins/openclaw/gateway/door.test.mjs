@@ -132,6 +132,19 @@ test("of two gateways of one home the other is asked when the first is gone", as
   mock.timers.tick(5_000);
   await until(() => there(path));
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "second" }]);
+  assert.deepEqual(readdirSync(dirname(path)), ["openclaw.sock"]);
+});
+
+test("of several gateways of one home each has a door of its own", async (t) => {
+  const { path } = await door(t, {});
+  const others = ["openclaw-2.sock", "openclaw-3.sock"].map((name) => join(dirname(path), name));
+  for (const other of others) {
+    const made = new Door(() => path, { who: () => ({ who: other }) }, { warn: assert.fail });
+    t.after(() => made.close());
+    made.open();
+    await until(() => there(other));
+    assert.deepEqual(await said(other, '{"ask":"who"}\n'), [{ who: other }]);
+  }
 });
 
 test("a door that is closed leaves nothing behind", async (t) => {
