@@ -12,13 +12,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
-    carrying,
+    continuations,
     events,
     lifecycle,
     notices,
     reminders,
     runs,
+    working,
 )
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import digest
 from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
@@ -130,8 +132,8 @@ def answered(
         after = after.model_copy(update={"why": Why.ANSWERED, "question": None})
     said = lifecycle.answered(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
-    wake = carrying.owed(run, wake_id, _told(task, run, answer), now)
-    wake = wake.model_copy(update={"key": f"{carrying.ANSWER}{wake_id}"})
+    wake = continuations.make_wake(run, wake_id, _told(task, run, answer), now)
+    wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
     in_gateway = (run.session_key or "").startswith("agent:")
     return Change(
         tasks=(counted,),
@@ -147,7 +149,9 @@ def was_told(newest: Sequence[Wake], since: datetime) -> bool:
 
     `newest` are the newest wakes of its task.
     """
-    taken = (wake.acknowledged_at for wake in newest if carrying.tells_answer(wake))
+    taken = (
+        wake.acknowledged_at for wake in newest if continuations.tells_answer(wake)
+    )
     return any(at is not None and at >= since for at in taken)
 
 
@@ -167,12 +171,12 @@ def told_again(
     run = facts.run
     if run is None or run.why != Why.ANSWERED or run.idle_rounds:
         return Change()
-    told = next((wake for wake in newest if carrying.tells_answer(wake)), None)
-    if told is None or not policy.carry_on or carrying.telling(facts):
+    told = next((wake for wake in newest if continuations.tells_answer(wake)), None)
+    if told is None or not policy.carry_on or continuations.list_open(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
-    wake = carrying.owed(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
-    wake = wake.model_copy(update={"key": f"{carrying.ANSWER}{wake_id}"})
+    wake = continuations.make_wake(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
+    wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
     return Change(runs=(run.model_copy(update={"idle_rounds": 1}),), wakes=(wake,))
 
 
@@ -196,3 +200,16 @@ def _told(task: Task, run: Run, answer: str) -> str:
         f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} "
         f"{next_}"
     )
+
+
+def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
+    """Whether a gateway's run has asked its user, and another than its agent calls.
+
+    One that was answered already takes another answer.
+    """
+    takes = working.asks if answer is None else working.takes_answer
+    if run is None or not takes(run):
+        return False
+    session = run.session_key or ""
+    own = caller.owner is not None and caller.owner.session_key == session
+    return session.startswith("agent:") and not own

@@ -8,7 +8,14 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import carrying, events, reminders, runs, working
+from openclaw_taskmem.domain import (
+    carrying,
+    continuations,
+    events,
+    reminders,
+    runs,
+    working,
+)
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
@@ -32,7 +39,7 @@ def tell_end(
     # A command is kept as `name (about)`.
     commands = [each.partition(" (")[0] for each in _names(awaited, "commands")]
     known = name in (*commands, *_names(awaited, "scheduled"))
-    if run is None or not known or carrying.on_its_way(facts, now):
+    if run is None or not known or continuations.is_on_its_way(facts, now):
         return Change()
     ended = clip(plain(f"{name}: {how}"), carrying.SAID_BYTES)
     text = reminders.tell_end(facts.task, f"What ran has ended ({ended}).")
@@ -64,7 +71,9 @@ def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, Json
     if run is None or run.state is not RunState.RUNNING or working.at_work(run):
         return {}
     since = {
-        wake.created_at for wake in carrying.telling(facts) if wake.sent_at is None
+        wake.created_at
+        for wake in continuations.list_open(facts)
+        if wake.sent_at is None
     }
     found = [e for e in newest if e.kind == events.RUN_AWAITS and e.at in since]
     return found[-1].data if found else {}
@@ -81,5 +90,5 @@ def _told_instead(
     told = runs.next_round(run, now)
     # The round before it was never told.
     told = told.model_copy(update={"rounds_before": run.rounds_before + 1})
-    wake = carrying.owed(told, wake_id, text, now)
+    wake = continuations.make_wake(told, wake_id, text, now)
     return carrying.change_of(facts, Moved(run=told, events=()), now, wake=wake)

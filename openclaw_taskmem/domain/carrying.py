@@ -10,12 +10,12 @@ Source: requirements F1, F3, F4, ruling "idle rounds".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
     checkpoints,
+    continuations,
     events,
     lifecycle,
     notices,
@@ -48,12 +48,8 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
     Wake,
-    WakeCause,
-    WakeState,
 )
 
-ANSWER: Final = "answer:"
-"""Before the keys of wakes that tell of a user's answer."""
 AWAITED: Final = timedelta(hours=1)
 """For how long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
@@ -123,7 +119,7 @@ def after_turn(
         case GoOn():
             moved = runs.next_round(course.run, now)
             rest = timedelta(seconds=course.seconds)
-            wake = owed(moved, wake_id, course.text, now, rest)
+            wake = continuations.make_wake(moved, wake_id, course.text, now, rest)
             told = Moved(run=moved, events=course.events)
             return change_of(facts, told, now, wake=wake)
 
@@ -141,13 +137,13 @@ def promoted(
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
-    if not policy.carry_on or telling(facts):
+    if not policy.carry_on or continuations.list_open(facts):
         return Change()
     moved = Moved(run=run, events=())
     if run.state is RunState.QUEUED:
         moved = runs.claim(run, owner, now, policy)
     told = runs.next_round(moved.run, now)
-    wake = owed(told, wake_id, reminders.go_on(facts.task), now)
+    wake = continuations.make_wake(told, wake_id, reminders.go_on(facts.task), now)
     return change_of(facts, Moved(run=told, events=moved.events), now, wake=wake)
 
 
@@ -185,7 +181,11 @@ def _after_round(
         return Fail(run=run, why=over[0], said=over[1])
     if turn.awaited:
         return _left_to_wait(facts, run, turn, now, policy)
-    if not policy.carry_on or run.session_key is None or on_its_way(facts, now):
+    if (
+        not policy.carry_on
+        or run.session_key is None
+        or continuations.is_on_its_way(facts, now)
+    ):
         return Rest(run=run, keep=True)
     asks = turns.asks(turn.said)
     if progressed and not asks:
@@ -271,60 +271,6 @@ def _after_failure(
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
-def owed(
-    run: Run, wake_id: str, text: str, now: datetime, rest: timedelta = timedelta()
-) -> Wake:
-    """Return the wake that tells a run to go on, due after a rest."""
-    return Wake(
-        wake_id=wake_id,
-        key=f"run:{run.run_id}:{run.rounds}",
-        cause=WakeCause.RUN,
-        task_id=run.task_id,
-        run_id=run.run_id,
-        session_key=run.session_key,
-        home=run.home,
-        text=text,
-        created_at=now,
-        due_at=now + rest,
-    )
-
-
-def on_its_way(facts: TaskFacts, now: datetime) -> bool:
-    """Whether the run was told to go on already, by a message that may yet arrive.
-
-    A user's answer that is owed begins a turn, too, after which one sees what is next.
-    """
-    return any(
-        wake.state is WakeState.SENT
-        or tells_answer(wake)
-        or outbox.on_its_way(wake, now)
-        for wake in telling(facts)
-    )
-
-
-def dropped(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
-    """Return the wakes that tell the task's run to go on, as they are sent no more.
-
-    What its user has answered it is told whatever it did; `answers`: not even that.
-    """
-    return tuple(
-        wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
-        for wake in telling(facts)
-        if answers or not tells_answer(wake)
-    )
-
-
-def tells_answer(wake: Wake) -> bool:
-    """Whether a wake tells an agent what its user has answered."""
-    return wake.key.startswith(ANSWER)
-
-
-def telling(facts: TaskFacts) -> Sequence[Wake]:
-    """Return the wakes that tell the task's run to go on, as far as they are owed."""
-    open_ = (WakeState.DUE, WakeState.SENT)
-    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]
-
-
 def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Return what a failure writes: of the run, of its task, and for the user."""
     task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
@@ -399,7 +345,7 @@ def change_of(
     """Return what is written; `keep` leaves the wakes that are owed."""
     if wake is not None and wake.due_at:
         held = wake.due_at + HELD
-    gone = () if keep else dropped(facts)
+    gone = () if keep else continuations.drop_open(facts)
     after = task or facts.task
     if not keep and after.held_until != held:
         after = after.model_copy(update={"held_until": held})

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, lifecycle, notices, outbox, runs
+from openclaw_taskmem.domain import (
+    continuations,
+    lifecycle,
+    notices,
+    outbox,
+    runs,
+)
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
@@ -90,12 +96,12 @@ def to_background(
     )
     task, message = _said(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
-    gone = carrying.dropped(facts)
+    gone = continuations.drop_open(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(there,),
-        wakes=(*gone, carrying.owed(there, wake_id, text, now)),
+        wakes=(*gone, continuations.make_wake(there, wake_id, text, now)),
         events=(*queued.events, *outbox.settled_events(gone, now)),
     )
 
@@ -280,9 +286,9 @@ def reset(
     told: tuple[Wake, ...] = ()
     if (queued.session_key or "").startswith("agent:"):
         queued = runs.next_round(queued, now)
-        told = (carrying.owed(queued, wake_id, text, now),)
+        told = (continuations.make_wake(queued, wake_id, text, now),)
     task, message = _said(facts.task, "Its run was reset.", now)
-    gone = carrying.dropped(facts)
+    gone = continuations.drop_open(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
@@ -368,7 +374,7 @@ def _written(
     more: tuple[Event, ...] = (),
 ) -> Change:
     task, message = said
-    gone = carrying.dropped(facts, answers=moved.run.state is RunState.CANCELLED)
+    gone = continuations.drop_open(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
         messages=(message,),

@@ -15,8 +15,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
-    carrying,
     checkpoints,
+    continuations,
     lifecycle,
     notices,
     outbox,
@@ -165,7 +165,7 @@ def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
     log = lifecycle.status_changed(
         facts.task.status, task, now, run_id=moved.run.run_id
     )
-    gone = carrying.dropped(facts)
+    gone = continuations.drop_open(facts)
     return Change(
         tasks=(task,),
         runs=(moved.run,),

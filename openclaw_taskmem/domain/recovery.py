@@ -12,7 +12,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, events, notices, outbox, runs, working
+from openclaw_taskmem.domain import (
+    carrying,
+    continuations,
+    events,
+    notices,
+    outbox,
+    runs,
+    working,
+)
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -205,12 +213,12 @@ def _resumed(
     # It is as old as it was: being told to go on is no sign of its owner.
     again = again.model_copy(update={"tries": run.tries + 1, "seen_at": run.seen_at})
     told = told_resumed(facts.task, again, now)
-    gone = carrying.dropped(facts)
+    gone = continuations.drop_open(facts)
     task = facts.task.model_copy(update={"held_until": now + HELD})
     return Change(
         tasks=(task,),
         runs=(again,),
-        wakes=(*gone, carrying.owed(again, wake_id, text, now)),
+        wakes=(*gone, continuations.make_wake(again, wake_id, text, now)),
         events=(*moved.events, told, *outbox.settled_events(gone, now)),
     )
 
@@ -229,7 +237,7 @@ def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change
     line = f"{notices.name(task)}: {because}. Say {also}{how} to go on."
     told = notices.notice(why or Why.STALE, task, moved.run, line, now)
     # Nobody is told to go on with what the user is asked about.
-    gone = carrying.dropped(facts)
+    gone = continuations.drop_open(facts)
     free = task.model_copy(update={"held_until": None})
     return Change(
         tasks=(free,) if free != task else (),
@@ -327,7 +335,11 @@ def was_announced(run: Run, newest: Sequence[Event]) -> bool:
 
 def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:
     """Return what a turn writes that takes up a run: no wake need tell it to."""
-    gone = () if carrying.on_its_way(facts, now) else carrying.dropped(facts)
+    gone = (
+        ()
+        if continuations.is_on_its_way(facts, now)
+        else continuations.drop_open(facts)
+    )
     return Change(
         runs=(moved.run,),
         wakes=gone,

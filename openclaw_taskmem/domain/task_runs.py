@@ -7,7 +7,13 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import carrying, notices, outbox, runs, working
+from openclaw_taskmem.domain import (
+    continuations,
+    notices,
+    outbox,
+    runs,
+    working,
+)
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
@@ -119,7 +125,7 @@ def followed(
     gone: tuple[Wake, ...] = ()
     told: tuple[Event, ...] = ()
     if after.state is not run.state and after.state is not RunState.RUNNING:
-        gone = carrying.dropped(facts)
+        gone = continuations.drop_open(facts)
     if after.state.terminal and task.status in _TOLD:
         told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
     elif marked and (after.told_session is not None or not after.state.terminal):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import carrying, fencing, lifecycle
+from openclaw_taskmem.domain import continuations, fencing, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
@@ -96,4 +96,4 @@ def told_again(
         return None
     wake_id = shell.new_id("wake", now)
     text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
-    return carrying.owed(run, wake_id, text, now)
+    return continuations.make_wake(run, wake_id, text, now)

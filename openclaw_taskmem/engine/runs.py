@@ -10,7 +10,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import (
     asking,
-    carrying,
+    continuations,
     fencing,
     lifecycle,
     outbox,
@@ -18,20 +18,13 @@ from openclaw_taskmem.domain import (
     reminders,
     runs,
     task_runs,
-    working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine import packets, tasks
-from openclaw_taskmem.engine.history import (
-    last_run,
-)
-from openclaw_taskmem.engine.holding import (
-    AWAY,
-    GO_ON,
-    told_again,
-)
+from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.holding import AWAY, GO_ON, told_again
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
@@ -84,7 +77,7 @@ def resume(
         facts = shell.store.read_task(wanted)
         now = shell.clock.now()
         _its_own(shell, facts, caller)
-        if _awaits_answer(facts.run, caller, answer):
+        if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(_answered(shell, facts, answer, now))
             return shell.store.read_task(wanted)
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
@@ -101,7 +94,7 @@ def resume(
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
             moved, wake = _told(shell, facts, moved, now, answer)
-        gone = carrying.dropped(facts)
+        gone = continuations.drop_open(facts)
         shell.commit(
             Change(
                 tasks=(task,) if task != facts.task else (),
@@ -222,19 +215,6 @@ def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))
 
 
-def _awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
-    """Whether a gateway's run has asked its user, and another than its agent calls.
-
-    One that was answered already takes another answer.
-    """
-    takes = working.asks if answer is None else working.takes_answer
-    if run is None or not takes(run):
-        return False
-    session = run.session_key or ""
-    own = caller.owner is not None and caller.owner.session_key == session
-    return session.startswith("agent:") and not own
-
-
 def _answered(
     shell: Shell, facts: TaskFacts, answer: str | None, now: datetime
 ) -> Change:
@@ -349,7 +329,7 @@ def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     if facts.task.implicit:
         return True
     if runs.left(run, now, shell.runs):
-        return carrying.on_its_way(facts, now)
+        return continuations.is_on_its_way(facts, now)
     told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
     return run.told_session is not None or told
 
@@ -396,7 +376,7 @@ def _claim_one(
             update={"attached": (*run.attached, *attached)}
         )
         # Whoever was to be told to go on with it no longer is.
-        gone = carrying.dropped(facts)
+        gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
         task = _of_holder(shell, facts.task, held, owner)
         changed = (task,) if task != facts.task else ()
