@@ -141,8 +141,9 @@ def status(*, as_json: bool) -> None:
         pid = holder(home.lock)
         if pid is not None:
             _fail(
-                f"Process {pid} holds {home.folder} and does not answer; look at "
-                f"{home.log}, or end it with taskmem daemon stop."
+                f"Process {pid} holds {home.folder} and does not answer; try again in "
+                f"a few seconds, then look at {home.log}, or end it with taskmem "
+                "daemon stop."
             )
         if as_json:
             _print({"running": False, "home": str(home.folder)})

@@ -25,7 +25,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import one_line, printable
+from openclaw_taskmem.domain.texts import one_line, plural, printable
 from openclaw_taskmem.faces import checkup
 from openclaw_taskmem.faces.link import Link, LinkError, connect
 from openclaw_taskmem.home import Home, find_home
@@ -95,8 +95,8 @@ def summary(rows: Sequence[HealthRow]) -> str:
     if not failing and not odd:
         return "All is well."
     parts = [f"{failing} failed"] if failing else []
-    parts += [f"{odd} to be warned of"] if odd else []
-    return f"Of {len(rows)} links, {', '.join(parts)}."
+    parts += [plural(odd, "warning")] if odd else []
+    return f"{len(rows)} links: {', '.join(parts)}."
 
 
 def document(rows: Sequence[HealthRow]) -> str:

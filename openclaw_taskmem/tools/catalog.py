@@ -278,6 +278,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     covering = word == "implicit"
     found = tasks.listed(shell, status, form.limit, implicit=covering)
     kind = "" if word == "all" else f"{word if covering else status} "
+    start = "" if covering else " Start one with task_register."
     asked = tasks.list_questions(shell)
     return {
         "tasks": [
@@ -296,7 +297,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
             f"{plural(len(found), f'{kind}task')}, the latest first. Ask for one "
             "with task_update and a query."
             if found
-            else f"There is no {kind}task. Start one with task_register."
+            else f"There is no {kind}task.{start}"
         ),
     }
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.domain.texts import plural
 from openclaw_taskmem.faces import checkup, doctor
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.seams.seams import Seams
@@ -396,7 +397,7 @@ def test_the_document_and_the_last_line_say_the_same(rows):
     last = doctor.summary(rows)
     assert (last == "All is well.") is (set(states) <= {OK})
     assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
-    assert (f"{states.count(WARN)} to be warned of" in last) is (WARN in states)
+    assert (plural(states.count(WARN), "warning") in last) is (WARN in states)
 
 
 def test_a_row_shows_no_password():
@@ -514,7 +515,7 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
     assert doctor.run({}, said.append, as_json=False, proof=True) == 1
     assert said[1:] == [
         "fail  second: It is not.\n      Make it.",
-        "Of 2 links, 1 failed.",
+        "2 links: 1 failed.",
     ]
 
 

@@ -33,7 +33,7 @@ def command() -> None:
     "--yes",
     "everything",
     is_flag=True,
-    help="Allow all that is offered.",
+    help="Allow what is asked for; what is a choice stays as it is.",
 )
 @DRY_RUN
 @click.option("--undo", is_flag=True, help="Put back what the last set-up changed.")

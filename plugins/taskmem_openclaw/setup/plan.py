@@ -220,9 +220,10 @@ def _recording() -> Change:
     return Change(
         "recording of background commands",
         "a wait then sees all that such a command prints, and its end also after the "
-        "gateway has forgotten it; what is approved, reviewed or matched with an "
-        "allow-list is then taskmem run --name NAME -- SHELL -c 'COMMAND'; without it, "
-        "a wait sees what OpenClaw keeps, the newest 200,000 characters",
+        "gateway has forgotten it; approvals and allow-lists then see the command "
+        "taskmem run --name NAME -- SHELL -c 'COMMAND', so that rules for COMMAND "
+        "match no more; without it, a wait sees what OpenClaw keeps, the newest "
+        "200,000 characters",
         (Put((*_ENTRY, "config", "recordCommands"), value=True),),
         opt_in=True,
     )
@@ -258,10 +259,11 @@ def _holding_back() -> Change:
     """Hold answers back until they are looked at, which ends all streaming."""
     return Change(
         "answers held back until they are looked at",
-        "an answer that names a file that is found nowhere is asked for once more "
-        "before you see it; for that, no answer of any session streams: each arrives "
-        "at once, at its end; without it, what is found nowhere is said in the next "
-        "line",
+        "in a turn that works on a task and has changed nothing, an answer that names "
+        "a file that is found nowhere is asked for once more before you see it; for "
+        "that, no answer of any session streams: each arrives at once, at its end; "
+        "without it, where the answer after a completed task names such a file, the "
+        "next line says so",
         (Put(HOLD_BACK, value=True),),
         opt_in=True,
     )

@@ -137,8 +137,10 @@ def _chosen(changes: list[Change], choice: Choice) -> list[Change]:
         if change.needed or (choice.everything and not change.opt_in):
             click.echo(f"  {'needed' if change.needed else 'allowed'}  {words}")
             chosen.append(change)
-        elif can_ask and click.confirm(f"  allow {words}?", default=False):
-            chosen.append(change)
+        elif can_ask:
+            click.echo(f"  {words}.")
+            if click.confirm("  Allow this?", default=False):
+                chosen.append(change)
         elif change.opt_in:
             setting = ".".join(change.edits[0].path)
             click.echo(f"  left out  {words} (openclaw config set {setting} true)")

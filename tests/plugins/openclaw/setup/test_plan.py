@@ -68,7 +68,7 @@ def test_what_is_not_needed_is_left_to_the_operator():
     ("setting", "takes"),
     [
         ("holdBack", "no answer of any session streams"),
-        ("recordCommands", "what is approved, reviewed or matched with an allow-list"),
+        ("recordCommands", "rules for COMMAND match no more"),
     ],
 )
 def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
