@@ -134,12 +134,13 @@ def refuse(
         return _refusal(task, ledger.NAMES, said, missing)
     if claims and ledger.CLAIMS not in task.doubts:
         said = (
-            "its plan or your message says that something was made, and no tool has "
-            "written anything. A file that a tool has written proves it, or its whole "
-            "path in artifacts; if nothing was to be made, leave it, and the user is "
-            f"told that nothing was written. {_ONCE}"
+            "its plan or your message says that something was made, and no tool was "
+            "seen to write anything. A file that a tool has written proves it, or its "
+            "whole path in artifacts; if nothing was to be made, leave it, and the "
+            f"user is told that nothing was written. {_ONCE}"
         )
-        return _refusal(task, ledger.CLAIMS, said, "Nothing was written so far.")
+        missing = "Nothing was seen to be written so far."
+        return _refusal(task, ledger.CLAIMS, said, missing)
     return None
 
 
@@ -234,7 +235,7 @@ def affirms_claim(answer: Mapping[str, JsonValue] | None) -> bool:
 def tell_user(
     facts: TaskFacts,
     entries: Sequence[LedgerEntry],
-    places: Sequence[str],
+    places: Mapping[str, str],
     now: datetime,
 ) -> tuple[Event, ...]:
     """Return what the user reads of what was made, and of what was not verified."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.texts import clip, iso_millis, plain
+from openclaw_taskmem.domain.texts import clip_start, iso_millis, plain
 from taskmem_hookspecs import (
     Claim,
     FileChange,
@@ -245,20 +245,31 @@ def _made(entry: LedgerEntry) -> JsonValue:
     }
 
 
-def summarize(entries: Sequence[LedgerEntry], *, nothing: bool) -> str:
-    """Return for an agent what was made, and what could not be verified."""
-    said = [
-        "nothing was written" if nothing else say_made(entries, ()),
-        say_unverified(entries, ()),
-    ]
+def summarize(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
+    """Return for an agent what was made, and what could not be verified.
+
+    `nothing`: the words that nothing was made; empty: something was.
+    """
+    said = [nothing or say_made(entries, {}), say_unverified(entries, {})]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
 
 
-def say_made(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
+def say_nothing(passed: Sequence[str], home: str) -> str:
+    """Return that nothing was made; `passed` are folders not looked through."""
+    if not passed:
+        return "nothing was written"
+    names = ["the home folder" if path == home else plain(path) for path in passed]
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"nothing was seen to be written ({_listed(names)} {verb} not looked through)"
+    )
+
+
+def say_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     """Return what was made, for the user; empty: nothing.
 
-    Paths are shown relative to the folders that the tools used. What was made and
-    removed again is told where there is nothing else.
+    `folders` are those that paths begin with, and what is shown for each. What was
+    made and removed again is told where there is nothing else.
     """
     listed = [
         e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED
@@ -276,18 +287,19 @@ def say_made(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
     )
 
 
-def say_unverified(entries: Sequence[LedgerEntry], folders: Sequence[str]) -> str:
+def say_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     """Return what could not be verified, for the user; empty: nothing."""
     names = [_short(entry, folders) for entry in list_unverified(entries)]
     return f"not verified: {_listed(names)}" if names else ""
 
 
-def _short(entry: LedgerEntry, folders: Sequence[str]) -> str:
+def _short(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
     inside = [f for f in folders if entry.path.startswith(f"{f.rstrip('/')}/")]
     root = max(inside, key=len, default="")
-    name = entry.path.removeprefix(f"{root.rstrip('/')}/") if root else entry.path
+    rest = entry.path.removeprefix(f"{root.rstrip('/')}/")
+    name = f"{folders[root]}{rest}" if root else entry.path
     empty = " (empty)" if entry.verdict is LedgerVerdict.EMPTY else ""
-    return f"{clip(plain(name), NAME_BYTES)}{empty}"
+    return f"{clip_start(plain(name), NAME_BYTES)}{empty}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -244,13 +244,13 @@ def made(task: Task, run: Run, said: str, now: datetime) -> Event:
     return _event(events.MILESTONE, task, run, line, now, name=which)
 
 
-def nothing_written(event: Event, task: Task) -> Event:
-    """Return the entry of a task's completion as it is told where it wrote nothing."""
+def add_to_completed(event: Event, task: Task, nothing: str) -> Event:
+    """Return the entry of a completion with the words that nothing was written."""
     said = f"{name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
     if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
         return event
-    told = f"{said}; nothing was written{line.removeprefix(said)}"
+    told = f"{said}; {nothing}{line.removeprefix(said)}"
     return event.model_copy(update={"data": {**event.data, "line": told}})
 
 

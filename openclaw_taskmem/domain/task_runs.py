@@ -17,6 +17,7 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.texts import quoted
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -32,6 +33,8 @@ from taskmem_hookspecs import (
 
 ATTACHED = "attached_task_ids"
 """The key of a task's metadata that names those that go to review with it."""
+SAID_BYTES = 280
+"""Of what an agent says as it ends a task, in the line for the user."""
 _RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
 _TOLD = {
     TaskStatus.COMPLETED: Milestone.COMPLETED,
@@ -127,6 +130,8 @@ def followed(
     if after.state is not run.state and after.state is not RunState.RUNNING:
         gone = continuations.drop_open(facts)
     if after.state.terminal and task.status in _TOLD:
+        if said and not caller.person:
+            said = f"its agent says: {quoted(said, SAID_BYTES)}"
         told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
     elif marked and (after.told_session is not None or not after.state.terminal):
         told = (notices.steps_done(task, after, marked, now),)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from openclaw_taskmem.domain import claims, evidence, ledger, working
@@ -76,6 +77,8 @@ class Seen(Value):
     """The ledger, with what was found, and with what could not be verified."""
     nowhere: tuple[str, ...]
     """Names that were found nowhere."""
+    passed: tuple[str, ...]
+    """Folders that commands named, and that were not looked through."""
     claims: bool
     """Whether nothing was made, and a reader says that plan or message claim it."""
     at: Instant
@@ -146,6 +149,7 @@ def look(shell: Shell, sought: Sought) -> Seen:
             *ledger.make_unverified(task.task_id, run_id, doubtful, now),
         ),
         nowhere=nowhere,
+        passed=looker.passed,
         claims=asks and _claims_anything(shell, task, sought.said),
         at=shell.clock.now(),
     )
@@ -162,12 +166,14 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
     return evidence.affirms_claim(shell.ask_reader(*question))
 
 
-def has_made_nothing(seen: Seen) -> bool:
-    """Whether nothing was made; not where the tools' folders were not seen whole."""
+def say_nothing_made(seen: Seen) -> str:
+    """Return that nothing was made; empty: something was, or not all was seen."""
     folders = {each.path for each in seen.sought.folders}
     made = [each for each in seen.entries if each.change or each.path in folders]
     proved = any(each.proved for each in seen.checked)
-    return not made and not proved and bool(seen.sought.run or folders)
+    if made or proved or not (seen.sought.run or folders):
+        return ""
+    return ledger.say_nothing(seen.passed, str(Path.home()))
 
 
 def prove(
@@ -193,7 +199,7 @@ def prove(
         events = (*kept.events, refused, *told)
         return kept.model_copy(update={"ledger": entries, "events": events}), refusal
     folders = seen.sought.folders
-    places = _named_from(folders, seen.sought.folder)
+    places = _shown_from(seen.sought.folder)
     told = evidence.tell_user(facts, seen.entries, places, now)
     if acceptance is not None:
         told = (evidence.log_acceptance(facts, acceptance, now), *told)
@@ -206,9 +212,10 @@ def prove(
     return kept.model_copy(update=more), None
 
 
-def _named_from(folders: Sequence[WorkFolder], own: str | None) -> list[str]:
-    """Return the folders from which the user reads the paths of files."""
-    return [each.path for each in folders if each.since or each.path == own]
+def _shown_from(own: str | None) -> dict[str, str]:
+    """Return what the user reads for folders that paths begin with."""
+    home = {str(Path.home()): "~/"}
+    return {**home, own: ""} if own else home
 
 
 def join(proof: Change, change: Change, task: Task | None = None) -> Change:
@@ -250,7 +257,8 @@ def look_late(shell: Shell, task_id: str) -> None:
         return
     now = shell.clock.now()
     whole = facts.model_copy(update={"run": run})
-    told = evidence.tell_user(whole, entries, _named_from(folders, None), now)
+    places = _shown_from(run.folder if run else None)
+    told = evidence.tell_user(whole, entries, places, now)
     change = Change(ledger=entries, events=told)
     shell.decide(task_id, partial(shell.commit, change))
 
@@ -286,7 +294,7 @@ def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
         now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
         entries = ledger.make_unverified(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
-        told = evidence.tell_user(whole, entries, (), now)
+        told = evidence.tell_user(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
         shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from tempfile import gettempdir
-from typing import Final
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.ledger import Listing, Stamps, Touch
@@ -54,6 +54,15 @@ class Deed(Value):
     """How long it took."""
 
 
+class Used(NamedTuple):
+    """The folders that a call uses, and those that its command names."""
+
+    listed: tuple[str, ...]
+    """Their files are listed."""
+    passed: tuple[str, ...]
+    """Only what a command names is looked up there."""
+
+
 def new_folders(
     shell: Shell, task_id: str, paths: Iterable[str], *, command: bool
 ) -> tuple[WorkFolder, ...]:
@@ -82,32 +91,38 @@ def new_folders(
     return tuple(rows)
 
 
-def find_used_folders(shell: Shell, run: Run, deed: Deed) -> tuple[str, ...]:
+def find_used_folders(shell: Shell, run: Run | None, deed: Deed) -> Used:
     """Return the folders that a call uses, and those that its command names.
 
-    Left out is what holds another of them, or is the home of the user or the folder
+    Passed over is what holds another of them, or is the home of the user or the folder
     for temporary files: too much else happens there.
     """
-    used, busy = [*deed.folders], (os.path.expanduser("~"), gettempdir())
+    listed, passed = [*deed.folders], list[str]()
+    busy = (os.path.expanduser("~"), gettempdir())
     for word in _split_command(deed.text)[:MOST_WORDS] if deed.command else ():
-        for folder in (*used,):
+        for folder in (*listed, *passed):
             joined = os.path.join(folder, os.path.expanduser(word))
             path = os.path.normpath(joined)
-            known = any(is_inside(path, each) for each in used)
-            whole = any(is_inside(each, path) for each in (*used, *busy))
-            if not (known or whole) and os.path.isdir(path):
-                used += [path] if may_look(shell, run, path) else []
-    return (*used,)
+            known = path in passed or any(is_inside(path, each) for each in listed)
+            if not known and os.path.isdir(path) and may_look(shell, run, path):
+                whole = any(is_inside(each, path) for each in (*listed, *busy))
+                (passed if whole else listed).append(path)
+    return Used(listed=(*listed,), passed=(*passed,))
 
 
 def _split_command(text: str) -> list[str]:
     """Return a command's words as a shell reads them, or as prose where it is cut."""
+    text = _spell_home(text)
     words = shlex.shlex(text, posix=True, punctuation_chars=True)
     words.whitespace_split, words.commenters = True, ""
     try:
         return [*words]
     except ValueError:
         return split_words(text)
+
+
+def _spell_home(text: str) -> str:
+    return text.replace("${HOME}", "~").replace("$HOME", "~")
 
 
 def list_folders(
@@ -170,12 +185,12 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def note_named_files(shell: Shell, run: Run, deed: Deed, used: Sequence[str]) -> None:
-    """Keep in mind the files that a command names as it begins: it may remove them."""
+def note_named_files(shell: Shell, run: Run, deed: Deed, used: Used) -> None:
+    """Keep in mind which files that a command names are there as it begins."""
     if deed.call_id and deed.command:
         if len(shell.named_files) >= MOST_CALLS:
             shell.named_files.clear()
-        found = _named_files(shell, run, [deed.text], used)
+        found = _named_files(shell, run, [deed.text], (*used.listed, *used.passed))
         shell.named_files[deed.call_id] = tuple(path for path, _ in found)
 
 
@@ -184,15 +199,18 @@ def record_call(
 ) -> Change:
     """Return the entries and folders that a call adds to the ledger of a task."""
     used = find_used_folders(shell, run, deed)
-    folders = new_folders(shell, facts.task.task_id, used, command=deed.command)
+    folders = new_folders(shell, facts.task.task_id, used.listed, command=deed.command)
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
     found = [*_touched(shell, run, deed)]
+    before = shell.named_files.pop(deed.call_id or "", None)
     if deed.command:
-        found += look_up_names(shell, run, [deed.text], used, began)
-    for path in shell.named_files.pop(deed.call_id or "", ()):
-        if not os.path.lexists(path):
-            found.append((path, FileChange.REMOVED, None))
+        places = (*used.listed, *used.passed)
+        for path, change, size in look_up_names(shell, run, [deed.text], places, began):
+            maybe_old = before is None or path in before
+            found.append((path, change if maybe_old else FileChange.CREATED, size))
+    gone = (path for path in before or () if not os.path.lexists(path))
+    found += [(path, FileChange.REMOVED, None) for path in gone]
     if not found:
         return Change(folders=folders)
     known = {each.path: each for each in shell.store.read_ledger(facts.task.task_id)}
@@ -240,7 +258,7 @@ def look_up_names(
 def _named_files(
     shell: Shell, run: Run | None, texts: Sequence[str], folders: Sequence[str]
 ) -> Iterator[tuple[str, Stamps]]:
-    for name in find_names(*texts).here:
+    for name in find_names(*map(_spell_home, texts)).here:
         for folder in folders if not os.path.isabs(name) else ("/",):
             path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
             stamps = read_stamps(path) if may_look(shell, run, path) else None

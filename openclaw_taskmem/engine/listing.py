@@ -18,6 +18,8 @@ MOST: Final = 20_000
 """Files of a folder that are looked at."""
 SECONDS: Final = 5.0
 """How long one folder is listed."""
+_NOT_THE_AGENTS: Final = "/memory/.dreams/"
+"""Where OpenClaw keeps its own memory of sessions, in an agent's workspace."""
 _GIT: Final = (
     *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
     *("-c", "core.untrackedCache=false", "ls-files", "-z", "--cached", "--others"),
@@ -30,7 +32,7 @@ def list_files(folder: str, *, ignored: bool = False) -> Listing | None:
     """Return the files of a folder with their stamps; None: it cannot be listed.
 
     Left out is what git ignores, unless `ignored`, and outside of git folders whose
-    name begins with a dot. Links are not followed.
+    name begins with a dot, and what the host writes. Links are not followed.
     """
     if not os.path.isdir(folder):
         return None
@@ -41,6 +43,8 @@ def list_files(folder: str, *, ignored: bool = False) -> Listing | None:
     for path, info in _files(folder, git=not ignored):
         if len(files) >= MOST or perf_counter() > until:
             return Listing(files=files, complete=False)
+        if _NOT_THE_AGENTS in path:
+            continue
         if not _is_text(path):
             complete = False
         elif stat.S_ISREG(info.st_mode):

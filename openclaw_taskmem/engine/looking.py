@@ -13,7 +13,12 @@ from typing import Final
 from openclaw_taskmem.domain import checkpoints, claims, evidence, ledger, names
 from openclaw_taskmem.domain.claims import Wanted
 from openclaw_taskmem.domain.ledger import Checked, Stamps
-from openclaw_taskmem.engine.ledger import look_up_names, may_look
+from openclaw_taskmem.engine.ledger import (
+    Deed,
+    find_used_folders,
+    look_up_names,
+    may_look,
+)
 from openclaw_taskmem.engine.listing import has_file, list_files
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams import proving
@@ -84,9 +89,8 @@ class Looker:
     def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
         """Return the ledger with what else is found, each with the call that did it."""
         entries = {each.path: each for each in known if each.change}
-        calls = checkpoints.read_calls(self._checkpoints)
-        texts = [text for _, _, text in calls]
-        for path, change, at, size in (*self._changes(), *self._named_in(texts)):
+        calls = self._calls
+        for path, change, at, size in (*self._changes(), *self._named()):
             # What reports a change need not know that the file is new, or gone.
             if path not in entries or change is not FileChange.CHANGED:
                 new = self._entry(path, change, at, size)
@@ -114,6 +118,19 @@ class Looker:
         if self._run is None:
             return ()
         return self._shell.store.read_checkpoints(self._run.run_id, CALLS)
+
+    @cached_property
+    def _calls(self) -> list[tuple[datetime, str, str]]:
+        return checkpoints.read_calls(self._checkpoints)
+
+    @cached_property
+    def passed(self) -> tuple[str, ...]:
+        """The folders that commands named, and that were not looked through."""
+        own = self.places[:1]
+        deeds = (Deed(folders=own, command=True, text=text) for *_, text in self._calls)
+        used = (find_used_folders(self._shell, self._run, deed) for deed in deeds)
+        passed = dict.fromkeys(path for each in used for path in each.passed)
+        return tuple(path for path in passed if path not in self.places)
 
     def _changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         folders = [f for f in self._folders if f.since and self._may_list(f)]
@@ -150,15 +167,14 @@ class Looker:
         for path, change, stamps in found:
             yield os.path.join(folder.path, path), change, stamps
 
-    def _named_in(
-        self, texts: Sequence[str]
-    ) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+    def _named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         """Yield what commands that may still run name, and what was written since."""
         since = min((f.since for f in self._folders if f.since), default=None)
         if since is not None:
-            now = self._shell.clock.now()
+            now, texts = self._shell.clock.now(), [text for *_, text in self._calls]
+            places = (*self.places, *self.passed)
             for path, change, size in look_up_names(
-                self._shell, self._run, texts, self.places, since
+                self._shell, self._run, texts, places, since
             ):
                 yield path, change, now, size
 

@@ -213,9 +213,11 @@ def _applied(
         asked = task.model_copy(update={"doubts": doubts})
         shell.commit(evidence.join(proof, change, task=asked))
         return refusal
-    nothing = evidence.has_made_nothing(seen)
+    nothing = evidence.say_nothing_made(seen)
     if nothing:
-        told = tuple(notices.nothing_written(e, facts.task) for e in change.events)
+        told = tuple(
+            notices.add_to_completed(e, facts.task, nothing) for e in change.events
+        )
         change = change.model_copy(update={"events": told})
     shell.commit(evidence.join(proof, change))
     if seen.sought.folders:

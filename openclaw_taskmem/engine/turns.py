@@ -156,7 +156,9 @@ def call_began(
         call = Deed() if facts.task.implicit else deed or Deed()
         used = ledger.find_used_folders(shell, run, call)
         ledger.note_named_files(shell, run, call, used)
-        new[:] = ledger.new_folders(shell, run.task_id, used, command=call.command)
+        new[:] = ledger.new_folders(
+            shell, run.task_id, used.listed, command=call.command
+        )
         more = Change(folders=tuple(new))
         _write(shell, heard, facts, moved, entry, more=more)
         return True

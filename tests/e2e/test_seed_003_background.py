@@ -111,7 +111,7 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
         story.told('1 of 2 steps done: "Mix"')
         kitchen.baked.touch()
         away.ends()
-        story.told("Bread: completed. A fine loaf.")
+        story.told('Bread: completed. Its agent says: "A fine loaf."')
         shown = overheard.shown(story.session)
     assert any("Running in the background." in line for line in shown)
     # The last step is told of by the milestone.
@@ -178,7 +178,10 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
         "Bread: its agent is told so.",
     )
     away.ends()
-    story.told("Bread: completed; nothing was written. Baked with rye, and some salt.")
+    story.told(
+        "Bread: completed; nothing was written. "
+        'Its agent says: "Baked with rye, and some salt."'
+    )
     # Where the user is, no model is asked about it; and where it is baked, the packet
     # of each turn comes once.
     assert len(story.requests) == before

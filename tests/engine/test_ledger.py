@@ -46,6 +46,13 @@ def workspace(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's home, which holds the project and the workspace."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
 def session_in(
     workspace: Path, store: TaskStore | None = None, **outside: object
 ) -> Session:
@@ -144,18 +151,85 @@ def test_where_no_command_ran_nobody_elses_changes_count(
     assert "Nothing was written." in answer["message"]
 
 
+@pytest.mark.parametrize("change", ["created", "changed"])
 def test_a_file_that_a_command_names_is_found_outside_its_folder(
-    session: Session, project: Path, tmp_path: Path
+    session: Session, project: Path, tmp_path: Path, change: str
 ) -> None:
     task, out = session.register(), tmp_path / "elsewhere/out.csv"
+    if change == "changed":
+        written(out)
     session.runs_in(project, f"export > {out}", run=lambda: written(out))
     assert made(complete(session, task), tmp_path) == {
-        "elsewhere/out.csv": ("changed", "proved")
+        "elsewhere/out.csv": (change, "proved")
     }
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd ~ && echo a > made.txt",
+        'cd "$HOME" && echo a > made.txt',
+        "echo a > ${HOME}/made.txt",
+        "cd .. && echo a > made.txt",
+    ],
+)
+def test_a_file_that_a_command_names_in_the_home_is_found(
+    home: Path, session: Session, workspace: Path, command: str
+) -> None:
+    task = session.register()
+    session.runs_in(workspace, command, run=lambda: written(home / "made.txt"))
+    assert made(complete(session, task), home) == {"made.txt": ("created", "proved")}
+    assert session.lines[-2] == "Deploy: made: ~/made.txt"
+
+
+def test_a_file_in_the_home_is_found_though_its_command_goes_on(
+    home: Path, session: Session, workspace: Path
+) -> None:
+    task = session.register()
+    session.runs_in(workspace, "cd ~ && export > made.txt &", run=lambda: None)
+    written(home / "made.txt")
+    assert made(complete(session, task), home) == {"made.txt": ("changed", "proved")}
+
+
+def test_a_folder_that_is_not_looked_through_is_told(
+    home: Path, session: Session, workspace: Path
+) -> None:
+    task = session.register()
+    session.runs_in(workspace, "make -C ~", run=lambda: written(home / "made.txt"))
+    told = "othing was seen to be written (the home folder is not looked through)."
+    assert f"N{told}" in complete(session, task)["message"]
+    assert session.lines[-1].startswith(f"Deploy: completed; n{told}")
+
+
+def test_only_files_of_the_workspace_are_told_without_their_folder(
+    home: Path, session: Session, workspace: Path, project: Path
+) -> None:
+    task = session.register()
+    for folder in (project, workspace):
+        made_there = folder / "made.txt"
+        session.runs_in(folder, "make", run=lambda made=made_there: written(made))
+    complete(session, task)
+    assert session.lines[-2] == "Deploy: made: ~/project/made.txt, made.txt"
+
+
+def test_a_long_path_is_told_with_its_end(session: Session, project: Path) -> None:
+    task = session.register()
+    session.writes(project / f"{'long' * 20}/made.txt")
+    complete(session, task)
+    assert session.lines[-2].endswith("longlong/made.txt")
+
+
+def test_the_hosts_own_memory_is_not_told_as_made(
+    session: Session, workspace: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)  # noqa: S607
+    task, corpus = session.register(), workspace / "memory/.dreams/corpus/day.txt"
+    session.runs_in(workspace, "make", run=lambda: written(corpus))
+    assert complete(session, task)["made"] == []
+
+
 def test_what_was_made_and_is_gone_is_told_where_nothing_is_left(
-    session: Session, project: Path
+    home: Path, session: Session, project: Path
 ) -> None:
     task = session.register(plan=["Write draft.md, then convert it"])
     session.writes(project / "draft.md")
@@ -163,16 +237,20 @@ def test_what_was_made_and_is_gone_is_told_where_nothing_is_left(
     answer = complete(session, task)
     assert made(answer, project) == {"draft.md": ("created", "absent")}
     assert answer["unverified"] == []
-    assert session.lines[-2].startswith("Deploy: made and removed again: draft.md")
+    assert session.lines[-2].startswith(
+        "Deploy: made and removed again: ~/project/draft.md"
+    )
 
 
-def test_scratch_files_are_not_told(session: Session, project: Path) -> None:
+def test_scratch_files_are_not_told(
+    home: Path, session: Session, project: Path
+) -> None:
     task = session.register()
     session.writes(project / "draft.md")
     session.runs_in(project, "pandoc", run=lambda: written(project / "final.pdf"))
     session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
     complete(session, task)
-    assert session.lines[-2].endswith(": made: final.pdf")
+    assert session.lines[-2].endswith(": made: ~/project/final.pdf")
 
 
 def test_a_folder_that_a_command_names_is_looked_at(
@@ -301,6 +379,14 @@ def test_an_answer_holds_so_many_files_and_show_holds_all(
     assert " and 55 more" in session.lines[-2]
 
 
+def test_what_an_agent_says_of_its_work_is_told_as_its_words(
+    session: Session,
+) -> None:
+    complete(session, session.register(), "Wrote it.")
+    line = 'Deploy: completed; nothing was written. Its agent says: "Wrote it."'
+    assert session.lines[-1] == line
+
+
 # --- what cannot be proved ------------------------------------------------------
 
 
@@ -378,7 +464,7 @@ def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
 ) -> None:
     session, asked = reading(workspace, {"made": True, "decoy": False})
     task = session.register(plan=["Den Bericht schreiben"])
-    with pytest.raises(EvidenceMissing, match="no tool has written anything"):
+    with pytest.raises(EvidenceMissing, match="no tool was seen to write anything"):
         complete(session, task, "Der Bericht ist fertig.")
     assert complete(session, task, "Er ist da.")["status"] == "completed"
     [(instruction, text)] = asked
@@ -471,6 +557,8 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     shell = session.world.shell
     updated = tasks.accept(shell, task, "I have it on paper.", "7:1")
     assert updated.task.status == "completed"
+    said = "Deploy: completed; nothing was written. I have it on paper."
+    assert session.lines[-1] == said
     [event] = [
         e for e in session.world.store.list_events(0, 999) if "accepted" in e.kind
     ]
@@ -518,7 +606,9 @@ def test_what_was_asked_about_is_not_told_again(session: Session) -> None:
     ]
 
 
-def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> None:
+def test_what_ends_within_a_minute_is_added(
+    home: Path, workspace: Path, project: Path
+) -> None:
     session = session_in(workspace)
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
@@ -533,7 +623,7 @@ def test_what_ends_within_a_minute_is_added(workspace: Path, project: Path) -> N
     for _, work in waiting:
         work()
     assert waiting[-1][0] == evidence.LATE_SECONDS
-    assert session.lines[-1] == "Deploy: made: late.txt"
+    assert session.lines[-1] == "Deploy: made: ~/project/late.txt"
 
 
 def test_what_the_next_task_makes_is_not_the_last_ones(
