@@ -132,6 +132,16 @@ def text_of(entries: Sequence[Event]) -> str:
     return "\n".join(lines)
 
 
+def failure_of(event: Event, task: Task, run: Run | None) -> str:
+    """Return why a task has failed, if an entry says so; empty: it does not."""
+    if _about(event) != Milestone.FAILED:
+        return ""
+    begins = f"{name(task)}: {Milestone.FAILED}. "
+    said = str(event.data.get("line")).partition(begins)[2]
+    how = f" {to_resume(task, run)} tries again." if run else ""
+    return said.removesuffix(how)
+
+
 def is_silent(event: Event) -> bool:
     """Whether an entry is a line on an implicit task: only its question is told."""
     return event.data.get("implicit") is True and _about(event) != "question"

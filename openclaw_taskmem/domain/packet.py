@@ -43,6 +43,8 @@ REMINDER: Final = "[task_resume]"
 """Before the packet of a task that its agent may have forgotten."""
 ANSWERED: Final = "The user answers:"
 """Before an answer, on the line after the packet, as a string of JSON."""
+SAID: Final = "The user says:"
+"""The same where nothing was asked."""
 LIMIT: Final = 4096
 """Bytes of JSON."""
 SPOKEN: Final = 3
@@ -147,9 +149,9 @@ def encode(packet: ResumePacket, marker: str = MARKER) -> str:
     return f"{marker} {_dump(packet)}"
 
 
-def with_answer(text: str, answer: str) -> str:
-    """Return a packet's text and, whole, what the user answers to its task."""
-    return f"{text}\n{ANSWERED} {_safe(answer)}"
+def with_words(text: str, said: str, *, asked: bool) -> str:
+    """Return a packet's text and, whole, what the user says to its task."""
+    return f"{text}\n{ANSWERED if asked else SAID} {_safe(said)}"
 
 
 def decode(text: str) -> ResumePacket | None:

@@ -33,7 +33,7 @@ LONGEST_ANSWER: Final = 1000
 NAMED_BYTES: Final = 60
 """Of words that name no task, in the answer that says so."""
 ASKED_BYTES: Final = 200
-"""Of a task's question to the user, in the list."""
+"""Of a task's question to the user, or why it has failed, in the list."""
 _OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _WORD: Final = re.compile(r"\S+")
 _NUMBER: Final = re.compile(r"#?(\d{1,3})\.?")
@@ -77,6 +77,8 @@ class Listed(Value):
     """Its newest run; None: it has none."""
     waits: tuple[Wait, ...] = ()
     """Those that are watched."""
+    failure: str = ""
+    """Why it has failed, as its user was told; empty: it has not, or nothing was."""
 
     @property
     def question(self) -> str | None:
@@ -102,7 +104,8 @@ def choose(
     """Return the task that is meant by the words after a command.
 
     What follows a task's name after `/resume` is told its agent. Where just one task
-    asks something, words that name no task are its answer. `/cancel` takes but a name.
+    asks something, words that name no task, and do not begin like another's name, are
+    its answer. `/cancel` takes but a name.
     """
     words = words.strip()
     may = [each for each in listed if each.task.status in _TAKES[command]]
@@ -129,7 +132,10 @@ def _answer(
     """Return whom words answer that name no task: the only one that asks, or may."""
     asking = [each for each in may if each.question is not None]
     only = asking if len(asking) == 1 else may
-    if command is Command.RESUME and len(only) == 1:
+    first = words.split(maxsplit=1)[0].casefold()
+    others = (_name(each).casefold() for each in may if each not in only)
+    meant = not any(name.startswith(first) for name in others)
+    if command is Command.RESUME and len(only) == 1 and meant:
         return Choice(one=only[0], words=words)
     what = quoted(plain(words), NAMED_BYTES)
     return Choice(reply=f"No task here is called {what}.\n{_which(may, command, now)}")
@@ -150,8 +156,24 @@ def describe_list(listed: Sequence[Listed], now: datetime) -> str:
         for command, does in ways.items()
         if any(each.task.status in _TAKES[command] for each in listed)
     ]
-    how = f"\n{', '.join(able)}." if able else ""
-    return f"{describe_listed(listed, now)}{how}"
+    asking = [each for each in listed if each.question is not None]
+    lines = (
+        describe_listed(listed, now),
+        describe_way_to_answer(asking) if asking else "",
+        f"{', '.join(able)}." if able else "",
+    )
+    return "\n".join(filter(None, lines))
+
+
+def describe_way_to_answer(asking: Sequence[Listed]) -> str:
+    """Say how tasks that ask something are answered in this chat.
+
+    What is written there without a command does not reach the background.
+    """
+    number = str(asking[0].number) if len(asking) == 1 else "NUMBER"
+    away = any(each.run and each.run.told_session for each in asking)
+    way = "Answer with" if away else "Answer by writing, or with"
+    return f"{way} /{Command.RESUME} {number} YOUR ANSWER."
 
 
 def _resting(may: Sequence[Listed]) -> Sequence[Listed]:
@@ -183,16 +205,13 @@ def _named(
     """Return the tasks that the words name first, and the rest; None: they name none.
 
     A number with more words after it may begin a name, which is meant then. Where just
-    one task asks something, a number, and the beginning of a name with more words after
-    it, are its answer, and name no task.
+    one task asks something, a name's beginning with more words after it names none.
     """
     resumes = command is Command.RESUME
     asking = [each for each in may if resumes and each.question is not None]
     head = words.split(maxsplit=1)[0]
     rest = words[len(head) :].strip()
     wanted, number = one_line(words).casefold(), _NUMBER.fullmatch(head)
-    if asking and len(may) == 1:
-        number = None
     by_id = [each for each in listed if each.task.task_id.startswith(head.lower())]
     same = [each for each in listed if _name(each).casefold() == wanted]
     begun = [each for each in listed if _name(each).casefold().startswith(wanted)]
@@ -238,10 +257,11 @@ def _line(listed: Listed, now: datetime) -> str:
     task = listed.task
     if task.status.terminal:
         ago = brief((now - task.updated_at).total_seconds())
-        said = f"{task.status} {ago} ago"
+        why = f". {clip(listed.failure, ASKED_BYTES)}" if listed.failure else ""
+        said = f"{task.status} {ago} ago{why}"
     else:
         said = "; ".join(_standing(listed))
-    stop = "" if said.endswith(("?", "!", "…")) else "."
+    stop = "" if said.endswith((".", "?", "!", "…")) else "."
     return f"{listed.number}. {notices.name(task)}: {said}{stop}"
 
 

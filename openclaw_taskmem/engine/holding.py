@@ -90,7 +90,7 @@ def told_again(
 ) -> Wake | None:
     """Return the wake that tells a run's session to go on; None: it has none.
 
-    `answer` is what the user says to its task's question; None: nothing.
+    `answer` is what the user says to its task, which asked nothing; None: nothing.
     """
     if not (run.session_key or "").startswith("agent:"):
         return None

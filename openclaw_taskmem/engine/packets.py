@@ -71,13 +71,14 @@ def told(
     *,
     plain: bool = True,
     answer: str | None = None,
+    asked: bool = False,
     background: str | None = None,
 ) -> str:
     """Return a packet's text for one who is to go on with a task, and for what reason.
 
     `plain` leaves the plug-ins out, for one who cannot wait for them; `answer` is what
-    the user says to the task's question, None: nothing. `background` is as for
-    `written`.
+    the user says to the task, None: nothing, and `asked` whether it had asked that.
+    `background` is as for `written`.
     """
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
@@ -90,7 +91,9 @@ def told(
         marker=packet.REMINDER,
         background=background,
     )
-    return packet.with_answer(text, scrub.scrub(answer)) if answer else text
+    if not answer:
+        return text
+    return packet.with_words(text, scrub.scrub(answer), asked=asked)
 
 
 def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:

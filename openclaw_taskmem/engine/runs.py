@@ -18,6 +18,7 @@ from openclaw_taskmem.domain import (
     reminders,
     runs,
     task_runs,
+    working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.runs import Moved
@@ -73,13 +74,14 @@ def resume(
     """
     wanted = task_id or own_task(shell, caller)
 
-    def once() -> TaskFacts:
+    def once() -> tuple[TaskFacts, bool]:
         facts = shell.store.read_task(wanted)
+        asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
         _its_own(shell, facts, caller)
         if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(_answered(shell, facts, answer, now))
-            return shell.store.read_task(wanted)
+            return shell.store.read_task(wanted), asked
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
         said = (message,) if message else ()
@@ -108,13 +110,13 @@ def resume(
                 ),
             )
         )
-        return shell.store.read_task(wanted)
+        return shell.store.read_task(wanted), asked
 
-    facts = shell.decide(wanted, once)
+    facts, asked = shell.decide(wanted, once)
     wake_id = f"resume_{wanted}"
     if _hears(facts.run, caller):
         return facts.task, facts.run, packet.away(facts.task, wake_id, AWAY)
-    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
+    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer, asked=asked)
     return facts.task, facts.run, text
 
 

@@ -8,21 +8,27 @@ from typing import Final
 
 from openclaw_taskmem.domain import notices, working
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.task_commands import (
     ENDED,
+    NAMED_BYTES,
     Command,
     Listed,
     choose,
     describe_list,
     describe_listed,
+    describe_way_to_answer,
 )
+from openclaw_taskmem.domain.texts import clip, plain, quoted
 from openclaw_taskmem.engine import gateway, handovers, runs
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
+from openclaw_taskmem.engine.packets import session_of
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
     Change,
+    Run,
     RunState,
     Task,
     TaskmemError,
@@ -62,7 +68,8 @@ def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
             return Reply(text=f"{line}\nIt is worked on already, and asks nothing.")
-        return _resume(shell, choice.one, choice.words or None, caller)
+        said = choice.words or None
+        return _resume(shell, choice.one, said, caller, named=bool(words.strip()))
     except TaskmemError as error:
         return Reply(text=str(error).replace(task.task_id, notices.name(task)))
 
@@ -154,42 +161,64 @@ def _latest_first(tasks: Iterable[Task]) -> list[Task]:
 
 def _listed(shell: Shell, task: Task, number: int) -> Listed:
     facts = shell.store.read_task(task.task_id)
+    run = facts.run or last_run(shell, task.task_id)
     return Listed(
         number=number,
         task=facts.task,
-        run=facts.run or last_run(shell, task.task_id),
+        run=run,
+        failure=_failure(shell, facts.task, run),
         waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
     )
+
+
+def _failure(shell: Shell, task: Task, run: Run | None) -> str:
+    """Return why a task has failed, as its user was told; empty: it has not."""
+    if task.status is not TaskStatus.FAILED:
+        return ""
+    newest = shell.store.last_events(task.task_id, PAGE)
+    said = (notices.failure_of(event, task, run) for event in reversed(newest))
+    return next(filter(None, said), "")
 
 
 def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
     person = Caller(person=True, session_key=caller.session_key, home=caller.home)
     handovers.cancel(shell, task.task_id, "The user said so.", person)
-    name = notices.name(task)
-    return Reply(text=f"{name}: cancelled; what was done so far is kept.")
+    text = f"{notices.name(task)}: cancelled; what was done so far is kept."
+    session = session_of(task, last_run(shell, task.task_id))
+    running = shell.still_running.get(session, ())
+    about = ", ".join(plain(scrub(each.about or each.name)) for each in running)
+    more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
+    return Reply(text=f"{text}{more}")
 
 
-def _ask_again(shell: Shell, listed: Listed, session: str) -> Reply:
-    """Put what a task asks before its agent, or its user where that is elsewhere."""
+def _ask_again(shell: Shell, listed: Listed, session: str, *, named: bool) -> Reply:
+    """Put what a task asks before its agent.
+
+    Its user reads it where the task was named, or its agent is elsewhere.
+    """
     task, run = listed.task, listed.run
     found = gateway.reminder(shell, session, task_id=task.task_id)
-    if found is None or (run is not None and run.told_session == session):
+    away = run is not None and run.told_session == session
+    if named or found is None or away:
         shown = describe_listed([listed], shell.clock.now())
-        how = f"Say /resume {notices.call(task)} and your answer."
-        return Reply(text=f"{shown}\n{how}")
+        return Reply(text=f"{shown}\n{describe_way_to_answer([listed])}")
     packet = gateway.after_question(shell, session, found[1])
     return Reply(task_id=task.task_id, packet=packet)
 
 
-def _resume(shell: Shell, listed: Listed, answer: str | None, caller: Caller) -> Reply:
+def _resume(
+    shell: Shell, listed: Listed, answer: str | None, caller: Caller, *, named: bool
+) -> Reply:
     """Take a task up; one that asks waits on, and its agent is told the answer."""
     task = listed.task
     if listed.question is not None and answer is None:
-        return _ask_again(shell, listed, caller.session_key or "")
+        return _ask_again(shell, listed, caller.session_key or "", named=named)
     if answer is not None and listed.run and working.takes_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.resume(shell, task.task_id, person, answer=answer)
-        return Reply(text=f"{notices.name(task)}: its agent is told so.")
+        said = quoted(plain(answer), NAMED_BYTES)
+        text = f"{notices.name(task)}: its agent is told your answer: {said}."
+        return Reply(text=text)
     again, run, packet = runs.resume(shell, task.task_id, caller, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""

@@ -20,6 +20,11 @@ from taskmem_hookspecs.testing import a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 NOW = DAWN + timedelta(minutes=5)
+QUESTION = {
+    "state": RunState.BLOCKED,
+    "why": Why.QUESTION,
+    "question": "Which flour?",
+}
 RESUME, CANCEL = Command.RESUME, Command.CANCEL
 
 
@@ -30,8 +35,7 @@ def listed(number: int, name: str, status: str = "active", **run: object) -> Lis
 
 
 def asking(number: int, name: str) -> Listed:
-    question = {"why": Why.QUESTION, "question": "Which flour?"}
-    return listed(number, name, state=RunState.BLOCKED, **question)
+    return listed(number, name, **QUESTION)
 
 
 def at_work(number: int, name: str) -> Listed:
@@ -44,6 +48,7 @@ ROLLS = listed(3, "Bread rolls")
 DONE = listed(4, "Soup", "completed", state=RunState.COMPLETED)
 ALL = (BREAD, CAKE, ROLLS, DONE)
 NEITHER = 'No task here is called "2 is wrong, I meant neither".'
+WITH_NUTS = 'No task here is called "carrot with nuts".'
 EXAMPLE = "Say which one, for example /cancel 1."
 HOUR = listed(2, "1 hour build")
 ASKS = asking(1, "Bread")
@@ -79,8 +84,10 @@ BUSY = at_work(2, "Carrot cake")
         ((BREAD, HOUR), CANCEL, "1", 1, ""),
         # what is no name is the answer to the one question
         ((ASKS, BUSY, DONE), RESUME, "formal, of course", 1, "formal, of course"),
-        ((ASKS, BUSY), RESUME, "carrot with nuts", 1, "carrot with nuts"),
         ((ASKS, DONE), RESUME, "2", 1, "2"),
+        # but a number of the list is always the task
+        ((ASKS, DONE), RESUME, "1", 1, ""),
+        ((ASKS, DONE), RESUME, "1 rye, please", 1, "rye, please"),
         ((ASKS, BUSY), RESUME, "2", 2, ""),
         ((BREAD, DONE), RESUME, "formal, of course", 1, "formal, of course"),
     ],
@@ -108,6 +115,16 @@ def test_a_person_names_a_task_by_little(
         (ALL, CANCEL, "2 is wrong, I meant neither", "123", NEITHER),
         (ALL, CANCEL, "Bread rolls not yet", "123", EXAMPLE),
         (ALL, CANCEL, "task_1m3abc please", "123", EXAMPLE),
+        # what begins like another task's name answers no question
+        ((ASKS, BUSY), RESUME, "carrot with nuts", "12", WITH_NUTS),
+        (
+            (ASKS, BUSY, listed(3, "Carrots")),
+            RESUME,
+            "carrot with nuts",
+            "123",
+            WITH_NUTS,
+        ),
+        ((ASKS, DONE), RESUME, "4", "4", "It cannot be resumed."),
         ((DONE,), RESUME, "", "", "This chat has no task to resume."),
         ((DONE,), CANCEL, "Soup", "", "This chat has no task to cancel."),
         (
@@ -184,6 +201,10 @@ WATCHED = a_wait(target="pty:oven")
             "1. Deploy the site: all steps done.",
         ),
         (DONE, "4. Soup: completed 5 min ago."),
+        (
+            listed(1, "Bread", "failed").model_copy(update={"failure": "No flour."}),
+            "1. Bread: failed 5 min ago. No flour.",
+        ),
     ],
 )
 def test_a_list_says_where_each_stands_and_what_it_waits_for(
@@ -197,6 +218,29 @@ def test_a_list_says_what_can_be_done() -> None:
     assert describe_list(ALL, NOW).splitlines()[-1] == how
     assert len(describe_list([DONE], NOW).splitlines()) == 1
     assert describe_list([], NOW) == "This chat has no tasks."
+
+
+AWAY = ASKS.model_copy(
+    update={"run": a_run(told_session="agent:main:main", **QUESTION)}
+)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "way"),
+    [
+        ((ASKS, BUSY), "Answer by writing, or with /resume 1 YOUR ANSWER."),
+        (
+            (ASKS, asking(2, "Cake")),
+            "Answer by writing, or with /resume NUMBER YOUR ANSWER.",
+        ),
+        ((AWAY, BUSY), "Answer with /resume 1 YOUR ANSWER."),
+    ],
+    ids=["one", "several", "background"],
+)
+def test_a_list_says_how_a_question_is_answered(
+    tasks: tuple[Listed, ...], way: str
+) -> None:
+    assert describe_list(tasks, NOW).splitlines()[-2] == way
 
 
 def test_an_answer_that_would_not_arrive_whole_is_refused() -> None:

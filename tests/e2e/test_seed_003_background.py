@@ -175,7 +175,7 @@ def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
     before = len(story.requests)
     story.replied(
         "/resume rye, and some salt",
-        "Bread: its agent is told so.",
+        'Bread: its agent is told your answer: "rye, and some salt".',
     )
     away.ends()
     story.told(

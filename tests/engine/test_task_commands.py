@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine.task_commands import Reply, obey
 from taskmem_hookspecs import Change, RunState, TaskStatus
@@ -75,7 +76,8 @@ def test_a_resumed_task_brings_its_packet_with_what_was_said(session: Session) -
 
     assert (reply.text, reply.task_id) == ("", task)
     assert packet_of(reply)["plan"]
-    assert (reply.packet or "").endswith('The user answers: "eu-west,  if free"')
+    # It had asked nothing.
+    assert (reply.packet or "").endswith('The user says: "eu-west,  if free"')
     assert session.run(task).state is RunState.RUNNING
 
 
@@ -87,7 +89,7 @@ def test_a_task_that_asks_waits_on_while_its_agent_is_told_the_answer(
 
     reply = says(session, "resume", "no")
 
-    assert reply == Reply(text="Deploy: its agent is told so.")
+    assert reply == Reply(text='Deploy: its agent is told your answer: "no".')
     [wake] = session.world.deliver()
     assert 'asked the user: "Shall I delete the old drafts?"' in wake.text
     assert 'The user answered: "no"' in wake.text
@@ -112,6 +114,41 @@ def test_a_task_that_asks_is_not_resumed_without_an_answer(session: Session) -> 
     assert session.run(task).state is RunState.BLOCKED
 
 
+def test_a_question_is_shown_again_to_who_names_its_task(session: Session) -> None:
+    task = session.takes_up()
+    session.asks("Shall I delete the old drafts?")
+    says(session, "tasks")
+
+    reply = says(session, "resume", "1")
+
+    shown, how = reply.text.splitlines()
+    assert shown.endswith("; asks you: Shall I delete the old drafts?")
+    assert how == "Answer by writing, or with /resume 1 YOUR ANSWER."
+    assert (reply.packet, session.world.deliver()) == (None, [])
+    assert session.run(task).state is RunState.BLOCKED
+
+
+def test_a_long_answer_is_shortened_in_its_receipt(session: Session) -> None:
+    session.takes_up()
+    session.asks("Which region?")
+
+    receipt = says(session, "resume", "north " * 50).text
+
+    assert receipt.endswith('north nor…".')
+
+
+def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.asks("Which region?")
+    session.begins()
+
+    answer = session.call("task_resume", task_id=task, answer="eu-west")
+
+    assert answer["packet"].endswith('The user answers: "eu-west"')
+
+
 def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
     session: Session,
 ) -> None:
@@ -124,7 +161,7 @@ def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
     shown, how = says(session, "resume").text.splitlines()
 
     assert shown.endswith("; asks you: Shall I delete the old drafts?")
-    assert how == "Say /resume Deploy and your answer."
+    assert how == "Answer with /resume 1 YOUR ANSWER."
     assert session.run(task).state is RunState.BLOCKED
 
 
@@ -158,7 +195,7 @@ def test_what_goes_on_in_the_background_is_answered_without_a_turn(
 
     said = "Deploy: its agent is told so, and goes on in the background."
     assert reply == Reply(text=said)
-    assert [text for text in wakes_of(session) if '"eu-west"' in text]
+    assert [text for text in wakes_of(session) if 'The user says: "eu-west"' in text]
     said = "Deploy: its agent goes on in the background."
     assert says(session, "resume").text == said
 
@@ -185,6 +222,34 @@ def test_whoever_cancels_reads_that_once_in_words(session: Session) -> None:
     assert reply.text == "Deploy: cancelled; what was done so far is kept."
     assert session.lines == lines
     assert session.run(task).state is RunState.CANCELLED
+
+
+def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
+    session.takes_up()
+    since = session.world.clock.now()
+    sleep, unknown = (
+        StillRunning(kind="command", name=name, about=about, since=since)
+        for name, about in (("calm-cove", "sleep 61"), ("wild-moss", ""))
+    )
+    session.world.shell.still_running[session.key] = (sleep, unknown)
+
+    reply = says(session, "cancel")
+
+    assert reply.text.endswith("is kept. Still running: sleep 61, wild-moss.")
+
+
+def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(
+    session: Session,
+) -> None:
+    session.works()
+    session.ends(error="The model is unknown", reason="model_not_found")
+    why = "The model's provider failed 1 time: The model is unknown."
+    assert session.lines[-1] == f"Deploy: failed. {why} /resume tries again."
+
+    assert (
+        says(session, "tasks").text.splitlines()[0]
+        == f"1. Deploy: failed 0 s ago. {why}"
+    )
 
 
 def test_a_refusal_names_the_task_in_words(
