@@ -132,6 +132,11 @@ def text_of(entries: Sequence[Event]) -> str:
     return "\n".join(lines)
 
 
+def is_beginning(event: Event) -> bool:
+    """Whether an entry says no more than that a task begins."""
+    return _about(event) in (Milestone.ACCEPTED, Milestone.STARTED)
+
+
 def failure_of(event: Event, task: Task, run: Run | None) -> str:
     """Return why a task has failed, if an entry says so; empty: it does not."""
     if _about(event) != Milestone.FAILED:

@@ -76,9 +76,11 @@ def begun(
     )
     claimed = runs.claim(named, owner, now, policy)
     held = runs.held_by(claimed.run, caller)
-    told = notices.milestone(Milestone.ACCEPTED, task, held, now)
     # The log holds how it came to run, and the store a row of it.
-    return Moved(run=held, events=(*moved.events, *claimed.events, told))
+    log = (*moved.events, *claimed.events)
+    if last is None:
+        log = (*log, notices.milestone(Milestone.ACCEPTED, task, held, now))
+    return Moved(run=held, events=log)
 
 
 def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:

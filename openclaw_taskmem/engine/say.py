@@ -8,13 +8,22 @@ not here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Event, Notice, SessionView
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    Event,
+    Notice,
+    SessionView,
+    TaskNotFound,
+    TaskStatus,
+)
 
 BATCH: Final = 200
 
@@ -93,6 +102,7 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     Its key is of this log alone, so that no host takes it for another home's.
     """
     first, last = entries[0], entries[-1]
+    entries = [each for each in entries if not _is_called_off(shell, each)]
     text = notices.text_of([each for each in entries if not notices.is_small(each)])
     whole = notices.text_of(entries)
     began = round(first.at.timestamp() * 1000)
@@ -105,6 +115,15 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
         in_chat=first.data.get("in_chat") is True,
         question=session_views.question_of(shell, first.run_id) if asks else None,
     )
+
+
+def _is_called_off(shell: Shell, event: Event) -> bool:
+    """Whether an entry says that a task begins which was cancelled since."""
+    if event.task_id is None or not notices.is_beginning(event):
+        return False
+    with suppress(TaskNotFound):
+        return shell.store.read_task(event.task_id).task.status is TaskStatus.CANCELLED
+    return False
 
 
 def view_of(shell: Shell, entries: Sequence[Event]) -> SessionView:

@@ -213,7 +213,7 @@ async def test_a_line_that_cannot_be_shown_for_long_is_given_up_and_logged(
     host.away = set()
     main.call("task_cancel", task_id=at_work(main))
     await passes(world, told)
-    assert host.said == [(MAIN, f"{ACCEPTED} | cancelled.")]
+    assert host.said == [(MAIN, "cancelled.")]
 
 
 @pytest.mark.parametrize("jumped", [-3600, 3600])

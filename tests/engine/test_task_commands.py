@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from openclaw_taskmem.domain import notices
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.task_commands import Command
+from openclaw_taskmem.engine import say
+from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.engine.task_commands import Reply, obey
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from tests.support.sessions import Session
@@ -250,6 +253,36 @@ def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(
         says(session, "tasks").text.splitlines()[0]
         == f"1. Deploy: failed 0 s ago. {why}"
     )
+
+
+def test_a_task_that_is_resumed_is_not_accepted_anew(session: Session) -> None:
+    task = session.works()
+    session.call("task_abort", task_id=task, reason="No way.")
+
+    says(session, "resume", "Deploy")
+    session.does("echo two")
+
+    accepted = [line for line in session.lines if "accepted" in line]
+    assert accepted == ["Deploy: accepted, 4 steps."]
+    assert session.lines[-1] == "Deploy: started."
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("cancelled", ""),
+        ("completed", "Deploy: accepted and started, 4 steps."),
+    ],
+)
+def test_nobody_reads_that_a_task_begins_which_was_cancelled_since(
+    session: Session, status: str, told: str
+) -> None:
+    task = session.works()
+    session.call("task_update", task_id=task, status=status)
+    lines, _ = say.due(session.world.shell, Outgoing.LINES, 0)
+    begun = [event for event in lines if notices.is_beginning(event)]
+
+    assert say.notice_of(session.world.shell, begun).text == told
 
 
 def test_a_refusal_names_the_task_in_words(
