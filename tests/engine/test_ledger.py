@@ -191,6 +191,32 @@ def test_a_file_in_the_home_is_found_though_its_command_goes_on(
     assert made(complete(session, task), home) == {"made.txt": ("changed", "proved")}
 
 
+def test_what_a_command_does_to_a_file_of_the_home_is_known(
+    home: Path, session: Session, workspace: Path
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        written(home / name)
+    task = session.register()
+
+    def command() -> None:
+        written(home / "a.txt")
+        (home / "b.txt").unlink()
+
+    session.runs_in(workspace, "cd ~ && date > a.txt && rm b.txt", run=command)
+    assert made(complete(session, task), home) == {
+        "a.txt": ("changed", "proved"),
+        "b.txt": ("removed", "proved"),
+    }
+
+
+def test_a_home_in_which_a_command_runs_is_looked_through(
+    home: Path, session: Session
+) -> None:
+    task = session.register()
+    session.runs_in(home, "make -C ~", run=lambda: None)
+    assert "Nothing was written." in complete(session, task)["message"]
+
+
 def test_a_folder_that_is_not_looked_through_is_told(
     home: Path, session: Session, workspace: Path
 ) -> None:
@@ -253,11 +279,14 @@ def test_scratch_files_are_not_told(
     assert session.lines[-2].endswith(": made: ~/project/final.pdf")
 
 
+@pytest.mark.parametrize(
+    "command", ["cd ../project && make -C src", "cd ~ && make -C project"]
+)
+@pytest.mark.usefixtures("home")
 def test_a_folder_that_a_command_names_is_looked_at(
-    session: Session, workspace: Path, project: Path
+    session: Session, workspace: Path, project: Path, command: str
 ) -> None:
     task = session.register()
-    command = "cd ../project && make -C src"
     session.runs_in(workspace, command, run=lambda: written(project / "src/a.o"))
     assert made(complete(session, task), project) == {"src/a.o": ("created", "proved")}
 
