@@ -192,7 +192,8 @@ def test_a_coding_session_outside_the_workspace_completes_unasked(
         f"{folder}/tests/test_app.py": ("created", "proved"),
     }
     assert ended["unverified"] == []
-    made_, _, removed = story.told("made: ").partition("; removed: ")
+    said = story.told("made: ").partition("made: ")[2]
+    made_, _, removed = said.partition("; removed: ")
     names = [each.rpartition("project/")[2] for each in made_.split(", ")]
     assert names == ["out.txt", "src/app.py", "tests/test_app.py"]
     assert "project/old.log" in removed
@@ -246,7 +247,7 @@ def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
     # It is asked once what would prove it; after that the user reads what is so.
     [question] = questions
     assert "Die App ist gebaut" in question
-    assert "no tool has written anything" in refused[0]
+    assert "no tool was seen to write anything" in refused[0]
     assert len(events(story, "completion_refused")) == 1
     assert ended["made"] == []
     story.told("completed; nothing was written")
