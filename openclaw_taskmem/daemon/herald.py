@@ -208,7 +208,7 @@ class Herald:
                 place = first - 1
         self._told_spans = [span for span in self._told_spans if span[1] > place]
         if place != self._kept:
-            await self._apart(say.told, self._shell, self._outgoing, place)
+            await self._apart(say.keep_place, self._shell, self._outgoing, place)
             self._kept = place
 
     async def _told(self, message: Sequence[_Owed]) -> bool:

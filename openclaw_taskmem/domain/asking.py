@@ -99,7 +99,7 @@ def goes_on(run: Run, answer: str) -> bool | None:
     return None
 
 
-def heard(
+def close_question(
     facts: TaskFacts, question: UserQuestion, answer: str, now: datetime
 ) -> Event:
     """Return the entry that records an answer, and closes its question."""
@@ -113,7 +113,7 @@ def heard(
     )
 
 
-def answered(
+def tell_answer(
     facts: TaskFacts,
     question: UserQuestion | None,
     answer: str,
@@ -140,7 +140,7 @@ def answered(
         messages=(said,),
         runs=(after,),
         wakes=(wake,) if in_gateway else (),
-        events=(heard(facts, question, answer, now),) if question else (),
+        events=(close_question(facts, question, answer, now),) if question else (),
     )
 
 
@@ -155,7 +155,7 @@ def was_told(newest: Sequence[Wake], since: datetime) -> bool:
     return any(at is not None and at >= since for at in taken)
 
 
-def told_again(
+def tell_again(
     facts: TaskFacts,
     newest: Sequence[Wake],
     *,

@@ -90,7 +90,7 @@ class Looker:
         """Return the ledger with what else is found, each with the call that did it."""
         entries = {each.path: each for each in known if each.change}
         calls = self._calls
-        for path, change, at, size in (*self._changes(), *self._named()):
+        for path, change, at, size in (*self._changes(), *self._find_named()):
             # What reports a change need not know that the file is new, or gone.
             if path not in entries or change is not FileChange.CHANGED:
                 new = self._entry(path, change, at, size)
@@ -167,7 +167,7 @@ class Looker:
         for path, change, stamps in found:
             yield os.path.join(folder.path, path), change, stamps
 
-    def _named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+    def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         """Yield what commands that may still run name, and what was written since."""
         since = min((f.since for f in self._folders if f.since), default=None)
         if since is not None:

@@ -80,7 +80,7 @@ def resume(
         now = shell.clock.now()
         _its_own(shell, facts, caller)
         if asking.awaits_answer(facts.run, caller, answer):
-            shell.commit(_answered(shell, facts, answer, now))
+            shell.commit(_tell_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
@@ -217,7 +217,7 @@ def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))
 
 
-def _answered(
+def _tell_answer(
     shell: Shell, facts: TaskFacts, answer: str | None, now: datetime
 ) -> Change:
     """Return what puts an answer before the agent that asked.
@@ -234,7 +234,7 @@ def _answered(
         )
     question = find_question(shell, run)
     wake_id = shell.new_id("wake", now)
-    return asking.answered(facts, question, answer, wake_id=wake_id, now=now)
+    return asking.tell_answer(facts, question, answer, wake_id=wake_id, now=now)
 
 
 def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:

@@ -48,7 +48,7 @@ def begin(shell: Shell) -> None:
     for outgoing in Outgoing:
         if shell.store.read_bookmark(_name(shell, outgoing)) is None:
             newest = shell.store.last_events(None, 1)
-            told(shell, outgoing, newest[-1].event_id if newest else 0)
+            keep_place(shell, outgoing, newest[-1].event_id if newest else 0)
 
 
 def place(shell: Shell, outgoing: Outgoing) -> int:
@@ -66,7 +66,7 @@ def due(shell: Shell, outgoing: Outgoing, after: int) -> tuple[Sequence[Event], 
     return wanted, fresh[-1].event_id if fresh else after
 
 
-def told(shell: Shell, outgoing: Outgoing, upto: int) -> None:
+def keep_place(shell: Shell, outgoing: Outgoing, upto: int) -> None:
     """Note that all up to a place was told."""
     mark = Bookmark(name=_name(shell, outgoing), value=str(upto))
     shell.commit(Change(bookmarks=(mark,)))

@@ -78,7 +78,7 @@ def answer(shell: Shell, key: str, said: str) -> None:
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = shell.store.read_run(key.partition("-")[0]).task_id
-        entry = shell.decide(task_id, lambda: _answered(shell, task_id, key, said))
+        entry = shell.decide(task_id, lambda: _record_answer(shell, task_id, key, said))
         if entry is not None:
             # The question stays open until its run goes on.
             runs.resume(shell, task_id, Caller(person=True))
@@ -100,8 +100,8 @@ def ask_again(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
     )
 
 
-def _answered(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
-    """Write an answer down; one by which its run goes on is returned instead."""
+def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
+    """Record an answer, or return its entry where it lets the run go on."""
     facts = shell.store.read_task(task_id)
     question = runs.find_question(shell, facts.run)
     if facts.run is None or question is None or question.key != key:
@@ -110,9 +110,11 @@ def _answered(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
     goes_on = asking.goes_on(facts.run, said)
     if goes_on is None:
         wake_id = shell.new_id("wake", now)
-        shell.commit(asking.answered(facts, question, said, wake_id=wake_id, now=now))
+        shell.commit(
+            asking.tell_answer(facts, question, said, wake_id=wake_id, now=now)
+        )
         return None
-    entry = asking.heard(facts, question, said, now)
+    entry = asking.close_question(facts, question, said, now)
     if goes_on:
         return entry
     shell.commit(Change(events=(entry,)))

@@ -67,7 +67,7 @@ def tell_again(shell: Shell, found: Run) -> None:
     def once(facts: TaskFacts, run: Run) -> None:
         now, newest = shell.clock.now(), list_newest(shell, run)
         wake_id = shell.new_id("wake", now)
-        change = asking.told_again(
+        change = asking.tell_again(
             facts, newest, wake_id=wake_id, now=now, policy=shell.runs
         )
         if not change.empty:

@@ -286,7 +286,7 @@ async def test_after_a_restart_a_message_has_the_key_that_it_had(
     at_work(main)
     main.does("echo one")
     with monkeypatch.context() as patch:
-        patch.setattr(say, "told", lambda *_: None)
+        patch.setattr(say, "keep_place", lambda *_: None)
         await passes(world, herald(world, host))
 
     world.clock.tick(30)
