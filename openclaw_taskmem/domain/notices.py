@@ -89,6 +89,23 @@ def is_small(event: Event) -> bool:
     return _about(event) in SMALL
 
 
+def asks(event: Event) -> bool:
+    """Whether an entry asks the user something."""
+    return _about(event) in ASKED
+
+
+def is_answered(event: Event, run: Run, newest: Sequence[Event]) -> bool:
+    """Whether what an entry asks is over: its run goes on, is answered, or asks anew.
+
+    `newest` are the newest entries of its task.
+    """
+    later = (
+        e for e in newest if e.event_id > event.event_id and e.run_id == run.run_id
+    )
+    closes = (e.kind == events.QUESTION_ANSWERED or asks(e) for e in later)
+    return not run.state.waiting or any(closes)
+
+
 def is_wanted(event: Event, notify: Notify) -> bool:
     """Whether a user who set `notify` is told of an entry."""
     about = _about(event)

@@ -20,6 +20,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Notice,
+    RunNotFound,
     SessionView,
     TaskNotFound,
     TaskStatus,
@@ -102,11 +103,11 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     Its key is of this log alone, so that no host takes it for another home's.
     """
     first, last = entries[0], entries[-1]
-    entries = [each for each in entries if not _is_called_off(shell, each)]
+    entries = [each for each in entries if not _is_over(shell, each)]
     text = notices.text_of([each for each in entries if not notices.is_small(each)])
     whole = notices.text_of(entries)
     began = round(first.at.timestamp() * 1000)
-    asks = len(entries) == 1 and first.data.get("about") in notices.ASKED
+    asks = len(entries) == 1 and notices.asks(entries[0])
     return Notice(
         session_key=session_of(first),
         text=text,
@@ -117,12 +118,18 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     )
 
 
-def _is_called_off(shell: Shell, event: Event) -> bool:
-    """Whether an entry says that a task begins which was cancelled since."""
-    if event.task_id is None or not notices.is_beginning(event):
+def _is_over(shell: Shell, event: Event) -> bool:
+    """Whether an entry says what is no longer so when it is told."""
+    if event.task_id is None:
         return False
-    with suppress(TaskNotFound):
-        return shell.store.read_task(event.task_id).task.status is TaskStatus.CANCELLED
+    with suppress(TaskNotFound, RunNotFound):
+        if notices.is_beginning(event):
+            task = shell.store.read_task(event.task_id).task
+            return task.status is TaskStatus.CANCELLED
+        if event.run_id is not None and notices.asks(event):
+            run = shell.store.read_run(event.run_id)
+            newest = shell.store.last_events(event.task_id, BATCH)
+            return notices.is_answered(event, run, newest)
     return False
 
 

@@ -159,6 +159,26 @@ def test_the_line_of_a_question_brings_the_question_along(session: Session) -> N
     assert notice.question == question(session)
 
 
+@pytest.mark.parametrize("what", ["asked anew", "answered", "acted", "cancelled"])
+def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -> None:
+    task = asked(session)
+    entries, _ = say.due(session.world.shell, Outgoing.LINES, 0)
+    [line] = [e for e in entries if e.data.get("about") == "question"]
+
+    match what:
+        case "asked anew":
+            session.call("task_update", task_id=task, ask="Shall I delete it?")
+        case "answered":
+            session_views.answer(session.world.shell, question(session).key, "Yes")
+        case "acted":
+            session.call("task_update", task_id=task, status="active")
+        case "cancelled":
+            session.call("task_update", task_id=task, status="cancelled")
+
+    notice = say.notice_of(session.world.shell, [line])
+    assert (notice.text, notice.question) == ("", None)
+
+
 def test_a_view_that_was_drawn_before_a_question_is_older_than_it(
     session: Session,
 ) -> None:
