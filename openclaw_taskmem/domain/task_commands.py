@@ -204,8 +204,9 @@ def _named(
 ) -> tuple[Sequence[Listed], str] | None:
     """Return the tasks that the words name first, and the rest; None: they name none.
 
-    A number with more words after it may begin a name, which is meant then. Where just
-    one task asks something, a name's beginning with more words after it names none.
+    A number with more words after it may begin a name, which is meant then. Where a
+    task asks something, half a word names no task that asks nothing. Where just one
+    asks, a name's beginning with more words after it names none.
     """
     resumes = command is Command.RESUME
     asking = [each for each in may if resumes and each.question is not None]
@@ -214,7 +215,12 @@ def _named(
     wanted, number = one_line(words).casefold(), _NUMBER.fullmatch(head)
     by_id = [each for each in listed if each.task.task_id.startswith(head.lower())]
     same = [each for each in listed if _name(each).casefold() == wanted]
-    begun = [each for each in listed if _name(each).casefold().startswith(wanted)]
+    begun = [
+        each
+        for each in listed
+        if _name(each).casefold().startswith(wanted)
+        and (not asking or each in asking or _begins(_name(each), wanted))
+    ]
     longest = max(
         (_name(e) for e in listed if _begins(words, _name(e))), key=len, default=""
     )
@@ -236,15 +242,15 @@ def _named(
 def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str] | None:
     """Return the one task whose name begins with the first words, and the rest."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
-        head = one_line(words[:end]).casefold()
-        found = [each for each in may if _name(each).casefold().startswith(head)]
+        head = one_line(words[:end])
+        found = [each for each in may if _begins(_name(each), head)]
         if len(found) == 1:
             return found, words[end:].strip()
     return None
 
 
 def _begins(words: str, name: str) -> bool:
-    """Whether words begin with a name, and more words follow it."""
+    """Whether words begin with a name, in whole words."""
     begins = words[: len(name)].casefold() == name.casefold()
     return begins and not words[len(name) : len(name) + 1].isalnum()
 

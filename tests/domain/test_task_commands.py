@@ -50,6 +50,8 @@ ALL = (BREAD, CAKE, ROLLS, DONE)
 NEITHER = 'No task here is called "2 is wrong, I meant neither".'
 WITH_NUTS = 'No task here is called "carrot with nuts".'
 EXAMPLE = "Say which one, for example /cancel 1."
+MAIL_NOBODY = 'No task here is called "no wait, mail nobody".'
+NOTIFY = listed(2, "Notify customers")
 HOUR = listed(2, "1 hour build")
 ASKS = asking(1, "Bread")
 BUSY = at_work(2, "Carrot cake")
@@ -124,6 +126,16 @@ def test_a_person_names_a_task_by_little(
             "123",
             WITH_NUTS,
         ),
+        # half a word of a name takes no word of what is said, and no answer
+        ((NOTIFY, BREAD), RESUME, "no wait, mail nobody", "21", MAIL_NOBODY),
+        (
+            (asking(2, "Notify"), ASKS),
+            RESUME,
+            "no wait, mail nobody",
+            "21",
+            MAIL_NOBODY,
+        ),
+        ((NOTIFY, ASKS), RESUME, "no", "21", 'No task here is called "no".'),
         ((ASKS, DONE), RESUME, "4", "4", "It cannot be resumed."),
         ((DONE,), RESUME, "", "", "This chat has no task to resume."),
         ((DONE,), CANCEL, "Soup", "", "This chat has no task to cancel."),
