@@ -133,11 +133,11 @@ def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
 def text_of(entries: Sequence[Event]) -> str:
     """Return the text of a message, a line an entry; the start of a task is one line.
 
-    No line stands in it twice.
+    No line of a task stands in it twice.
     """
     begun = {e.task_id for e in entries if _about(e) == Milestone.ACCEPTED}
     both = begun & {e.task_id for e in entries if _about(e) == Milestone.STARTED}
-    lines: dict[str, None] = {}
+    lines: dict[tuple[str | None, str], None] = {}
     for event in entries:
         line, about = str(event.data.get("line", "")), _about(event)
         if event.task_id in both and about == Milestone.STARTED:
@@ -145,8 +145,8 @@ def text_of(entries: Sequence[Event]) -> str:
         if event.task_id in both and about == Milestone.ACCEPTED:
             named, _, steps = line.rpartition(_ACCEPTED)
             line = f"{named}{_BEGUN}{steps}"
-        lines[line] = None
-    return "\n".join(lines)
+        lines[event.task_id, line] = None
+    return "\n".join(line for _, line in lines)
 
 
 def is_beginning(event: Event) -> bool:

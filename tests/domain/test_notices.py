@@ -176,6 +176,14 @@ def test_the_start_of_a_task_is_one_line() -> None:
     ]
 
 
+def test_two_tasks_of_one_name_are_both_told_of() -> None:
+    twice = [entry("completed", 0), entry("completed", 1)]
+    entries = [*twice, entry("completed", 2, "task_2")]
+
+    lines = notices.text_of(entries).splitlines()
+    assert lines == [twice[0].data["line"]] * 2
+
+
 @pytest.mark.parametrize(
     ("notify", "told"),
     [
