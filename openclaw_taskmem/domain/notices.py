@@ -94,9 +94,10 @@ def asks(event: Event) -> bool:
     return _about(event) in ASKED
 
 
-def is_answered(event: Event, run: Run, newest: Sequence[Event]) -> bool:
-    """Whether what an entry asks is over: its run goes on, is answered, or asks anew.
+def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
+    """Whether the user need not be asked any more what an entry asks.
 
+    Its run no longer waits, or the question was answered or followed by another.
     `newest` are the newest entries of its task.
     """
     later = (

@@ -219,10 +219,10 @@ def _named(
         each
         for each in listed
         if _name(each).casefold().startswith(wanted)
-        and (not asking or each in asking or _begins(_name(each), wanted))
+        and (not asking or each in asking or _begins_with(_name(each), wanted))
     ]
     longest = max(
-        (_name(e) for e in listed if _begins(words, _name(e))), key=len, default=""
+        (_name(e) for e in listed if _begins_with(words, _name(e))), key=len, default=""
     )
     numbered = [e for e in listed if number and e.number == int(number[1])]
     ways = (
@@ -243,16 +243,17 @@ def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str] | 
     """Return the one task whose name begins with the first words, and the rest."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
         head = one_line(words[:end])
-        found = [each for each in may if _begins(_name(each), head)]
+        found = [each for each in may if _begins_with(_name(each), head)]
         if len(found) == 1:
             return found, words[end:].strip()
     return None
 
 
-def _begins(words: str, name: str) -> bool:
-    """Whether words begin with a name, in whole words."""
-    begins = words[: len(name)].casefold() == name.casefold()
-    return begins and not words[len(name) : len(name) + 1].isalnum()
+def _begins_with(text: str, beginning: str) -> bool:
+    """Whether a text begins with another, in whole words and in any case."""
+    size = len(beginning)
+    begins = text[:size].casefold() == beginning.casefold()
+    return begins and not text[size : size + 1].isalnum()
 
 
 def _name(listed: Listed) -> str:

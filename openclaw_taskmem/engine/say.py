@@ -103,7 +103,7 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     Its key is of this log alone, so that no host takes it for another home's.
     """
     first, last = entries[0], entries[-1]
-    entries = [each for each in entries if not _is_over(shell, each)]
+    entries = [each for each in entries if not _is_outdated(shell, each)]
     text = notices.text_of([each for each in entries if not notices.is_small(each)])
     whole = notices.text_of(entries)
     began = round(first.at.timestamp() * 1000)
@@ -118,8 +118,11 @@ def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
     )
 
 
-def _is_over(shell: Shell, event: Event) -> bool:
-    """Whether an entry says what is no longer so when it is told."""
+def _is_outdated(shell: Shell, event: Event) -> bool:
+    """Whether an entry is not to be told any more.
+
+    It begins a task that was cancelled since, or asks what need not be asked any more.
+    """
     if event.task_id is None:
         return False
     with suppress(TaskNotFound, RunNotFound):
@@ -129,7 +132,7 @@ def _is_over(shell: Shell, event: Event) -> bool:
         if event.run_id is not None and notices.asks(event):
             run = shell.store.read_run(event.run_id)
             newest = shell.store.last_events(event.task_id, BATCH)
-            return notices.is_answered(event, run, newest)
+            return notices.is_question_over(event, run, newest)
     return False
 
 
