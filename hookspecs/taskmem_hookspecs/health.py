@@ -53,7 +53,7 @@ class Checkup(Protocol):
         ...
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
-        """Ask the daemon, at most 10 s long.
+        """Ask the daemon, at most 15 s long; one that is just starting is waited for.
 
         `call` takes a `tool` and its `arguments`; `status`, `waits`, `wakes`,
         `events` and `plugins` answer with what the command of that name prints with

@@ -1,6 +1,7 @@
 """The lock that makes one daemon of a home: held for as long as it lives.
 
-The system lets go of it when the process ends, however it ends.
+The system lets go of it when the process ends, however it ends. The file names the
+process that took it last, and says whether that has begun to end.
 """
 
 from __future__ import annotations
@@ -10,10 +11,26 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 TRIES: Final = 20
 TRY_SECONDS: Final = 0.02
+_RECORD: Final = 32
+"""Bytes in the file, always as many: it is written at once, and never seen half."""
+_ENDING: Final = "ending"
+
+
+class Holder(NamedTuple):
+    """Who holds a lock, as the file says.
+
+    Whoever has just taken it may not have written its name yet: then it is that of the
+    process before, which lives no more.
+    """
+
+    pid: int | None
+    """None: the file does not say."""
+    ending: bool = False
+    """Whether it answers nobody any more."""
 
 
 class Held(Exception):
@@ -35,14 +52,21 @@ class Lock:
         """
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not self._taken():
-            pid = _pid(self._file)
+            pid = _read(self._file).pid
             os.close(self._file)
             raise Held(pid)
         self._path = path
+        self._write()
+
+    def mark_ending(self) -> None:
+        """Let those who look know that the holder answers nobody any more."""
+        self._write(_ENDING)
+
+    def _write(self, word: str = "") -> None:
+        record = f"{os.getpid()} {word}".ljust(_RECORD - 1) + "\n"
         # Where the disk is full, the lock is held without a name in it.
         with contextlib.suppress(OSError):
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            os.pwrite(self._file, record.encode(), 0)
 
     def _taken(self) -> bool:
         """Try for a moment: `holder` takes the lock, too, while it looks."""
@@ -67,12 +91,11 @@ class Lock:
 
     def release(self) -> None:
         """Let go of it; the file stays, for removing it would race with others."""
-        os.ftruncate(self._file, 0)
         os.close(self._file)
 
 
-def holder(path: Path) -> int | None:
-    """Return the process id of the daemon that holds a lock; None: nobody does."""
+def find_holder(path: Path) -> Holder | None:
+    """Return who holds a lock; None: nobody does."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -80,13 +103,23 @@ def holder(path: Path) -> int | None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return _pid(file)
+        return _read(file)
     else:
         return None
     finally:
         os.close(file)
 
 
-def _pid(file: int) -> int | None:
-    text = os.pread(file, 32, 0).strip()
-    return int(text) if text.isdigit() else None
+def holder(path: Path) -> int | None:
+    """Return the process id of the daemon that holds a lock; None: none is known."""
+    found = find_holder(path)
+    return found.pid if found else None
+
+
+def _read(file: int) -> Holder:
+    number, _, word = (
+        os.pread(file, _RECORD, 0).decode("ascii", "replace").partition(" ")
+    )
+    number = number.strip()
+    pid = int(number) if number.isascii() and number.isdigit() else None
+    return Holder(pid, word.strip() == _ENDING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,9 @@ _PROC: Final = Path("/proc")
 _STARTED: Final = 19
 """The place of the start among what follows the name in `/proc/<pid>/stat`."""
 _PS_SECONDS: Final = 5.0
+_TICKS: Final = "SC_CLK_TCK"
+_ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
+"""Days, hours, minutes and seconds, as `ps` writes them."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
@@ -39,6 +43,30 @@ def lives(process: str) -> bool | None:
         return None
 
 
+def age(pid: int) -> float | None:
+    """Return the seconds that a process has lived; None: it does not, or no telling.
+
+    By the clock that runs on while the machine sleeps: starts are told by it.
+    """
+    try:
+        if not _PROC.joinpath("self", "stat").exists():
+            return _seconds(_asked_of_ps(pid, "etime="))
+        started = _started_linux(pid)
+    except _NO_TELLING:
+        return None
+    if started is None:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf(_TICKS)
+
+
+def _seconds(elapsed: str) -> float | None:
+    found = _ELAPSED.fullmatch(elapsed)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
 def _started(pid: int) -> str | None:
     """Return when a process has started; None: there is none that lives.
 
@@ -46,7 +74,7 @@ def _started(pid: int) -> str | None:
     """
     if _PROC.joinpath("self", "stat").exists():
         return _started_linux(pid)
-    return _started_ps(pid)
+    return _asked_of_ps(pid, "lstart=").replace(" ", "-") or None
 
 
 def _started_linux(pid: int) -> str | None:
@@ -61,13 +89,13 @@ def _started_linux(pid: int) -> str | None:
     return fields[_STARTED]
 
 
-def _started_ps(pid: int) -> str | None:
+def _asked_of_ps(pid: int, column: str) -> str:
     said = subprocess.run(  # noqa: S603 - a number, and no shell
-        ["/bin/ps", "-o", "lstart=", "-p", str(pid)],
+        ["/bin/ps", "-o", column, "-p", str(pid)],
         capture_output=True,
         check=False,
         text=True,
         timeout=_PS_SECONDS,
         env={**os.environ, "LC_ALL": "C"},
     ).stdout
-    return "-".join(said.split()) or None
+    return " ".join(said.split())

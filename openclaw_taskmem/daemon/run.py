@@ -119,10 +119,16 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
 
     album = Album(settings.home.pictures, settings.picture_days)
     lanes = Lanes()
-    seconds = settings.judge_timeout_seconds
-    readers = Readers(chosen, seams, lanes, clock, seconds=seconds)
+    readers = Readers(
+        chosen, seams, lanes, clock, seconds=settings.judge_timeout_seconds
+    )
     room = Watchroom(
-        seams, clock, lanes, judge_seconds=seconds, album=album, readers=readers
+        seams,
+        clock,
+        lanes,
+        judge_seconds=settings.judge_timeout_seconds,
+        album=album,
+        readers=readers,
     )
 
     def nudge(due: Due) -> None:
@@ -184,6 +190,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         )
         watch.cancel()
     finally:
+        lock.mark_ending()
         shell.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
         await room.close()

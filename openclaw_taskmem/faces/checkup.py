@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import PREFIX, Settings, load
-from openclaw_taskmem.daemon.lock import holder
-from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
+from openclaw_taskmem.faces import presence
+from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
@@ -118,41 +118,39 @@ def misspelt(environ: Iterable[str]) -> Iterator[str]:
 
 
 def reached(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
-    """Connect to the daemon, which is started when none runs."""
-    try:
-        return _reached(home, environ)
-    except LinkError as error:
-        cure = "Put that right, then run this again."
-        return None, fail("daemon", str(error), cure)
-    except OSError as error:
-        cure = "See whose file that is, or set TASKMEM_HOME."
-        why = f"{error.strerror}: {error.filename}"
-        return None, fail("daemon", f"It cannot be looked for ({why}).", cure)
+    """Connect to the daemon, which is waited for where it starts or ends.
 
-
-def _reached(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
-    started = False
+    Where none runs, one is started.
+    """
     try:
-        link = connect(home)
+        link = reach(home, environ)
     except LinkError as error:
-        if error.name != "daemon_unavailable":
-            raise
-        pid = holder(home.lock)
-        if pid is not None:
-            return None, fail(
-                "daemon",
-                f"Process {pid} holds {home.folder} and does not answer: {error}",
-                f"Look at {home.log}, then run: taskmem daemon stop, or kill -9 {pid}.",
-            )
-        link, started = reach(home, environ), True
+        return None, fail("daemon", str(error), _cure(home, error))
     if link.version != __version__:
         return link, fail(
             "daemon",
             f"Process {link.pid} is version {link.version}, and this is {__version__}.",
             _RESTART,
         )
-    how = "was started just now, as" if started else "runs as"
+    how = "was started just now, as" if link.waited else "runs as"
     return link, ok("daemon", f"Version {link.version} {how} process {link.pid}.")
+
+
+def _cure(home: Home, error: LinkError) -> str:
+    """Say what to do about a daemon that cannot be reached."""
+    if error.name == "daemon_unavailable":
+        try:
+            found = presence.look(home)
+        except OSError:
+            return "See whose file that is, or set TASKMEM_HOME."
+        if found.state == "silent":
+            return (
+                f"Look at {home.log}, then run: taskmem daemon stop, or kill -9 "
+                f"{found.pid}."
+            )
+        if found.state != "absent":
+            return f"Run this again; where it does not help, look at {home.log}."
+    return "Put that right, then run this again."
 
 
 def transport_row(seams: Seams, settings: Settings) -> tuple[str | None, HealthRow]:

@@ -23,7 +23,7 @@ ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Ended ones to
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 NOT_RUNNING = 3
-"""The exit status of `taskmem status` when no daemon runs."""
+"""The exit status of `taskmem status` when no daemon answers (yet)."""
 
 
 class _Sentences(click.Group):
@@ -136,19 +136,15 @@ def status(*, as_json: bool) -> None:
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
-        from openclaw_taskmem.daemon.lock import holder
+        from openclaw_taskmem.faces import presence
 
-        pid = holder(home.lock)
-        if pid is not None:
-            _fail(
-                f"Process {pid} holds {home.folder} and does not answer; try again in "
-                f"a few seconds, then look at {home.log}, or end it with taskmem "
-                "daemon stop."
-            )
+        there = presence.look(home)
+        if there.state == "silent":
+            _fail(presence.explain(there, home))
         if as_json:
-            _print({"running": False, "home": str(home.folder)})
+            _print({"running": False, "home": str(home.folder), **there._asdict()})
         else:
-            click.echo(f"No daemon runs for {home.folder}; any command starts one.")
+            click.echo(presence.explain(there, home))
         sys.exit(NOT_RUNNING)
     if as_json:
         _print(found)

@@ -26,8 +26,8 @@ from pydantic import JsonValue
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import one_line, plural, printable
-from openclaw_taskmem.faces import checkup
-from openclaw_taskmem.faces.link import Link, LinkError, connect
+from openclaw_taskmem.faces import checkup, presence
+from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
 from openclaw_taskmem.home import Home, find_home
 from openclaw_taskmem.seams import looking
 from openclaw_taskmem.seams.seams import Seams
@@ -36,8 +36,8 @@ from taskmem_hookspecs.errors import DaemonUnavailable
 
 MOST_OWED: Final = 10_000
 """Wakes that are looked at when it comes to what is owed."""
-ASK_SECONDS: Final = 10.0
-"""How long the daemon may take for one answer."""
+ASK_SECONDS: Final = presence.STARTING_SECONDS
+"""How long the daemon may take for one answer: as long as it may take to start."""
 
 
 def run(
@@ -126,6 +126,7 @@ class _Checkup:
     """Plays `Checkup`."""
 
     home: Home
+    environ: Mapping[str, str]
     status: Mapping[str, JsonValue] | None
     transport: str | None
     database: str
@@ -135,12 +136,18 @@ class _Checkup:
 
     def _ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
         try:
-            with connect(self.home) as link:
+            with self._open() as link:
                 return cast("JsonValue", link.call(method, params, ASK_SECONDS))
         except LinkError as error:
             away = error.name == "daemon_unavailable"
             kind = DaemonUnavailable if away else TaskmemError
             raise kind(str(error)) from error
+
+    def _open(self) -> Link:
+        """Connect to the daemon; one that was there may be starting anew by now."""
+        if self.status is None:
+            return connect(self.home)
+        return reach(self.home, self.environ)
 
 
 def examine(
@@ -170,13 +177,13 @@ def examine(
         )
     else:
         with link:
-            answers = _Answers(link)
+            answers = _Answers(link, home)
             status = answers.ask("status")
             yield from _told(answers, clock)
             if status is not None and "readers" in status:
                 yield from checkup.reader_rows(cast("list[Any]", status["readers"]))
         yield from answers.failures
-    found = _Checkup(home, status, transport, settings.database)
+    found = _Checkup(home, before, status, transport, settings.database)
     for plugin, check in seams.health_checks():
         if proof or not check.costs:
             with closing(looking.rows(plugin, check, found)) as rows:
@@ -203,8 +210,9 @@ def _told(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
 class _Answers:
     """What the daemon answers, and a row for the first time that it does not."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, home: Home) -> None:
         self._link = link
+        self._home = home
         self.failures: list[HealthRow] = []
 
     def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
@@ -214,7 +222,7 @@ class _Answers:
         try:
             return self._link.call(method, params, ASK_SECONDS)
         except LinkError as error:
-            cure = "Look into the daemon's log, then run: taskmem daemon stop"
+            cure = f"Run this again; where it does not help, look at {self._home.log}."
             row = checkup.fail("daemon.answers", f"{method}: {error}", cure)
             self.failures.append(row)
             return None

@@ -23,8 +23,8 @@ MAX_LINE: Final = 8 * 1024 * 1024
 Face = Literal["mcp", "client"]
 
 _PROTOCOL = 1
-_OPENING_SECONDS = 10.0
-_RETRIES = "Try again, or see `taskmem status` and the daemon's log."
+_OPENING_SECONDS = 15.0
+"""What a daemon may take to start: who let us in is no younger once they are over."""
 
 
 class LinkError(Exception):
@@ -43,11 +43,15 @@ class LinkError(Exception):
         """The refusal as JSON, with whatever details the daemon gave."""
 
 
-class _NobodyThere(LinkError):
-    """No daemon answers, and one that is started (or starting) may."""
+class _NobodyThere(Exception):
+    """No daemon answers, and one that is started (or starting) may.
 
-    def __init__(self, why: str) -> None:
-        super().__init__("daemon_unavailable", why)
+    `said` is the daemon's own sentence, where it refused; None: it said nothing.
+    """
+
+    def __init__(self, said: str | None = None) -> None:
+        super().__init__()
+        self.said = said
 
 
 class Link:
@@ -58,9 +62,12 @@ class Link:
 
         Raises:
             LinkError: The other end is not our daemon, or it refused.
+            _NobodyThere: It hung up, or is just ending.
         """
         self.socket: Final = sock
         """Connected and blocking; the relay takes it over."""
+        self.waited = False
+        """Whether the daemon was just starting, or had to be started."""
         self.received = b""
         """What came after the last line that was read, and belongs to the next."""
         self._last_id = 0
@@ -144,7 +151,7 @@ class Link:
                 "`taskmem daemon stop`, then try again.",
             ) from None
         except OSError:
-            raise _NobodyThere(f"The daemon is just ending. {_RETRIES}") from None
+            raise _NobodyThere from None
         if "error" in answer:
             refusal = _refused(answer)
             if refusal.name == "daemon_unavailable":
@@ -197,16 +204,31 @@ def connect(home: Home, face: Face = "client") -> Link:
     Raises:
         LinkError: `daemon_unavailable` when none answers; else its own refusal.
     """
+    try:
+        return _connect(home, face)
+    except _NobodyThere as error:
+        raise _unanswered(home, error.said) from None
+
+
+def _connect(home: Home, face: Face) -> Link:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(_OPENING_SECONDS)
         sock.connect(os.fspath(home.socket))
         return Link(sock, face)
-    except (OSError, LinkError) as error:
+    except PermissionError:
         sock.close()
-        if isinstance(error, LinkError):
-            raise
-        raise _unanswered(home, error) from None
+        raise LinkError(
+            "daemon_unavailable",
+            f"The socket {home.socket} is not open to this user. Run as the user who "
+            "owns it, or set TASKMEM_HOME to a folder of your own.",
+        ) from None
+    except OSError:
+        sock.close()
+        raise _NobodyThere from None
+    except (LinkError, _NobodyThere):
+        sock.close()
+        raise
 
 
 def reach(
@@ -215,7 +237,7 @@ def reach(
     face: Face = "client",
     command: Sequence[str] | None = None,
 ) -> Link:
-    """Connect to the daemon, and start it when none answers.
+    """Connect to the daemon; one that starts or ends is waited for, else one started.
 
     Any number of faces may do this at once: the daemon takes a lock, so one of
     those that are started stays, and every face connects to that one.
@@ -228,19 +250,22 @@ def reach(
         command: What starts a daemon; None is this Python's own `taskmem daemon`.
 
     Raises:
-        LinkError: `daemon_unavailable` when none could be started within 20 s,
-            with the last line of its log when it ended; `settings_invalid` when
-            the folder cannot be used; else the daemon's own refusal.
+        LinkError: `daemon_unavailable` when none answered within 20 s, with what is
+            there instead, or the last line of the log of one that ended;
+            `settings_invalid` when the folder cannot be used; else the daemon's own
+            refusal.
     """
     try:
-        return connect(home, face)
+        return _connect(home, face)
     except _NobodyThere:
         from openclaw_taskmem.faces.start import Start
     try:
         start = Start(home, environ, command)
         for _ in start.waits():
             with suppress(_NobodyThere):
-                return connect(home, face)
+                link = _connect(home, face)
+                link.waited = True
+                return link
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error
     except OSError as error:
@@ -249,23 +274,24 @@ def reach(
             f"The daemon could not be started ({error.strerror}: {error.filename}). "
             "Run `taskmem status`.",
         ) from error
+    if (why := start.why()) is None:
+        raise _unanswered(home)
     raise LinkError(
         "daemon_unavailable",
-        f"The daemon could not be started: {start.why().rstrip('.')}. Its log is "
-        f"{home.log}; `taskmem daemon` starts it in the foreground.",
+        f"The daemon could not be started: {why.rstrip('.')}. Its log is {home.log}; "
+        "`taskmem daemon` starts it in the foreground.",
     )
 
 
-def _unanswered(home: Home, error: OSError) -> LinkError:
-    if isinstance(error, PermissionError):
-        return LinkError(
-            "daemon_unavailable",
-            f"The socket {home.socket} is not open to this user. Run as the user who "
-            "owns it, or set TASKMEM_HOME to a folder of your own.",
-        )
-    return _NobodyThere(
-        f"No daemon runs for {home.folder}. Start it with `taskmem daemon --detach`."
-    )
+def _unanswered(home: Home, said: str | None = None) -> LinkError:
+    """Say why nobody answers, where the daemon did not say so itself."""
+    from openclaw_taskmem.faces import presence
+
+    try:
+        why = said or presence.explain(presence.look(home), home)
+    except OSError as error:
+        why = f"{error.strerror}: {error.filename}; see whose file that is."
+    return LinkError("daemon_unavailable", why)
 
 
 def _check_peer(sock: socket.socket) -> None:

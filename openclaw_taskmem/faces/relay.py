@@ -27,7 +27,7 @@ from openclaw_taskmem.faces.lines import (
     refuse,
     request_id,
 )
-from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, reach
+from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, connect, reach
 from openclaw_taskmem.home import Home, find_home
 
 _CHUNK = 64 * 1024
@@ -237,22 +237,30 @@ class Relay:
     # From one daemon to the next.
 
     def _reach(self) -> None:
-        if not self._refusal or _now() - self._refused_at >= _RETRY_SECONDS:
-            try:
+        ago = _now() - self._refused_at
+        again = self._refusal is None or ago >= _RETRY_SECONDS
+        try:
+            if again:
                 link = reach(self._home, self._environ, "mcp", self._command)
-            except LinkError as error:
-                self._refusal, self._refused_at = error, _now()
             else:
-                self._refusal = None
-                self._start(link)
-                return
-        refusal = LinkError(
-            self._refusal.name,
-            f"{self._refusal} Nothing was done; `taskmem status` and "
+                # None is started once more so soon; one that is there by now will do.
+                link = connect(self._home, "mcp")
+        except LinkError as error:
+            if again:
+                self._refusal, self._refused_at = error, _now()
+            refusal = self._refusal or error
+        else:
+            self._refusal = None
+            self._start(link)
+            return
+        since = "" if again else f"{ago:.0f} s ago: "
+        told = LinkError(
+            refusal.name,
+            f"{since}{refusal} Nothing was done; `taskmem status` and "
             f"{self._home.log} say more.",
         )
         while self._queue:
-            self._give_up(self._queue.popleft(), refusal)
+            self._give_up(self._queue.popleft(), told)
 
     def _start(self, link: Link) -> None:
         link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)

@@ -1,4 +1,4 @@
-"""Starting a daemon, and waiting until one answers."""
+"""Starting a daemon where none holds the home, and waiting until one answers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home
 
 _START_SECONDS = 20.0
@@ -18,12 +18,15 @@ _DAEMON = (sys.executable, "-m", "openclaw_taskmem", "daemon")
 
 
 class Start:
-    """A daemon that was started, and is waited for; it outlives this process."""
+    """A daemon that is waited for: the one that holds the home, else a new one.
+
+    One that is started outlives this process.
+    """
 
     def __init__(
         self, home: Home, environ: Mapping[str, str], command: Sequence[str] | None
     ) -> None:
-        """Prepare the home and start a daemon in it.
+        """Prepare the home, and start a daemon in it where none holds it.
 
         Args:
             home: The state folder; made when it is missing.
@@ -38,13 +41,16 @@ class Start:
         self._home = home
         self._environ = {**environ, "TASKMEM_HOME": os.fspath(home.folder)}
         self._command = command or _DAEMON
-        self._child, self._log_start = self._spawn()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        if not self._is_held():
+            self._spawn()
 
     def waits(self) -> Iterator[None]:
         """Wait a little and a little longer, while a daemon may still answer.
 
         Each turn is a moment to try. It ends after 20 s, or 2 s after the
-        daemon that was started has ended and no other holds the lock.
+        daemon that was started has ended and no other holds the home.
 
         Raises:
             OSError: The daemon had to be started again, and could not be.
@@ -52,33 +58,38 @@ class Start:
         due = _now() + _START_SECONDS
         wait = 0.01
         ended: float | None = None
-        lost = False
+        lost = self._child is None
         while (now := _now()) < due:
             time.sleep(wait)
             wait = min(wait * 1.3, 0.25)
             yield
-            if self._child.poll() is None:
+            if self._child is not None and self._child.poll() is None:
                 continue
             ended = ended or now
-            if _names_a_process(self._home.lock):
-                # It lost the race: to one that is starting, or still ending.
+            if self._is_held():
+                # Another has it: one that is starting, or still ending.
                 lost = True
             elif lost:
-                self._child, self._log_start = self._spawn()
+                self._spawn()
                 ended, lost = None, False
             elif now - ended > _RACE_SECONDS:
                 return
 
-    def why(self) -> str:
-        """Say why no daemon answers: the last line of its log where it ended."""
+    def why(self) -> str | None:
+        """Say why the daemon that was started ended; None: another holds the home."""
+        if self._is_held() or self._child is None:
+            return None
         if (status := self._child.poll()) is None:
             return f"it does not answer after {_START_SECONDS:g} s"
         return self._last_line() or f"it ended with status {status}"
 
-    def _spawn(self) -> tuple[subprocess.Popen[bytes], int]:
+    def _is_held(self) -> bool:
+        return find_holder(self._home.lock) is not None
+
+    def _spawn(self) -> None:
         log = os.open(self._home.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            size = os.fstat(log).st_size
+            self._log_start = os.fstat(log).st_size
             child = subprocess.Popen(  # noqa: S603 (the command is ours)
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -93,7 +104,7 @@ class Start:
         # A face that lives on would keep a daemon that ended as a zombie, whose
         # process id looks alive to all who ask.
         threading.Thread(target=child.wait, name="daemon-reaper", daemon=True).start()
-        return child, size
+        self._child = child
 
     def _last_line(self) -> str:
         try:
@@ -104,19 +115,6 @@ class Start:
         except OSError:
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _names_a_process(lock: Path) -> bool:
-    """Tell whether the process that the lock file names is alive.
-
-    The lock itself is not tried: to hold it for a moment could make a daemon
-    that is just starting believe that another one runs.
-    """
-    try:
-        os.kill(int(lock.read_text(encoding="ascii").split()[0]), 0)
-    except (OSError, ValueError, IndexError, OverflowError):
-        return False
-    return True
 
 
 def _now() -> float:

@@ -7,7 +7,8 @@ import signal
 import time
 from typing import Final
 
-from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.daemon.lock import find_holder
+from openclaw_taskmem.daemon.processes import identity, lives
 from openclaw_taskmem.home import Home
 
 STEP_SECONDS: Final = 0.05
@@ -20,15 +21,29 @@ def stop(home: Home) -> tuple[str, int]:
 
     None running is as good as stopped. Source: rulings, "exit status".
     """
-    pid = holder(home.lock)
-    if pid is None:
-        return f"No daemon runs for {home.folder}.", 0
+    pid, process = None, None
+    for _ in range(STEPS):
+        held = find_holder(home.lock)
+        if held is None:
+            return f"No daemon runs for {home.folder}.", 0
+        pid = held.pid
+        process = None if pid is None else identity(pid)
+        if process is not None:
+            break
+        # Another has just taken the lock, and not written its name yet.
+        time.sleep(STEP_SECONDS)
+    if pid is None or process is None:
+        nameless = (
+            f"{home.lock} does not name the process that holds it (was the disk "
+            "full?); taskmem status does: end that one."
+        )
+        return nameless, 1
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return f"The daemon of {home.folder} has just ended.", 0
     for _ in range(STEPS):
-        if holder(home.lock) != pid:
+        if lives(process) is False:
             return f"Process {pid} has stopped.", 0
         time.sleep(STEP_SECONDS)
     late = (

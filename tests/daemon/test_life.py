@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,10 +15,12 @@ import pytest
 from openclaw_taskmem.daemon.lock import Lock, holder
 from openclaw_taskmem.faces.link import LinkError, connect
 from tests.support.daemons import (
+    COMMAND,
     Daemon,
     change,
     command,
     contents,
+    environment,
     launch,
     locked,
     refused_start,
@@ -25,7 +28,7 @@ from tests.support.daemons import (
     short_home,
 )
 from tests.support.databases import look
-from tests.support.waiting import Said, status_of, until
+from tests.support.waiting import PATIENCE, Said, status_of, until
 
 NONE_RUNS = {"daemon": 0, "status": 3}
 """Exit statuses where no daemon runs."""
@@ -200,11 +203,76 @@ def test_stopping_twice_is_fine_both_times(daemon):
 def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
     status, said, complained = command(home, "status")
     assert (status, complained) == (3, "")
-    assert said == f"No daemon runs for {home.folder}; any command starts one.\n"
+    assert said.startswith(f"No daemon runs for {home.folder}. Start it with ")
     status, said, _ = command(home, "status", "--json")
     assert status == 3
-    assert json.loads(said) == {"running": False, "home": str(home.folder)}
+    absent = {"running": False, "state": "absent", "pid": None}
+    assert json.loads(said) == {**absent, "home": str(home.folder)}
     assert not home.folder.exists()
+
+
+@pytest.fixture
+def starting(home):
+    """A daemon that holds the home, and cannot open its database yet."""
+    home.prepare()
+    home.database.touch(0o600)
+    with locked(home):
+        daemon = Daemon(home)
+        until(lambda: holder(home.lock) == daemon.process.pid, "it holds the home")
+        yield daemon
+    daemon.close()
+
+
+def test_a_daemon_that_does_not_answer_yet_is_starting_and_not_dead(starting):
+    home, pid = starting.home, starting.process.pid
+    status, said, complained = command(home, "status")
+    assert (status, complained) == (3, "")
+    assert said.startswith(f"The daemon of {home.folder} is starting, as process {pid}")
+    status, said, _ = command(home, "status", "--json")
+    assert json.loads(said) == {
+        "running": False,
+        "state": "starting",
+        "pid": pid,
+        "home": str(home.folder),
+    }
+
+
+def test_the_doctor_waits_for_a_daemon_that_is_starting(home):
+    home.prepare()
+    home.database.touch(0o600)
+    with locked(home):
+        daemon = Daemon(home)
+        until(lambda: holder(home.lock) == daemon.process.pid, "it holds the home")
+        doctor = subprocess.Popen(
+            [COMMAND, "doctor", "--no-proof"],
+            stdout=subprocess.PIPE,
+            env=environment(home),
+            text=True,
+        )
+        rows = [doctor.stdout.readline() for _ in ("home", "settings")]
+    rest, _ = doctor.communicate(timeout=PATIENCE)
+    daemon.close()
+    assert all(row.startswith("ok ") for row in rows)
+    assert f"as process {daemon.process.pid}.\n" in rest
+    assert rest.endswith("All is well.\n")
+
+
+def test_a_daemon_that_answers_its_last_calls_is_ending_and_not_dead(daemon):
+    opening = b'{"taskmem": 1, "face": "client"}\n'
+    update = {"tool": "task_register", "arguments": {"name": "A", "plan": ["B"]}}
+    with daemon.raw() as connection, locked(daemon.home):
+        connection.sendall(opening)
+        said_by(connection)
+        call = {"id": 1, "method": "call", "params": update}
+        connection.sendall(json.dumps(call).encode() + b"\n")
+        connection.sendall(b'{"id": 2, "method": "status"}\n')
+        assert json.loads(said_by(connection))["id"] == 2
+        daemon.process.send_signal(signal.SIGTERM)
+        until(lambda: not daemon.home.socket.exists(), "it takes nobody in")
+        status, said, _ = command(daemon.home, "status")
+    assert status == 3
+    assert f"is ending, as process {daemon.process.pid}" in said
+    assert daemon.wait() == 0
 
 
 # Ending by itself.

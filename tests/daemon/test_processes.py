@@ -154,6 +154,27 @@ def test_a_number_that_is_no_process_has_no_identity() -> None:
     assert processes.identity(99_999_999) is None
 
 
+def test_a_process_grows_older_from_its_start(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    mine, child = processes.age(os.getpid()), processes.age(begin().pid)
+
+    assert mine is not None
+    assert child is not None
+    # Starts are counted in hundredths.
+    assert -0.01 <= child <= mine
+
+
+def test_a_process_that_has_ended_has_no_age(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = begin()
+    process.kill()
+    process.wait()
+
+    assert processes.age(process.pid) is None
+
+
 # --- where there is no /proc ----------------------------------------------------
 
 
@@ -183,6 +204,37 @@ def test_where_there_is_no_proc_ps_is_asked(
     assert processes.lives(identity) is False
 
 
+@pytest.mark.usefixtures("no_proc", "ps")
+def test_where_there_is_no_proc_ps_tells_the_age(
+    begin: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    process = begin()
+    age = processes.age(process.pid)
+
+    assert age is not None
+    assert 0 <= age < 600
+    process.kill()
+    process.wait()
+    assert processes.age(process.pid) is None
+
+
+@pytest.mark.usefixtures("no_proc")
+@pytest.mark.parametrize(
+    ("elapsed", "seconds"),
+    [
+        *(("00:07", 7), ("59:59", 3599), ("01:00:00", 3600)),
+        *(("2-03:04:05", 183845), ("", None), ("soon", None)),
+    ],
+)
+def test_the_age_is_what_ps_writes(
+    monkeypatch: pytest.MonkeyPatch, elapsed: str, seconds: int | None
+) -> None:
+    said = subprocess.CompletedProcess([], 0, stdout=f"   {elapsed}\n")
+    monkeypatch.setattr(processes.subprocess, "run", lambda *_, **__: said)
+
+    assert processes.age(7) == seconds
+
+
 @pytest.mark.usefixtures("no_proc")
 @pytest.mark.parametrize(
     "error",
@@ -199,6 +251,7 @@ def test_where_nobody_can_be_asked_there_is_no_telling(
 
     assert processes.identity(os.getpid()) is None
     assert processes.lives(f"{os.getpid()}:1") is None
+    assert processes.age(os.getpid()) is None
 
 
 @LINUX

@@ -221,3 +221,19 @@ def test_each_broken_link_is_named_with_its_cure(
     rows = examine(taskmem)
     assert odd(rows)["openclaw.gateway"] == "fail"
     assert rows["openclaw.gateway"]["cure"].startswith("Run: openclaw gateway start")
+
+
+def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem
+):
+    model.decide = obedient
+    until(lambda: gateways(taskmem), "the plug-in is connected")
+
+    def killed() -> None:
+        os.kill(json.loads(taskmem.run("status", "--json"))["pid"], signal.SIGKILL)
+
+    for end in (taskmem.stop, killed):
+        end()
+        rows = examine(taskmem, "--no-proof")
+        assert odd(rows) == {}
+        assert "A gateway is connected" in rows["openclaw.gateway"]["detail"]

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.daemon import processes
+from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import plural
-from openclaw_taskmem.faces import checkup, doctor
+from openclaw_taskmem.faces import checkup, doctor, presence, start
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
@@ -163,14 +165,22 @@ def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
     assert "taskmem daemon stop" in row.cure
 
 
-def test_a_daemon_that_holds_the_home_and_does_not_answer_is_named(home, monkeypatch):
+@pytest.mark.parametrize(
+    ("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"]
+)
+def test_only_one_that_had_its_time_to_start_may_be_killed(
+    home, monkeypatch, age, advised
+):
+    monkeypatch.setattr(start, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(processes, "age", lambda _: age)
     home.prepare()
-    monkeypatch.setattr(checkup, "holder", lambda _: 4711)
+    held = Lock(home.lock)
     link, row = checkup.reached(home, {})
+    held.release()
     assert link is None
     assert row.state is FAIL
-    assert "Process 4711" in row.detail
-    assert "kill -9 4711" in row.cure
+    assert f"rocess {os.getpid()}" in row.detail
+    assert (f"kill -9 {os.getpid()}" in row.cure) is advised
     assert str(home.log) in row.cure
 
 
@@ -181,8 +191,7 @@ def test_a_daemon_that_refuses_says_why(home, daemon):
     assert (row.state, row.detail) == (FAIL, "Speak another protocol.")
 
 
-def test_a_daemon_that_cannot_be_started_says_why(home, monkeypatch):
-    monkeypatch.setattr(checkup, "holder", lambda _: None)
+def test_a_daemon_that_cannot_be_started_says_why(home):
     link, row = checkup.reached(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
     assert link is None
     assert row.state is FAIL
@@ -194,10 +203,12 @@ def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     home.prepare()
-    monkeypatch.setattr(checkup, "holder", refuse)
+    for module in (start, presence):
+        monkeypatch.setattr(module, "find_holder", refuse)
     _, row = checkup.reached(home, {})
     assert row.state is FAIL
     assert str(home.lock) in row.detail
+    assert "TASKMEM_HOME" in row.cure
 
 
 # --- transport and plug-ins -----------------------------------------------------

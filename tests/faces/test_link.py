@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem.daemon import processes
+from openclaw_taskmem.daemon.lock import Lock, holder
 from openclaw_taskmem.faces import link as link_module
 from openclaw_taskmem.faces import start as start_module
 from openclaw_taskmem.faces.link import MAX_LINE, LinkError, connect, reach
@@ -37,7 +39,7 @@ def answering(result):
 def stand_in(home):
     """Stops the stand-in that a test started."""
     yield
-    pid = int(home.lock.read_text()) if home.lock.exists() else None
+    pid = holder(home.lock)
     if pid and home.socket.exists():
         os.kill(pid, signal.SIGTERM)
 
@@ -277,54 +279,68 @@ def test_the_log_is_its_owners_alone(home, monkeypatch):
 
 
 @pytest.fixture
-def late_daemon(daemon, monkeypatch):
-    """A daemon that comes only when it was asked often whether the lock is held."""
-    held = start_module._names_a_process
-    asked = itertools.count(1)
+def looks(monkeypatch):
+    """What happens when it is looked for the nth time who holds the home."""
+    real, planned, asked = start_module.find_holder, {}, itertools.count(1)
 
-    def answers_late(lock):
-        if next(asked) == 5:
-            daemon()
-        return held(lock)
+    def find_holder(lock):
+        planned.get(next(asked), lambda: None)()
+        return real(lock)
 
-    monkeypatch.setattr(start_module, "_names_a_process", answers_late)
+    monkeypatch.setattr(start_module, "find_holder", find_holder)
+    return planned
+
+
+def test_whoever_holds_the_home_is_waited_for_and_none_is_started(home, daemon, looks):
+    """The holder has the lock long before it answers."""
+    home.prepare()
+    held = Lock(home.lock)
+    looks[5] = daemon
+    with reach(home, {}, command=["/nowhere"]) as link:
+        assert link.waited
+    held.release()
 
 
 def test_a_lost_race_is_waited_out_while_the_winner_lives(
-    home, late_daemon, monkeypatch
+    home, daemon, looks, monkeypatch
 ):
-    """The winner holds the lock long before it answers."""
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     home.prepare()
-    home.lock.write_text(f"{os.getpid()}\n")
+    held = []
+    looks[2] = lambda: held.append(Lock(home.lock))
+    looks[5] = daemon
     reach(home, {}, command=DEAD).close()
+    held[0].release()
 
 
 def test_a_lost_race_is_waited_out_before_the_winner_is_known(
-    home, late_daemon, monkeypatch
+    home, daemon, looks, monkeypatch
 ):
-    """The winner has the lock, and has not yet written who it is."""
+    """The winner has not yet taken the lock."""
     monkeypatch.setattr(start_module, "_RACE_SECONDS", PATIENCE)
+    looks[5] = daemon
     reach(home, {}, command=DEAD).close()
 
 
+def test_after_one_that_held_the_home_has_ended_a_new_one_is_started(
+    home, stand_in, looks
+):
+    home.prepare()
+    held = Lock(home.lock)
+    looks[5] = held.release
+    with reach(home, environ(), command=STAND_IN) as link:
+        assert link.pid != os.getpid()
+
+
 def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
-    home, stand_in, monkeypatch, tmp_path
+    home, stand_in, looks, monkeypatch, tmp_path
 ):
     """The first child loses to a process that then ends without ever answering."""
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     home.prepare()
-    ending = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
-    home.lock.write_text(f"{ending.pid}\n")
-    held = start_module._names_a_process
-
-    def ends_after_it_was_seen(lock):
-        seen = held(lock)
-        if seen and ending.poll() is None:
-            ending.communicate()
-        return seen
-
-    monkeypatch.setattr(start_module, "_names_a_process", ends_after_it_was_seen)
+    held = []
+    looks[2] = lambda: held.append(Lock(home.lock))
+    looks[4] = lambda: held.pop().release()
     mark = tmp_path / "mark"
     second = (
         "import os, sys, pathlib\n"
@@ -333,7 +349,22 @@ def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
         f"os.execv(sys.executable, {list(STAND_IN)!r})\n"
     )
     reach(home, environ(), command=[sys.executable, "-c", second]).close()
-    assert ending.returncode == 0
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("age", "said"), [(1, "is starting"), (1000, "holds .* and does not answer")]
+)
+def test_who_holds_the_home_and_never_answers_is_named(home, monkeypatch, age, said):
+    monkeypatch.setattr(start_module, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(processes, "age", lambda _: age)
+    home.prepare()
+    held = Lock(home.lock)
+    with pytest.raises(LinkError, match=said) as raised:
+        reach(home, {}, command=["/nowhere"])
+    held.release()
+    assert str(os.getpid()) in str(raised.value)
+    assert raised.value.name == "daemon_unavailable"
 
 
 def test_a_daemon_that_never_answers_is_not_waited_for_for_ever(

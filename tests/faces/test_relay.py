@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import select
 import socket
 import threading
@@ -533,13 +534,27 @@ def test_the_next_request_tries_again(host, daemon, tries, monkeypatch):
     assert "result" in host.hear()
 
 
-def test_a_try_that_failed_is_not_repeated_at_once(host, daemon, tries, monkeypatch):
+@pytest.fixture
+def just_refused(tries, monkeypatch):
+    """A try to reach a daemon has just failed, and another is far away."""
     monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 10 * PATIENCE)
     tries.append(LinkError("daemon_unavailable", "Not yet."))
+
+
+def test_a_start_that_failed_is_not_repeated_at_once(host, just_refused, monkeypatch):
+    host.ask(1)
+    assert host.hear()["error"]["message"].startswith("Not yet.")
+    monkeypatch.setattr(relay_module, "reach", None)
+    host.ask(2)
+    assert re.match(r"\d+ s ago: Not yet\.", host.hear()["error"]["message"])
+
+
+def test_a_daemon_that_came_meanwhile_is_used_at_once(host, just_refused, daemon):
+    host.ask(1)
+    assert "Not yet." in host.hear()["error"]["message"]
     daemon()
-    for number in (1, 2):
-        host.ask(number)
-        assert "Not yet." in host.hear()["error"]["message"]
+    host.ask(2)
+    assert "result" in host.hear()
 
 
 def test_a_daemon_is_started_for_the_first_request(home, tmp_path, monkeypatch):

@@ -15,11 +15,12 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.doctor import links
+from taskmem_openclaw.doctor.gateways import greeted
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import at, entries, items
@@ -55,7 +56,7 @@ class OpenClawCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each link; where OpenClaw is not used, one that says so."""
-        gateways = connected(checkup.status)
+        gateways = await greeted(checkup, self._environ, door.LOAD_SECONDS)
         if checkup.transport not in OURS and not gateways:
             yield ok(
                 "used", f"Wakes do not go to OpenClaw, but by {checkup.transport}."
@@ -84,13 +85,6 @@ class OpenClawCheck:
         asking = Probe(facts, self._environ, self._transport)
         async for row in asking.rows(program):
             yield row
-
-
-def connected(status: Mapping[str, object] | None) -> Sequence[Mapping[str, Any]]:
-    """Return the gateways that the daemon's status tells of."""
-    found = (status or {}).get("gateways")
-    listed = cast("list[object]", found) if isinstance(found, list) else []
-    return [entries(each) for each in listed]
 
 
 # --- the command and the configuration ----------------------------------------

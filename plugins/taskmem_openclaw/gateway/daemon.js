@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { join, resolve } from "node:path";
 
 const OPENING = `${JSON.stringify({ taskmem: 1, face: "gateway" })}\n`;
-const HELLO_MS = 10_000;
+const HELLO_MS = 15_000; // what a daemon may take to start
 const START_MS = 30_000;
 const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
 const MOST_REPORTS = 500;
@@ -39,7 +39,8 @@ export class Daemon {
   #refusals = 0;
   #rest;
   #failures = 0;
-  #unstartable; // why it could not be started, and until when that is not tried again
+  #starts = false; // whether one is being started, or waited for
+  #unstartable; // why none came, since when, and until when none is started again
   #closing = new AbortController();
 
   /** `hello()` gives what a daemon that was just reached must know first; `known()`
@@ -66,7 +67,8 @@ export class Daemon {
 
   async #call(method, params, ms) {
     const ends = performance.now() + ms;
-    const socket = await within(this.#reach(), ms, `The daemon was not reached within ${ms} ms; nothing was done.`);
+    const unreached = () => `The daemon was not reached within ${ms} ms${this.#starts ? " and is being started; call again in a few seconds" : ""}; nothing was done.`;
+    const socket = await within(this.#reach(), ms, unreached);
     const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
     return this.#ask(socket, method, params, ends - performance.now(), late);
   }
@@ -244,30 +246,33 @@ export class Daemon {
     else call?.resolve(result);
   }
 
-  /** Start a daemon; it outlives the gateway, and loses to one that runs already. */
+  /** Start a daemon, which outlives the gateway; one that starts or ends already is waited for. */
   #start() {
-    const { error, until } = this.#unstartable ?? {};
-    if (performance.now() < until) return Promise.reject(error);
+    const { why, since, until } = this.#unstartable ?? {};
+    const now = performance.now();
+    if (now < until) return Promise.reject(unavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
     const [program, ...args] = [...this.command, "daemon", "--detach"];
     const env = { ...process.env, TASKMEM_HOME: this.home };
+    this.#starts = true;
     return new Promise((resolve, reject) => {
       execFile(program, args, { env, timeout: START_MS, signal: this.#closing.signal }, (failure, _, stderr) => {
-        const why = stderr?.trim() || failure?.message;
+        this.#starts = false;
         if (this.#closed) return reject(stopped());
         if (!failure) return resolve();
-        const error = unavailable(`The daemon cannot be started (${why}); run: taskmem doctor`);
-        this.#unstartable = { error, until: performance.now() + RESTS_MS[Math.min(this.#failures, RESTS_MS.length - 1)] };
-        reject(error);
+        const said = stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
+        const since = performance.now();
+        this.#unstartable = { why: `${said} See: taskmem doctor`, since, until: since + RESTS_MS[Math.min(this.#failures, RESTS_MS.length - 1)] };
+        reject(unavailable(this.#unstartable.why));
       });
     });
   }
 }
 
-/** What a promise brings within a time; it rejects with a sentence when that is over. */
+/** What a promise brings within a time; it rejects with a sentence, or what gives one, when that is over. */
 export function within(promise, ms, sentence) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(unavailable(sentence)), ms);
+    timer = setTimeout(() => reject(unavailable(typeof sentence === "function" ? sentence() : sentence)), ms);
     timer.unref();
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_hookspecs import HealthCheck, HealthState
+from taskmem_hookspecs import HealthCheck, HealthState, TaskmemError
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
-from taskmem_openclaw.doctor import health, links
+from taskmem_openclaw.doctor import gateways, health, links
 from taskmem_openclaw.doctor.links import Facts
 from taskmem_openclaw.setup import shipped
 from tests.support.gateways import FakeGateway
+from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
 FOLDER = shipped.plugin().folder
@@ -707,7 +708,39 @@ def test_the_command_is_openclaw_on_the_path_unless_it_is_said(environ, network)
     | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
 )
 def test_a_status_of_any_form_tells_only_of_gateways(status):
-    assert all(each == {} for each in health.connected(status))
+    assert all(each == {} for each in gateways.connected(status))
+
+
+async def greeted(asked, door, *, seconds=PATIENCE):
+    checkup = Looking(gateways=[])
+    checkup.ask = asked
+    return await gateways.greeted(checkup, door.environ, seconds)
+
+
+async def test_a_gateway_that_comes_again_to_a_new_daemon_is_waited_for(door):
+    door.open()
+    told = iter([None, {"gateways": []}, {"gateways": [CONNECTED]}])
+
+    async def ask(method, params):
+        said = next(told)
+        if said is None:
+            raise TaskmemError("The daemon is starting.")
+        return said
+
+    assert await greeted(ask, door) == [CONNECTED]
+
+
+async def test_a_gateway_that_never_connects_is_not_waited_for_for_ever(door):
+    door.open()
+
+    async def ask(method, params):
+        return {"gateways": []}
+
+    assert await greeted(ask, door, seconds=0.01) == ()
+
+
+async def test_where_no_plugin_listens_no_gateway_is_waited_for(door):
+    assert await greeted(None, door) == []
 
 
 def test_the_plugin_fits_the_hooks_and_brings_both_checks_along():

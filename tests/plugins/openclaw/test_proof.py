@@ -93,6 +93,8 @@ class House:
     async def ask(self, method, params):
         if method == "wakes":
             return self.wakes()
+        if method == "status":
+            return self.status
         self.calls.append((params["tool"], params["arguments"]))
         if params["tool"] in self.refusals:
             raise TaskmemError(self.refusals[params["tool"]])

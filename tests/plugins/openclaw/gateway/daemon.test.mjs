@@ -50,7 +50,7 @@ test("what is told while no daemon runs is told when one does, the last five hun
   const home = folder(t);
   const here = line(t, home);
   for (let n = 0; n < 600; n++) here.tell({ kind: `k${n}` });
-  await assert.rejects(here.call("packet", {}, LONG), /cannot be started/);
+  await assert.rejects(here.call("packet", {}, LONG), /could not be started/);
   const there = await daemon(t, home);
   here.keep();
   await there.until((d) => kinds(d.events()).includes("k599"));
@@ -250,7 +250,32 @@ test("it is warned of once, however often it is tried", async (t) => {
     await here.call("call", {}, LONG).catch(() => {});
   }
   assert.equal(here.warned.length, 1);
-  assert.match(here.warned[0], /run: taskmem doctor/);
+  assert.match(here.warned[0], /See: taskmem doctor/);
+});
+
+test("what kept a start from coming through is told in its own words, and later with its age", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const home = folder(t);
+  const program = join(home, "program");
+  writeFileSync(program, "#!/bin/sh\necho 'Process 7 holds it.' >&2\nexit 1\n", { mode: 0o700 });
+  const here = line(t, home, { command: [program] });
+  await assert.rejects(here.call("status", {}, LONG), { message: "Process 7 holds it. See: taskmem doctor" });
+  await assert.rejects(here.call("status", {}, LONG), { message: /^\d+ s ago: Process 7 holds it\./ });
+});
+
+test("a call that is late while a daemon is being started says so", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  const home = folder(t);
+  const begun = createServer().listen(join(home, "begun.sock"));
+  t.after(() => begun.close());
+  const script = `require("net").connect(${JSON.stringify(join(home, "begun.sock"))})`;
+  const here = line(t, home, { command: [process.execPath, "-e", script, "--"] });
+  const call = here.call("status", {}, 500);
+  await once(begun, "connection");
+  mock.timers.tick(500);
+  await assert.rejects(call, /not reached within 500 ms and is being started; call again/);
 });
 
 test("before a daemon is reached nothing is done, and a call that is late says so", async (t) => {

@@ -1,0 +1,74 @@
+"""Why nobody answers for a home: no daemon is there, or one starts, ends or hangs.
+
+Told by the lock and by the process that holds it, never by how a call has failed.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from openclaw_taskmem.daemon.lock import Holder, find_holder
+from openclaw_taskmem.home import Home
+
+STARTING_SECONDS: Final = 15.0
+"""How long a process that holds a home may live before it must answer."""
+
+State = Literal["absent", "starting", "ending", "silent"]
+
+
+class Presence(NamedTuple):
+    """What is there in place of an answer."""
+
+    state: State
+    pid: int | None
+    """The process that holds the home; None: there is none, or its number is not known.
+    """
+
+
+def judge(held: Holder | None, age: float | None) -> Presence:
+    """Say what is there.
+
+    Args:
+        held: Who holds the home; None: nobody does.
+        age: For how many seconds that process has lived; None: it does not, so that
+            another has just taken the home, or there is no telling.
+    """
+    if held is None:
+        return Presence("absent", None)
+    if age is None:
+        return Presence("starting", None)
+    if held.ending:
+        return Presence("ending", held.pid)
+    state: State = "starting" if age < STARTING_SECONDS else "silent"
+    return Presence(state, held.pid)
+
+
+def look(home: Home) -> Presence:
+    """Look at the lock of a home whose daemon did not answer."""
+    held = find_holder(home.lock)
+    if held is None or held.pid is None:
+        return judge(held, None)
+    from openclaw_taskmem.daemon.processes import age
+
+    return judge(held, age(held.pid))
+
+
+def explain(found: Presence, home: Home) -> str:
+    """Say in a sentence what is there, and what to do."""
+    process = f", as process {found.pid}" if found.pid else ""
+    match found.state:
+        case "absent":
+            return (
+                f"No daemon runs for {home.folder}. Start it with `taskmem daemon "
+                "--detach`."
+            )
+        case "starting" | "ending":
+            return (
+                f"The daemon of {home.folder} is {found.state}{process}. Try again in "
+                "a few seconds."
+            )
+        case "silent":
+            return (
+                f"Process {found.pid} holds {home.folder} and does not answer. Look at "
+                f"{home.log}, then run `taskmem daemon stop`."
+            )

@@ -1,0 +1,51 @@
+"""Which gateways are connected to the daemon, also to one that has just started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from taskmem_hookspecs import Checkup, TaskmemError
+from taskmem_openclaw import door
+from taskmem_openclaw.setup.edits import entries
+
+Gateways = Sequence[Mapping[str, Any]]
+
+
+def connected(status: Mapping[str, object] | None) -> Gateways:
+    """Return the gateways that the daemon's status tells of."""
+    found = (status or {}).get("gateways")
+    listed = cast("list[object]", found) if isinstance(found, list) else []
+    return [entries(each) for each in listed]
+
+
+async def greeted(
+    checkup: Checkup, environ: Mapping[str, str], seconds: float
+) -> Gateways:
+    """Return the gateways that are connected; one that is on its way is waited for.
+
+    That is one whose plug-in listens and is not connected: the daemon was started after
+    it, and it comes again by itself.
+    """
+    found = connected(checkup.status)
+    if found or checkup.status is None:
+        return found
+    if not await door.opened(door.path(environ), door.GLANCE):
+        return found
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                if found := connected(await _status(checkup)):
+                    return found
+                await asyncio.sleep(door.GLANCE)
+    except TimeoutError:
+        return ()
+
+
+async def _status(checkup: Checkup) -> Mapping[str, object] | None:
+    try:
+        told = await checkup.ask("status", {})
+    except TaskmemError:
+        return None
+    return cast("dict[str, object]", told) if isinstance(told, dict) else None
