@@ -206,7 +206,7 @@ def tools(facts: Facts) -> HealthRow:
     known = sight.Tools(plan.PLUGIN, wishes.tools, wishes.profiles)
     hidden, notes = sight.changes(facts.config, known)
     if hidden:
-        why = "; ".join(f"{change.what}: {change.reason}" for change in hidden)
+        why = "; ".join(f"{change.what}: it gives {change.gives}" for change in hidden)
         return fail("tools", f"The agent does not see the tools. Wanted: {why}.", SETUP)
     if notes:
         cure = "Change that in OpenClaw's configuration, if it is not meant."

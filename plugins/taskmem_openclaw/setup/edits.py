@@ -28,15 +28,21 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """One thing to change, and why."""
+    """One thing to change, and all that a person must know who is asked for it."""
 
     what: str
-    reason: str
+    gives: str
+    """What it gives, and what that takes; it goes on after "gives"."""
     edits: tuple[Put | Words, ...]
+    without: str = ""
+    """What becomes of it where it is refused; empty: it is needed."""
+    leaves: str = ""
+    """What leaves this machine by it, and where to; empty: nothing."""
     needed: bool = False
     """Without it nothing works; all else is for the operator to allow."""
-    opt_in: bool = False
-    """It gives and takes, so only a person's own yes means it, and `--yes` does not."""
+    by_hand: str = ""
+    """How it is done without set-up, where only a person's own yes means it and `--yes`
+    does not; empty: `--yes` allows it."""
 
 
 def applied(config: Mapping[str, Any], changes: Iterable[Change]) -> Document:

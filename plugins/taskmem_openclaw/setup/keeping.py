@@ -21,6 +21,8 @@ class Step(NamedTuple):
     inverse: Document
     done: bool
     """False: it was begun, and nobody knows how far it came."""
+    gemini: bool = False
+    """Whether the person had allowed Gemini by then."""
 
 
 class Record(NamedTuple):
@@ -33,6 +35,11 @@ class Record(NamedTuple):
     fingerprint: str = ""
     """What was in that folder then."""
     steps: tuple[Step, ...] = ()
+
+    @property
+    def gemini(self) -> bool:
+        """Whether a key for Gemini may be used; Gemini itself looks here."""
+        return bool(self.steps) and self.steps[-1].gemini
 
 
 def written(file: Path, content: bytes, *, mode: int = 0o600) -> None:
@@ -114,6 +121,7 @@ def save(home: Path, record: Record) -> None:
     folder(home)
     document = record._asdict()
     document["steps"] = [step._asdict() for step in record.steps]
+    document["gemini"] = record.gemini
     written(file, json.dumps(document, indent=2).encode())
 
 
@@ -127,4 +135,5 @@ def _steps(found: Iterable[Any]) -> Iterable[Step]:
         if is_object(each) and is_object(each.get("patch")):
             inverse = each.get("inverse")
             if is_object(inverse):
-                yield Step(each["patch"], inverse, each.get("done") is True)
+                done, gemini = (each.get(key) is True for key in ("done", "gemini"))
+                yield Step(each["patch"], inverse, done, gemini)

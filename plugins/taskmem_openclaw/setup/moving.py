@@ -25,6 +25,7 @@ from taskmem_openclaw.setup.keeping import Record, Step
 from taskmem_openclaw.setup.openclaw import Failed, OpenClaw, ReadOnly
 from taskmem_openclaw.setup.patches import (
     Document,
+    is_list,
     is_object,
     patch_between,
     patched,
@@ -42,6 +43,8 @@ _OURS: Final[tuple[Keys, ...]] = (
 """What installing and uninstalling change too."""
 _AROUND: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
 _SECRET: Final = ("env", "headers")
+_LEFT: Final = object()
+"""In place of what a patch says of what it leaves alone."""
 
 
 class Shipped(NamedTuple):
@@ -78,11 +81,13 @@ class Move(NamedTuple):
     uninstall: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     """What somebody else has changed since, and what therefore stays as it is."""
+    gemini: bool = False
+    """Whether a key for Gemini may be used."""
 
     @property
     def nothing(self) -> bool:
         """Whether everything is as it shall be."""
-        still = same(self.now, self.wanted)
+        still = same(self.now, self.wanted) and self.gemini == self.record.gemini
         return still and self.install is None and not self.uninstall
 
 
@@ -92,6 +97,8 @@ def moving_in(
     now: Document,
     shipped: Shipped,
     changes: Iterable[Change],
+    *,
+    gemini: bool,
 ) -> Move:
     """Work out a set-up."""
     if shipped.link:
@@ -101,7 +108,8 @@ def moving_in(
     known = (record.folder, record.fingerprint)
     there = there and known == (str(shipped.folder), shipped.fingerprint)
     wanted = applied(now, changes)
-    return Move(host, record, now, wanted, install=None if there else shipped)
+    install = None if there else shipped
+    return Move(host, record, now, wanted, install=install, gemini=gemini)
 
 
 def move_in(move: Move) -> bool:
@@ -119,9 +127,12 @@ def move_in(move: Move) -> bool:
     if steps and not steps[-1].done:
         before = undone(before, steps[-1].patch, steps[-1].inverse).document
         steps = steps[:-1]
-    if patch := patch_between(before, move.wanted):
-        inverse = patch_between(move.wanted, before)
-        steps = (*steps, Step(patch, inverse, done=False))
+    patch, inverse = (
+        patch_between(before, move.wanted),
+        patch_between(move.wanted, before),
+    )
+    if patch or move.gemini != record._replace(steps=steps).gemini:
+        steps = (*steps, Step(patch, inverse, done=False, gemini=move.gemini))
     begun = record._replace(steps=steps)
     keeping.save(host.home, begun)
     try:
@@ -226,10 +237,10 @@ def commands(move: Move) -> list[str]:
 
 
 def difference(move: Move) -> str:
-    """Return what would change in the configuration, and nothing else of it.
+    """Return what would change in the configuration, line by line of the whole of it.
 
-    What stays as it is is not shown, nor are the values that a server is given by its
-    environment: they may be secrets.
+    Values that stay as they are are not shown, nor are those that a server is given by
+    its environment: they may be secrets.
     """
     path, patch = str(move.host.config), patch_between(move.now, move.wanted)
     old, new = (
@@ -294,14 +305,25 @@ def _is_mark(entry: object) -> bool:
 
 
 def _shown(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
+    """Return a configuration in which only what a patch touches can be read."""
     parts: Document = {}
-    for key, change in patch.items():
-        value = config.get(key)
-        if is_object(change) and is_object(value):
+    for key, value in config.items():
+        change = patch.get(key, _LEFT)
+        if change is _LEFT:
+            parts[key] = _hidden(value)
+        elif is_object(change) and is_object(value):
             parts[key] = _shown(value, change)
-        elif key in config:
+        else:
             parts[key] = _masked(value)
     return parts
+
+
+def _hidden(value: object) -> object:
+    if is_object(value):
+        return {key: _hidden(below) for key, below in value.items()}
+    if is_list(value):
+        return [_hidden(each) for each in value]
+    return value if isinstance(value, bool) else "…"
 
 
 def _masked(value: object) -> object:

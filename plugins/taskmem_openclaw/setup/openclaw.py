@@ -11,7 +11,8 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +38,10 @@ class _Answer(NamedTuple):
     """What it complained of too."""
 
 
+AtWork = Callable[[str], AbstractContextManager[object]]
+"""Shows a person what is done while it is done, by a name for it."""
+
+
 class Failed(Exception):
     """It did not work; `str()` says why, and what to do next."""
 
@@ -54,6 +59,7 @@ class OpenClaw(NamedTuple):
     home: Path
     """Our state folder."""
     environ: Mapping[str, str]
+    at_work: AtWork = nullcontext
 
     def read(self) -> Document:
         """Return the configuration as it is written.
@@ -94,7 +100,8 @@ class OpenClaw(NamedTuple):
         Raises:
             Failed: OpenClaw did not.
         """
-        answer = self._run(installing(folder, link=link))
+        with self.at_work("openclaw plugins install"):
+            answer = self._run(installing(folder, link=link))
         return "Applied in Gateway" in answer.said
 
     def patch(self, patch: Mapping[str, Any]) -> None:
@@ -106,7 +113,8 @@ class OpenClaw(NamedTuple):
         file = keeping.folder(self.home) / "patch.json"
         try:
             keeping.written(file, json.dumps(patch, indent=2).encode())
-            self._run(patching(str(file)))
+            with self.at_work("openclaw config patch"):
+                self._run(patching(str(file)))
         finally:
             file.unlink(missing_ok=True)
 
@@ -116,7 +124,8 @@ class OpenClaw(NamedTuple):
         Raises:
             Failed: OpenClaw did not.
         """
-        self._run(uninstalling(name), fine=_UNTRACKED)
+        with self.at_work("openclaw plugins uninstall"):
+            self._run(uninstalling(name), fine=_UNTRACKED)
 
     def _section(self, name: str) -> object:
         """Return a part of the configuration with what it includes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -29,6 +29,7 @@ SERVER: Final = "taskmem"
 
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
+RECORD: Final = (*_ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW: Final = ("plugins", "allow")
 
@@ -168,7 +169,7 @@ def _plugin(config: Mapping[str, Any], wishes: Wishes) -> Change:
     stale = tuple(each for each in linked(config, wishes) if each != wishes.folder)
     return Change(
         "the plug-in",
-        "it gives the agent the tools, and wakes a way in"
+        "the agent the tools, and wakes a way in"
         + ("; its link still points to where it was before" if stale else ""),
         (
             Words(LOAD, (wishes.folder,), stale),
@@ -176,6 +177,8 @@ def _plugin(config: Mapping[str, Any], wishes: Wishes) -> Change:
             Put((*_ENTRY, "config", "command"), list(wishes.command)),
             Put((*_ENTRY, "config", "home"), wishes.home),
         ),
+        leaves="what a wait in plain English, or on a screen, looks at, to your "
+        "agent's own model, which judges it",
         needed=True,
     )
 
@@ -189,7 +192,7 @@ def _bundle(config: Mapping[str, Any], wishes: Wishes) -> Change:
     own = [] if servers(config) else [Put(("mcp", "servers", SERVER), server)]
     return Change(
         "the MCP bundle",
-        "it brings the tools and the skill",
+        "the agent the tools and the skill",
         (Put(("plugins", "entries", BUNDLE, "enabled"), value=True), *own),
         needed=True,
     )
@@ -199,7 +202,7 @@ def _listed(config: Mapping[str, Any], name: str) -> Iterator[Change]:
     if items(at(config, ALLOW)):
         yield Change(
             f"{name} in plugins.allow",
-            "you list the plug-ins that may load, so it must be in that list",
+            "it leave to load, for you list the plug-ins that may",
             (Words(ALLOW, (name,)),),
             needed=True,
         )
@@ -210,22 +213,23 @@ def _access(config: Mapping[str, Any]) -> Change:
     so_far = ", which you have refused so far" if at(config, path) is False else ""
     return Change(
         f"access to conversations{so_far}",
-        "a task's packet comes back by itself after a compaction, on a session's first "
-        "turn and on 'continue'; without it the agent has to ask where it was",
+        "an open task back to its agent by itself, after a compaction, on a session's "
+        "first turn and on 'continue'; for that the plug-in may read conversations",
         (Put(path, value=True),),
+        without="the agent has to ask where it was, answers cannot be held back, and "
+        "taskmem doctor warns of it",
     )
 
 
 def _recording() -> Change:
     return Change(
         "recording of background commands",
-        "a wait then sees all that such a command prints, and its end also after the "
-        "gateway has forgotten it; approvals and allow-lists then see the command "
-        "taskmem run --name NAME -- SHELL -c 'COMMAND', so that rules for COMMAND "
-        "match no more; without it, a wait sees what OpenClaw keeps, the newest "
-        "200,000 characters",
-        (Put((*_ENTRY, "config", "recordCommands"), value=True),),
-        opt_in=True,
+        "a wait all that such a command prints, and its end also after the gateway has "
+        "forgotten it; approvals and allow-lists then see the command taskmem run "
+        "--name NAME -- SHELL -c 'COMMAND', so that rules for COMMAND match no more",
+        (Put(RECORD, value=True),),
+        without="a wait sees what OpenClaw keeps, the newest 200,000 characters",
+        by_hand=_set_by_hand(RECORD),
     )
 
 
@@ -246,12 +250,13 @@ def _models(config: Mapping[str, Any]) -> Iterator[Change]:
     use = " and ".join(f"{model} read {what}" for what, model in named.items())
     yield Change(
         f"models for reading: {', '.join(dict.fromkeys(named.values()))}",
-        f"waits in plain English, and on screens, are judged by your own model; this "
-        f"lets {use}; without it, your agent's model does, where it can",
+        f"waits in plain English, and on screens, a model meant for it: it lets {use}",
         (
             Put((*_ENTRY, "llm", "allowModelOverride"), value=True),
             Words((*_ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
         ),
+        without="your agent's own model does that, where it can",
+        leaves="what such a wait looks at, to whoever runs that model",
     )
 
 
@@ -259,22 +264,46 @@ def _holding_back() -> Change:
     """Hold answers back until they are looked at, which ends all streaming."""
     return Change(
         "answers held back until they are looked at",
-        "in a turn that works on a task and has changed nothing, an answer that names "
-        "a file that is found nowhere is asked for once more before you see it; for "
-        "that, no answer of any session streams: each arrives at once, at its end; "
-        "without it, where the answer after a completed task names such a file, the "
-        "next line says so",
+        "an answer that names a file that is found nowhere a second try before you see "
+        "it, in a turn that works on a task and has changed nothing; for that, no "
+        "answer of any session streams: each arrives at once, at its end",
         (Put(HOLD_BACK, value=True),),
-        opt_in=True,
+        without="where the answer after a completed task names such a file, the next "
+        "line says so",
+        by_hand=_set_by_hand(HOLD_BACK),
     )
+
+
+def for_gemini(variable: str, *, bundle: bool) -> Change:
+    """Ask for what no configuration of OpenClaw's says: whether Gemini may read.
+
+    `variable` is that of the environment which holds the key.
+    """
+    return Change(
+        f"Gemini, by the key in {variable}",
+        "waits in plain English, and on screens, a fast and cheap model that judges "
+        "them",
+        (),
+        without="such waits are refused"
+        if bundle
+        else "OpenClaw's own model judges them",
+        leaves="the newest lines of the terminal, without secrets, or pictures of the "
+        "window or screen that such a wait looks at, to Google",
+        by_hand="TASKMEM_READERS=gemini,host in the environment or in config.toml",
+    )
+
+
+def _set_by_hand(path: Sequence[str]) -> str:
+    return f"openclaw config set {'.'.join(path)} true"
 
 
 def _servers(config: Mapping[str, Any]) -> Iterator[Change]:
     for name in servers(config):
         yield Change(
             f"the MCP server {name} switched off",
-            "it is taskmem too, so every tool would be there twice",
+            "each tool to the agent once, for that server is taskmem too",
             (Put(("mcp", "servers", name, "enabled"), value=False),),
+            without="every tool is there twice",
         )
 
 

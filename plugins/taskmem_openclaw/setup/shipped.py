@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +15,7 @@ from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at, entries, items
 from taskmem_openclaw.setup.moving import Shipped
 
+READERS: Final = "TASKMEM_READERS"
 MANIFEST: Final = "openclaw.plugin.json"
 
 
@@ -48,6 +50,17 @@ def command() -> tuple[str, ...]:
     if os.access(program, os.X_OK):
         return (str(program),)
     return (sys.executable, "-m", "openclaw_taskmem")
+
+
+def names_readers() -> bool:
+    """Whether the operator has said who reads, in the environment or in the file."""
+    if os.environ.get(READERS, "").strip():
+        return True
+    try:
+        settings = tomllib.loads((home() / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(settings.get("readers"))
 
 
 def wishes(config: Mapping[str, Any], known: str) -> plan.Wishes:

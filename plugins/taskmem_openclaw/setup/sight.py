@@ -24,6 +24,7 @@ from taskmem_openclaw.setup.patches import is_list, is_object
 
 _NARROW: Final = ("minimal", "coding", "messaging")
 """The tool profiles that leave out what they do not know."""
+_UNSEEN: Final = "the agent does not see the tools there"
 _SANDBOXED: Final = ("all", "non-main")
 
 
@@ -109,16 +110,18 @@ def _in_scope(scope: _Scope, tools: Tools) -> Change | str | None:
             return None
         return Change(
             f"{tools.owner} in {where}.allow",
-            "you list the tools that may be used there, so these must be in that list",
+            "the agent the tools there, for you list those that may be used",
             (Words((*scope.path, "allow"), (tools.owner,)),),
+            without=_UNSEEN,
         )
     if named or not narrow:
         return None
     inherited = map(str, scope.also) if scope.inherits else ()
     return Change(
         f"{tools.owner} in {where}.alsoAllow",
-        f"the tool profile {scope.profile} hides the tools otherwise",
+        f"the agent the tools there, for the profile {scope.profile} hides them",
         (Words((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
+        without=_UNSEEN,
     )
 
 
@@ -143,8 +146,9 @@ def _sandboxes(config: Mapping[str, Any], tools: Tools) -> Iterator[Change]:
         key = "allow" if is_list(allow) else "alsoAllow"
         yield Change(
             f"{tools.owner} in {'.'.join((*path, key))}",
-            "sandboxed sessions see only the tools that are listed for them",
+            "the tools to sandboxed sessions, which see only those that are listed",
             (Words((*path, key), (tools.owner,)),),
+            without=_UNSEEN,
         )
 
 

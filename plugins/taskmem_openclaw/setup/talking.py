@@ -6,8 +6,10 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Final, NamedTuple, NoReturn
 
 import click
@@ -23,12 +25,13 @@ _LOADS_SECONDS: Final = 30.0
 _COMMENTS: Final = (
     "OpenClaw writes its configuration as plain JSON: comments in it are lost."
 )
-_GEMINI_KEYS: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_GEMINI: Final = (
-    "There is a key for Gemini, and it is not used: waits in plain English are read by "
-    'OpenClaw\'s own model. To use it, write readers = "gemini,host" into config.toml.'
+_GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Where Gemini looks for its key, in its order."""
+_PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
+_PATCH: Final = (
+    "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
 )
-_PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute."
+_TICK_SECONDS: Final = 1.0
 
 
 class Choice(NamedTuple):
@@ -52,10 +55,10 @@ def move_in(choice: Choice) -> None:
         wishes = shipped.wishes(now, record.folder)
         planned = (plan.for_bundle if choice.bundle else plan.for_plugin)(now, wishes)
         asked = _chosen(planned.changes, choice)
+        reads = record.gemini or bool(_chosen(_gemini(record, choice), choice))
         what = shipped.bundle() if choice.bundle else shipped.plugin()
-        move = moving.moving_in(host, record, now, what, asked)
-        has_key = any(os.environ.get(variable) for variable in _GEMINI_KEYS)
-        for note in [*planned.notes, *([_GEMINI] if has_key else [])]:
+        move = moving.moving_in(host, record, now, what, asked, gemini=reads)
+        for note in planned.notes:
             click.echo(f"note: {note}")
         if choice.dry_run:
             _show(move)
@@ -64,9 +67,9 @@ def move_in(choice: Choice) -> None:
         if move.nothing:
             click.echo("Everything is in place; nothing was changed.")
         else:
-            click.echo(_PATIENCE)
             if not host.plain and not same(move.now, move.wanted):
                 click.echo(_COMMENTS)
+            _ask_for_patience(move)
             with _half_done(move):
                 live = moving.move_in(move)
             if live:
@@ -91,7 +94,7 @@ def move_back(*, dry_run: bool) -> None:
         if dry_run:
             _show(move)
             return
-        click.echo(_PATIENCE)
+        _ask_for_patience(move)
         with _half_done(move):
             moving.move_back(move)
         click.echo("The last set-up is undone.")
@@ -112,7 +115,7 @@ def move_out(*, dry_run: bool) -> None:
         if move.nothing:
             click.echo("OpenClaw's configuration has no trace of taskmem.")
         else:
-            click.echo(_PATIENCE)
+            _ask_for_patience(move)
             with _half_done(move):
                 moving.move_out(move)
             click.echo("Removed from OpenClaw.")
@@ -124,29 +127,53 @@ def move_out(*, dry_run: bool) -> None:
 def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:
     host = openclaw.find(os.environ, shipped.home())
     click.echo(f"OpenClaw {host.version}, configured by {host.config}")
+    host = host._replace(at_work=_shown_at_work)
     return host, keeping.load(host.home, host.config), host.read()
+
+
+def _gemini(record: keeping.Record, choice: Choice) -> list[Change]:
+    """Ask for a key that lies in the environment, unless that was decided already."""
+    variable = next((v for v in _GEMINI_KEYS if os.environ.get(v, "").strip()), None)
+    if variable is None or record.gemini or shipped.names_readers():
+        return []
+    return [plan.for_gemini(variable, bundle=choice.bundle)]
 
 
 def _chosen(changes: list[Change], choice: Choice) -> list[Change]:
     """Return what is needed and what the person allows, and say what is left out."""
     chosen: list[Change] = []
-    can_ask = sys.stdin.isatty() and sys.stdout.isatty()
-    can_ask = can_ask and not (choice.dry_run or choice.everything)
+    can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
     for change in changes:
-        words = f"{change.what}: {change.reason}"
-        if change.needed or (choice.everything and not change.opt_in):
-            click.echo(f"  {'needed' if change.needed else 'allowed'}  {words}")
+        if change.needed or (choice.everything and not change.by_hand):
+            _name("needed" if change.needed else "allowed", change)
             chosen.append(change)
         elif can_ask:
-            click.echo(f"  {words}.")
+            _name("asked", change)
             if click.confirm("  Allow this?", default=False):
                 chosen.append(change)
-        elif change.opt_in:
-            setting = ".".join(change.edits[0].path)
-            click.echo(f"  left out  {words} (openclaw config set {setting} true)")
         else:
-            click.echo(f"  left out  {words} (--yes allows it)")
+            _name("left out", change)
+            how = change.by_hand or "--yes allows it"
+            click.echo(f"            (to have it: {how})")
     return chosen
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _name(state: str, change: Change) -> None:
+    """Say all that there is to know of a change."""
+    click.echo(f"  {state:<8}  {change.what}")
+    lines = (("gives", change.gives), ("without it,", change.without))
+    for label, text in (*lines, ("leaves this machine:", change.leaves)):
+        if text:
+            click.echo(f"            {label} {text}")
+
+
+def _ask_for_patience(move: Move) -> None:
+    if moving.commands(move):
+        click.echo(_PATIENCE)
 
 
 def _show(move: Move) -> None:
@@ -158,8 +185,11 @@ def _show(move: Move) -> None:
         click.echo(text)
     if not move.host.plain:
         click.echo(_COMMENTS)
-    for line in moving.commands(move):
+    lines = moving.commands(move)
+    for line in lines:
         click.echo(f"would run: {line}")
+    if any(line.endswith("PATCH") for line in lines):
+        click.echo(_PATCH)
 
 
 def _prove(*, live: bool) -> None:
@@ -170,9 +200,10 @@ def _prove(*, live: bool) -> None:
     Raises:
         SystemExit: Something is not well.
     """
-    click.echo("The proof:")
     if live:
-        asyncio.run(door.serves(os.environ, shipped.version(), _LOADS_SECONDS))
+        with _shown_at_work("the gateway loads the plug-in"):
+            asyncio.run(door.serves(os.environ, shipped.version(), _LOADS_SECONDS))
+    click.echo("The proof:")
     done = subprocess.run(
         (sys.executable, "-m", "openclaw_taskmem", "doctor"),
         stdin=subprocess.DEVNULL,
@@ -180,6 +211,33 @@ def _prove(*, live: bool) -> None:
     )
     if done.returncode != 0:
         _fail("It is set up, but not all is well; see above, then taskmem doctor.")
+
+
+@contextmanager
+def _shown_at_work(what: str) -> Generator[None]:
+    """Say what is done, at a terminal for how long so far, and how long it took."""
+    click.echo(f"  {what} …", nl=False)
+    began, over = time.perf_counter(), Event()
+
+    def tick() -> None:
+        while not over.wait(_TICK_SECONDS):
+            seconds = time.perf_counter() - began
+            click.echo(f"\r  {what} … {seconds:.0f} s", nl=False)
+
+    ticking = Thread(target=tick, daemon=True)
+    if sys.stdout.isatty():
+        ticking.start()
+    try:
+        yield
+    except BaseException:
+        over.set()
+        click.echo()
+        raise
+    over.set()
+    if ticking.ident is not None:
+        ticking.join()
+        click.echo(f"\r  {what} …", nl=False)
+    click.echo(f" {time.perf_counter() - began:.0f} s")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ takes too long, and lets a reader rest. `failures` says what went wrong.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -77,8 +78,8 @@ class Gemini:
         """Look for a key, and whether it may be used.
 
         A key in the environment may have been put there for another program. Where
-        OpenClaw was set up, which has a model of its own, it is used only if the
-        operator's setting names Gemini.
+        OpenClaw was set up, which has a model of its own, it is used only if it was
+        allowed there, or the operator's setting names Gemini.
         """
         variable, secret = _key(self._environ)
         if not secret:
@@ -88,23 +89,33 @@ class Gemini:
                 cure="Set GEMINI_API_KEY and run: taskmem daemon stop",
             )
         named = NAME in re.split(r"[\s,]+", self._environ.get("TASKMEM_READERS", ""))
-        if not named and self._was_set_up():
+        if not named and self._was_allowed() is False:
             return ReaderStatus(
                 readiness=Readiness.OFF,
-                detail=f"The key in {variable} is not used, since OpenClaw's own model "
-                "was set up.",
-                cure="To use it, set TASKMEM_READERS=gemini,host and run: taskmem "
-                "daemon stop",
+                detail=f"The key in {variable} is not used: set-up was not allowed to.",
+                cure="To allow it, run: taskmem setup openclaw",
             )
         return ReaderStatus(
             readiness=Readiness.READY,
-            detail=f"{self.model} is asked with the key in {variable}.",
+            detail="What a wait looks at goes to Google: "
+            f"{self.model} is asked with the key in {variable}.",
         )
 
-    def _was_set_up(self) -> bool:
-        """Whether `taskmem setup openclaw` was run for this home: it keeps a record."""
+    def _was_allowed(self) -> bool | None:
+        """Whether a person allowed it in set-up, whose latest record says so.
+
+        None: `taskmem setup openclaw` was not run for this home.
+        """
         home = self._environ.get("TASKMEM_HOME", "")
-        return bool(home) and any(Path(home, "setup").glob("openclaw-*.json"))
+        records = list(Path(home, "setup").glob("openclaw-*.json")) if home else []
+        if not records:
+            return None
+        try:
+            latest = max(records, key=lambda record: record.stat().st_mtime)
+            said: object = json.loads(latest.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(said, dict) and cast("Any", said).get("gemini") is True
 
     async def read(self, question: Question) -> Reading:
         """Ask the model.

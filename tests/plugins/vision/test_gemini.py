@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import threading
 
 import pytest
@@ -252,7 +253,10 @@ async def test_while_the_client_is_made_other_work_goes_on(gemini, monkeypatch):
 def test_with_a_key_it_is_ready_and_names_where_the_key_is(variable):
     told = Gemini({variable: "a-key"}).status()
     assert told.readiness is Readiness.READY
-    assert told.detail == f"{MODEL} is asked with the key in {variable}."
+    assert told.detail == (
+        "What a wait looks at goes to Google: "
+        f"{MODEL} is asked with the key in {variable}."
+    )
 
 
 @pytest.mark.parametrize("key", [None, "", " "])
@@ -280,6 +284,25 @@ def test_where_openclaw_was_set_up_only_a_named_gemini_is_used(
     told = Gemini(environ).status()
     assert told.readiness is readiness
     assert ("GEMINI_API_KEY" in told.detail) is True
+
+
+@pytest.mark.parametrize(
+    ("latest", "readiness"),
+    [
+        *(("", Readiness.OFF), ("[]", Readiness.OFF), ("{}", Readiness.OFF)),
+        *(('{"gemini": false}', Readiness.OFF), ('{"gemini": true}', Readiness.READY)),
+    ],
+)
+def test_where_openclaw_was_set_up_its_latest_record_decides(
+    tmp_path, latest, readiness
+):
+    (tmp_path / "setup").mkdir()
+    for n, said in enumerate(('{"gemini": true}', '{"gemini": false}', latest)):
+        record = tmp_path / "setup" / f"openclaw-{9 - n}.json"
+        record.write_text(said)
+        os.utime(record, (n, n))
+    environ = {"TASKMEM_HOME": str(tmp_path), "GEMINI_API_KEY": "a-key"}
+    assert Gemini(environ).status().readiness is readiness
 
 
 @pytest.mark.parametrize(

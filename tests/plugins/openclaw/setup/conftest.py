@@ -53,6 +53,8 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Our state folder."""
     folder = tmp_path / "taskmem"
     monkeypatch.setenv("TASKMEM_HOME", str(folder))
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "TASKMEM_READERS"):
+        monkeypatch.delenv(name, raising=False)
     return folder
 
 

@@ -1,8 +1,10 @@
 """`taskmem setup openclaw`: in, a second time, back, and out."""
 
+import difflib
 import json
 import os
 import pty
+import re
 import shutil
 import stat
 import subprocess
@@ -11,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from taskmem_hookspecs import Readiness
 from taskmem_openclaw import door
-from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup import shipped, talking
 from taskmem_openclaw.setup.moving import Shipped
+from taskmem_vision.gemini.client import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn
 from tests.support.waiting import PATIENCE
 
@@ -58,7 +62,10 @@ def test_without_a_terminal_only_what_is_needed_is_done_and_the_rest_is_named(
     said = into()
     assert said.status == 0
     assert "hooks" not in entry(openclaw.config)
-    assert "left out  access to conversations: " in said.text
+    left = "left out  access to conversations\n            gives an open task back "
+    assert left in said.text
+    assert "            without it, the agent has to ask where it was" in said.text
+    assert "(to have it: --yes allows it)" in said.text
 
 
 def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch):
@@ -95,7 +102,7 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
 
 def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, into):
     said = into("--yes")
-    assert "left out  recording of background commands: " in said.text
+    assert "left out  recording of background commands\n" in said.text
     assert "taskmem run --name NAME -- SHELL -c 'COMMAND'" in said.text
     assert "recordCommands" not in entry(openclaw.config)["config"]
 
@@ -109,17 +116,37 @@ def test_a_second_time_finds_everything_in_place(openclaw, into):
 
 
 def test_a_dry_run_shows_the_difference_and_changes_nothing(openclaw, into, home):
-    openclaw.write({**BEFORE, "models": {"apiKey": "sk-secret"}})
+    secrets = {"apiKey": "sk-secret", "pin": 4711, "all": ["sk-secret"], "on": True}
+    openclaw.write({**BEFORE, "models": secrets})
     before = openclaw.file.read_bytes()
     said = into("--yes", "--dry-run")
     assert said.status == 0
     assert '+          "allowConversationAccess": true' in said.text
     assert f"would run: {openclaw.program} plugins install --link {FOLDER}" in said.text
     assert f"would run: {openclaw.program} config patch --file PATCH" in said.text
+    assert "PATCH is the change above" in said.text
     assert "sk-secret" not in said.text
+    assert "4711" not in said.text
     assert openclaw.file.read_bytes() == before
     assert openclaw.changes == []
     assert not home.exists()
+
+
+def test_the_difference_is_that_of_the_whole_file(openclaw, into):
+    openclaw.write({**BEFORE, "tools": {"alsoAllow": ["y"]}, "zone": "UTC"})
+    before = json.dumps(openclaw.config, indent=2).splitlines()
+    shown = into("--yes", "--dry-run").text.splitlines()
+    into("--yes")
+    after = json.dumps(openclaw.config, indent=2).splitlines()
+    made = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    said = shown[shown.index(f"+++ {openclaw.file}") + 1 :]
+    assert [line for line in said if line[0] in "+-"] == [
+        line for line in made if line[0] in "+-"
+    ]
+    # Its places are those of the file.
+    assert [line for line in said if line.startswith("@@")] == [
+        line for line in made if line.startswith("@@")
+    ]
 
 
 def test_a_dry_run_shows_no_secret_of_a_server_that_goes(openclaw, into):
@@ -135,6 +162,100 @@ def test_comments_that_would_be_lost_are_told_of(openclaw, into):
     said = into("--dry-run")
     assert "comments in it are lost" in said.text
     assert '+      "taskmem"' in said.text
+
+
+def test_what_openclaw_does_is_named_while_it_does_it(openclaw, into):
+    said = into("--yes").text
+    patch, install = (
+        said.index(f"\n  openclaw {what} … ")
+        for what in ("config patch", "plugins install")
+    )
+    assert said[:patch].endswith("it takes up to a minute:")
+    assert patch < install
+    assert re.search(r"  openclaw plugins install … \d+ s\n", said)
+
+
+def test_what_openclaw_failed_at_has_a_line_of_its_own(openclaw, into):
+    openclaw.fail({"plugins install": {"err": "No."}})
+    said = into("--yes")
+    assert "\n  openclaw plugins install …\n" in said.text
+    assert "ended with status 1" in said.sentence
+
+
+# --- a key for Gemini -----------------------------------------------------------
+
+
+@pytest.fixture
+def key(monkeypatch):
+    """A key for Gemini lies in the environment."""
+    monkeypatch.setenv("GEMINI_API_KEY", "a-key")
+
+
+def allow_gemini(monkeypatch):
+    """Be a person at a terminal who allows that, and nothing else."""
+    named, name = [], talking._name
+
+    def keep(state, change):
+        named.append(change.what)
+        name(state, change)
+
+    def confirm(*_, **__):
+        return named[-1].startswith("Gemini")
+
+    monkeypatch.setattr(talking, "_is_terminal", lambda: True)
+    monkeypatch.setattr(talking, "_name", keep)
+    monkeypatch.setattr(talking.click, "confirm", confirm)
+
+
+def reads(home):
+    """Whether Gemini may read by what is on record."""
+    [kept] = (home / "setup").iterdir()
+    environ = {"TASKMEM_HOME": str(home), "GEMINI_API_KEY": "a-key"}
+    ready = Gemini(environ).status().readiness is Readiness.READY
+    assert json.loads(kept.read_text())["gemini"] is ready
+    return ready
+
+
+def test_a_key_for_gemini_is_no_consent_not_even_with_yes(openclaw, into, home, key):
+    said = into("--yes").text
+    assert "left out  Gemini, by the key in GEMINI_API_KEY\n" in said
+    assert re.search(
+        r"leaves this machine: .* that such a wait looks at, to Google", said
+    )
+    assert "TASKMEM_READERS=gemini,host" in said
+    assert not reads(home)
+
+
+def test_a_key_for_gemini_is_used_once_a_person_allows_it(
+    openclaw, into, home, key, monkeypatch
+):
+    into("--yes")
+    with monkeypatch.context() as at_terminal:
+        allow_gemini(at_terminal)
+        said = into()
+    assert said.status == 0, said.text
+    assert reads(home)
+    assert "Gemini" not in into().text
+    assert reads(home)
+    into("--undo")
+    assert not reads(home)
+
+
+@pytest.mark.usefixtures("openclaw", "key")
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_who_has_named_the_readers_is_not_asked_for_gemini(
+    into, home, monkeypatch, where
+):
+    if where == "environment":
+        monkeypatch.setenv("TASKMEM_READERS", "host")
+    else:
+        home.mkdir()
+        (home / "config.toml").write_text('readers = "host"')
+    assert "Gemini" not in into().text
+
+
+def test_without_a_key_gemini_is_not_asked_for(openclaw, into):
+    assert "Gemini" not in into().text
 
 
 def test_undo_puts_the_configuration_back(openclaw, into, home):

@@ -40,7 +40,9 @@ def taken(config, wishes=WISHES, *, everything=True):
 
 def permissions(config, wishes=WISHES):
     """What `--yes` means."""
-    return [each for each in plan.for_plugin(config, wishes).changes if not each.opt_in]
+    return [
+        each for each in plan.for_plugin(config, wishes).changes if not each.by_hand
+    ]
 
 
 def offers(config, wishes=WISHES):
@@ -74,7 +76,7 @@ def test_what_is_not_needed_is_left_to_the_operator():
 def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
     def offered(config):
         found = plan.for_plugin(config, WISHES).changes
-        return [each for each in found if each.opt_in and takes in each.reason]
+        return [each for each in found if each.by_hand and takes in each.gives]
 
     (offer,) = offered({})
     assert not offer.needed
@@ -116,7 +118,7 @@ def test_models_that_are_allowed_already_are_not_asked_for_again():
     assert permissions(config) == []
     config["plugins"]["entries"]["taskmem"]["llm"]["allowedModels"] = ["theirs/big"]
     (change,) = permissions(config)
-    assert "lets local/small read texts" in change.reason
+    assert "lets local/small read texts" in change.gives
     found = applied(config, [change])["plugins"]["entries"]["taskmem"]["llm"]
     assert found["allowedModels"] == ["theirs/big", "local/small"]
 
@@ -402,6 +404,13 @@ def test_setting_up_twice_is_as_if_once(config, everything):
     assert same(taken(once, everything=everything), once)
     if everything:
         assert permissions(once) == []
+
+
+@given(CONFIGS)
+def test_of_all_that_may_be_refused_it_is_said_what_that_takes(config):
+    changes = plan.for_plugin(config, WISHES).changes
+    assert all(each.gives for each in changes)
+    assert all(each.without for each in changes if not each.needed)
 
 
 @given(CONFIGS)
