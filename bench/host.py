@@ -47,6 +47,13 @@ class Host:
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its result."""
+        answer = self.exchange(method, params)
+        if "result" not in answer:
+            raise SystemExit(f"{method} was answered with {answer}")
+        return dict(answer["result"])
+
+    def exchange(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return the answer, which may be a refusal."""
         self._last_id += 1
         self._say(
             {
@@ -58,9 +65,9 @@ class Host:
         )
         assert self.process.stdout is not None  # noqa: S101 - it is a pipe
         answer = json.loads(self.process.stdout.readline())
-        if "result" not in answer or answer["id"] != self._last_id:
+        if answer.get("id") != self._last_id:
             raise SystemExit(f"{method} was answered with {answer}")
-        return dict(answer["result"])
+        return dict(answer)
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> float:
         """Call a tool, and return the seconds until it answered."""

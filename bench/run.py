@@ -32,6 +32,7 @@ from seeing import see_idle, see_looks, see_scenes
 from starts import start_commands, start_daemon, start_mcp, start_uncached
 from stops import stop_gateway
 from stuck import find_stuck
+from told import tell_presence
 from updates import update_crowd, update_over_mcp
 from waits import wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
 
@@ -71,9 +72,12 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         stop_gateway,
         call_checkpoints,
         tell_notices,
+        tell_presence,
     )
 }
-ONLY_WHEN_ASKED = (start_uncached.__name__, stop_gateway.__name__)
+ONLY_WHEN_ASKED = tuple(
+    bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence)
+)
 
 
 def main(names: list[str]) -> int:

@@ -1,0 +1,411 @@
+"""A daemon that is started, stopped, killed and upgraded: is what is said of it so?"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+
+from figures import Figure, count_of
+from homes import COMMAND, a_home, environment
+from host import Host
+from truth import SLACK, Moment, Truth, age
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.home import Home
+from tests.e2e.openclaw import node_program
+
+INSTANTS = int(os.environ.get("TASKMEM_BENCH_INSTANTS", "200"))
+SEED = int(os.environ.get("TASKMEM_BENCH_SEED", "17"))
+A_HOME = 20
+"""Instants in one home; each begins with the database of an earlier version."""
+INSTANT = 1.0
+"""Seconds before a sentence in which what it says was so: a command takes that long to
+start Python, to find out and to print."""
+LONGEST = 2.0
+"""Seconds from what was done to the looks, at most."""
+STARTING = 15.0
+"""Seconds that a process may take to start, before anybody is told to kill it."""
+OLDER = "0.0.9"
+RELEASED = Path(__file__).parents[1] / "tests" / "plugins" / "sqlmodel" / "released"
+_OLD = (
+    f"import openclaw_taskmem as it; it.__version__ = {OLDER!r}; "
+    "from openclaw_taskmem.faces.main import main; main()"
+)
+"""The same program, as if it were of an earlier version."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One sentence, and the time in which it became what it says."""
+
+    place: str
+    text: str
+    begin: float
+    end: float
+
+
+@dataclass
+class Watched:
+    """A home, the daemons that were started in it, and what was said of them."""
+
+    home: Home
+    truth: Truth
+    old: set[int] = field(default_factory=set)
+    """The daemons of the earlier version."""
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+
+    def tell(self, place: str, text: str, begin: float = 0.0) -> None:
+        """Keep a sentence that came just now; it was not begun before an instant."""
+        now = time.monotonic()
+        self.told.append(Told(place, text, max(begin, now - INSTANT), now))
+
+
+# --- what is done to the daemon -----------------------------------------------
+
+
+def start(watched: Watched, *, old: bool = False) -> None:
+    """Start a daemon, of this version or of an earlier one."""
+    program = (sys.executable, "-c", _OLD) if old else (COMMAND,)
+    process = subprocess.Popen(
+        [*program, "daemon"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(watched.home),
+    )
+    watched.started.append(process)
+    if old:
+        watched.old.add(process.pid)
+
+
+def stop(watched: Watched) -> None:
+    """Stop the daemon as a person does."""
+    begin = time.monotonic()
+    watched.tell("daemon stop", said(watched.home, "daemon", "stop"), begin)
+
+
+def kill(watched: Watched) -> None:
+    """Kill the daemon."""
+    signalled(watched, signal.SIGKILL)
+
+
+def stop_unheard(watched: Watched) -> None:
+    """Tell the daemon to stop, and wait for nothing."""
+    signalled(watched, signal.SIGTERM)
+
+
+def signalled(watched: Watched, number: int) -> None:
+    """Send a signal to whoever holds the home; it may have gone."""
+    pid = watched.truth.now.pid
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def upgrade(watched: Watched) -> None:
+    """Stop the daemon, and start that of the other version."""
+    old = watched.truth.now.pid in watched.old
+    stop(watched)
+    start(watched, old=not old)
+
+
+def upgrade_killed(watched: Watched) -> None:
+    """Kill the daemon, and start that of the other version."""
+    old = watched.truth.now.pid in watched.old
+    kill(watched)
+    start(watched, old=not old)
+
+
+DEEDS: Sequence[Callable[[Watched], None]] = (
+    *(start, stop, stop_unheard, kill, upgrade, upgrade_killed),
+)
+
+
+# --- who speaks of it ---------------------------------------------------------
+
+
+def said(home: Home, *arguments: str) -> str:
+    """Return all that a command prints, on one line."""
+    done = subprocess.run(
+        [COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(home),
+        text=True,
+        check=False,
+    )
+    return " ".join(done.stdout.split())
+
+
+def ask_status(watched: Watched) -> None:
+    """Run `taskmem status`."""
+    begin = time.monotonic()
+    watched.tell("status", said(watched.home, "status"), begin)
+
+
+def ask_doctor(watched: Watched) -> None:
+    """Run `taskmem doctor`; each of its rows counts for when it came."""
+    begin = 0.0
+    doctor = subprocess.Popen(
+        [COMMAND, "doctor", "--no-proof"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(watched.home),
+        text=True,
+    )
+    with doctor:
+        assert doctor.stdout is not None  # noqa: S101 - it is a pipe
+        for line in doctor.stdout:
+            watched.tell("doctor", line.strip(), begin)
+            begin = time.monotonic()
+
+
+def ask_relay(watched: Watched, host: Host) -> None:
+    """Call a tool through a relay that was there all the time."""
+    answer = host.exchange("tools/call", {"name": "task_list", "arguments": {}})
+    text = answer["error"]["message"] if "error" in answer else "It answers."
+    watched.tell("relay", text)
+
+
+class Line:
+    """The plug-in's line to the daemon, which is kept as in a gateway."""
+
+    def __init__(self, watched: Watched) -> None:
+        """Start it."""
+        here = Path(__file__).with_name("line.mjs")
+        self._watched = watched
+        self._answers: Queue[None] = Queue()
+        self._process = subprocess.Popen(
+            [node_program(), here, watched.home.folder, COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(watched.home),
+            text=True,
+        )
+        self._thread = Thread(target=self._hear, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it by the end of its stdin."""
+        with self._process:
+            assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+            self._process.stdin.close()
+            self._thread.join()
+
+    def ask(self, number: int) -> None:
+        """Call a tool as the plug-in does."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        self._answers.get()
+
+    def _hear(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            text = answer.get("warned") or answer.get("error", "It answers.")
+            self._watched.tell("plug-in", text)
+            if "number" in answer:
+                self._answers.put(None)
+
+
+# --- whether it is so ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was so while a sentence was made, and what it is compared with."""
+
+    moments: Sequence[Moment]
+    end: float
+    old: set[int]
+
+    def was(self, *states: str, pid: str | None = None) -> bool:
+        """Whether any of some states was so, of a process where one is named."""
+        return any(
+            each.state in states and (pid is None or each.pid == int(pid))
+            for each in self.moments
+        )
+
+    def is_old_enough(self, pid: str) -> bool:
+        """Whether a process had its time to start, and holds the home."""
+        return any(
+            each.pid == int(pid) and self.end - each.born >= STARTING
+            for each in self.moments
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Whether a daemon went away meanwhile."""
+        served = {each.pid for each in self.moments if each.state == "serving"}
+        return len(served) > 1 or self.was("absent", "starting", "ending")
+
+
+Claim = Callable[[re.Match[str], Seen], bool]
+CLAIMS: Sequence[tuple[str, Claim]] = (
+    (r"No daemon runs for", lambda _, seen: seen.was("absent")),
+    (
+        r"is starting, as process (\d+)",
+        lambda found, seen: seen.was("starting", pid=found[1]),
+    ),
+    (r"is starting\.", lambda _, seen: seen.was("starting")),
+    (
+        r"is ending, as process (\d+)",
+        lambda found, seen: seen.was("ending", pid=found[1]),
+    ),
+    (
+        r"(?:runs as|just now, as) process (\d+)",
+        lambda found, seen: seen.was("serving", pid=found[1]),
+    ),
+    (r"^It answers\.", lambda _, seen: seen.was("serving")),
+    (
+        r"Process (\d+) is version (\S+), and this is (\S+)\.",
+        lambda found, seen: (
+            found[2] == OLDER
+            and found[3] == __version__
+            and int(found[1]) in seen.old
+            and seen.was("serving", pid=found[1])
+        ),
+    ),
+    (
+        r"^taskmem (\S+) runs as process (\d+)",
+        lambda found, seen: (
+            found[1] == (OLDER if int(found[2]) in seen.old else __version__)
+        ),
+    ),
+    (
+        r"Process (\d+) holds",
+        lambda found, seen: seen.was("starting", "ending", pid=found[1]),
+    ),
+    (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
+    (r"Process (\d+) has stopped\.", lambda found, _: age(int(found[1])) is None),
+    (r"has just ended", lambda _, seen: seen.changed),
+    (r"daemon ended while", lambda _, seen: seen.changed),
+    (r"has hung up|ended 3 times", lambda _, seen: seen.changed),
+)
+"""What a sentence may claim of the daemon, and whether it is so."""
+_OTHER = re.compile(
+    r"ok    (?!daemon)|All is well\.|\d+ links: |Run: taskmem daemon stop \(the next"
+    r"|Run this again; where|There is no \S+ yet"
+    r"|(?:warn|fail)  openclaw\.(?:version|configuration): |Install OpenClaw"
+    r"|Run: openclaw"
+)
+"""What claims nothing of whether a daemon runs."""
+UNTRUE = re.compile(
+    r"could not be started|cannot be started|older schema|does not tell"
+)
+"""What is never so here: a daemon can always be started, and brings its database up."""
+
+
+def is_true(told: Told, watched: Watched) -> bool:
+    """Whether each claim of a sentence was so while it was made."""
+    moments = watched.truth.between(told.begin - SLACK, told.end + SLACK)
+    seen = Seen(moments, told.end, watched.old)
+    if UNTRUE.search(told.text):
+        return False
+    found = [
+        (match, claim)
+        for pattern, claim in CLAIMS
+        if (match := re.search(pattern, told.text))
+    ]
+    if not found:
+        return _OTHER.match(told.text) is not None
+    return all(claim(match, seen) for match, claim in found)
+
+
+# --- the run ------------------------------------------------------------------
+
+
+def aged(home: Home, chance: random.Random) -> None:
+    """Give a home the database of an earlier version."""
+    released = chance.choice(sorted(RELEASED.glob("*.sql")))
+    with closing(sqlite3.connect(home.database)) as database:
+        database.executescript(released.read_text())
+    home.database.chmod(0o600)
+
+
+def told_in_a_home(instants: int, chance: random.Random) -> Watched:
+    """Let all speak of one home's daemon at random instants."""
+    with ExitStack() as stack:
+        home = stack.enter_context(a_home())
+        aged(home, chance)
+        watched = Watched(home, stack.enter_context(Truth(home)))
+        stack.callback(ended, watched)
+        host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
+        line = stack.enter_context(closing(Line(watched)))
+        host.hello()
+        for number in range(instants):
+            chance.choice(DEEDS)(watched)
+            looks = (
+                lambda: ask_status(watched),
+                lambda: ask_doctor(watched),
+                lambda: ask_relay(watched, host),
+                lambda n=number: line.ask(n),
+            )
+            delays = [chance.uniform(0, LONGEST) for _ in looks]
+            asking = [
+                Thread(target=later, args=pair)
+                for pair in zip(delays, looks, strict=True)
+            ]
+            for each in asking:
+                each.start()
+            for each in asking:
+                each.join()
+    return watched
+
+
+def later(delay: float, look: Callable[[], None]) -> None:
+    """Look after a while."""
+    time.sleep(delay)
+    look()
+
+
+def ended(watched: Watched) -> None:
+    """End all daemons of a home."""
+    while watched.truth.now.pid is not None:
+        kill(watched)
+        time.sleep(2 * SLACK)
+    for process in watched.started:
+        process.kill()
+        process.wait()
+
+
+def tell_presence() -> Iterator[Figure | str]:
+    """Count untrue sentences on a daemon that comes and goes."""
+    chance = random.Random(SEED)  # noqa: S311 - it keeps no secret
+    sentences: Counter[str] = Counter()
+    untrue: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    for _ in range(INSTANTS // A_HOME):
+        watched = told_in_a_home(A_HOME, chance)
+        for each in watched.told:
+            sentences[each.place] += 1
+            states.update(re.findall(r"is (starting|ending)", each.text))
+            if not is_true(each, watched):
+                untrue[each.place] += 1
+                so = watched.truth.between(each.begin - SLACK, each.end + SLACK)
+                print(f"untrue: {each}\n  {so}", file=sys.stderr, flush=True)
+    for place in ("status", "doctor", "relay", "plug-in", "daemon stop"):
+        what = f"untrue sentences of {place}"
+        yield count_of(what, untrue[place], sentences[place])
+    yield (
+        f"Sentences that said starting: {states['starting']}; "
+        f"that said ending: {states['ending']}."
+    )
