@@ -52,15 +52,23 @@ _TOLD: Final = frozenset({"review", *_INTERRUPTED})
 """About what the lines are that told the user of it."""
 
 
+def reach_change(run: Run, newest: Sequence[Event]) -> bool:
+    """Whether the newest entries of a log reach back to a run's last change."""
+    return any(_is_change(run, event) for event in newest)
+
+
 def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | None:
     """Return what a run's user is asked; None: nothing, or it is answered.
 
-    `newest` are the newest entries of its task in the log, oldest first.
+    `newest` are the newest entries of its task in the log, oldest first, as far back as
+    the run's last change; older ones are passed over.
     """
     header = _ABOUT.get(run.why or "") if run is not None else None
     if run is None or header is None or not run.state.waiting:
         return None
-    since = [e for e in newest if e.run_id == run.run_id and e.at >= run.changed_at]
+    changes = [n for n, event in enumerate(newest) if _is_change(run, event)]
+    since = newest[changes[-1] if changes else 0 :]
+    since = [event for event in since if event.run_id == run.run_id]
     told = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
     text = next(told, f"{notices.name(task)} waits for you.")
     options: tuple[str, ...] = (RESUME, LEAVE_IT)
@@ -81,6 +89,10 @@ def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | 
         options=options,
         newest_event=newest[-1].event_id if newest else 0,
     )
+
+
+def _is_change(run: Run, event: Event) -> bool:
+    return event.run_id == run.run_id and event.kind == events.RUN_CHANGED
 
 
 def _given(since: Sequence[Event]) -> tuple[str, ...]:

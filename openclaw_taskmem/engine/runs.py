@@ -52,7 +52,7 @@ from taskmem_hookspecs.errors import (
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
 NEWEST: Final = 200
-"""Entries of a task's log among which an answer to its question is looked for."""
+"""Entries of a task's log that are read at first for what its user is asked."""
 RENEWALS: Final = 10
 """How often within a lease a call that changes nothing renews it."""
 
@@ -214,7 +214,12 @@ def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     task = shell.store.read_task(run.task_id).task
     if task.implicit:
         return None
-    return asking.ask(task, run, shell.store.last_events(run.task_id, NEWEST))
+    limit = NEWEST
+    newest = shell.store.last_events(run.task_id, limit)
+    while len(newest) == limit and not asking.reach_change(run, newest):
+        limit *= 2
+        newest = shell.store.last_events(run.task_id, limit)
+    return asking.ask(task, run, newest)
 
 
 def _tell_answer(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain import working
+from openclaw_taskmem.domain import events, working
 from openclaw_taskmem.domain.asking import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, say, session_views, task_commands
+from openclaw_taskmem.engine.runs import NEWEST
 from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import (
     Change,
+    Event,
     InvalidArguments,
     RunState,
     SessionView,
@@ -481,6 +483,41 @@ def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, status="completed", message="Accepted.")
     assert session.world.task(task).status is TaskStatus.COMPLETED
+
+
+def fill_log(session: Session, task: str) -> None:
+    """Let more happen to a task than is read of its log at first."""
+    shell = session.world.shell
+    run_id, now = session.run(task).run_id, shell.clock.now()
+    told = Event(at=now, kind=events.STUCK, task_id=task, run_id=run_id)
+    shell.commit(Change(events=(told,) * (3 * NEWEST)))
+
+
+def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
+    task = session.works()
+    call = {"task_id": task, "ask": "Which colour?", "ask_options": ["Red", "Blue"]}
+    session.call("task_update", **call)
+    fill_log(session, task)
+
+    assert question(session).options == ("Red", "Blue")
+
+
+def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
+    task = interrupted(session)
+    session_views.answer(session.world.shell, question(session).key, LEAVE_IT)
+    fill_log(session, task)
+
+    run_id = session.run(task).run_id
+    assert session_views.question_of(session.world.shell, run_id) is None
+
+
+def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
+    task = interrupted(session)
+    session.world.clock.jump(-HOUR)
+    session_views.answer(session.world.shell, question(session).key, LEAVE_IT)
+
+    run_id = session.run(task).run_id
+    assert session_views.question_of(session.world.shell, run_id) is None
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
