@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+from unicodedata import normalize
 
 from openclaw_taskmem.domain import notices, working
 from openclaw_taskmem.domain.plan import progress
@@ -107,7 +108,7 @@ def choose(
     asks something, words that name no task, and do not begin like another's name, are
     its answer. `/cancel` takes but a name.
     """
-    words = words.strip()
+    words = normalize("NFC", words.strip())
     may = [each for each in listed if each.task.status in _TAKES[command]]
     if not may:
         return Choice(reply=_NOTHING[command])
@@ -116,10 +117,13 @@ def choose(
     if not words:
         found = may if command is Command.CANCEL else _resting(may)
         return _only(found, command, "", now)
-    named = _named(listed, may, command, words)
-    if named is None or (named[1] and command is Command.CANCEL):
-        return _answer(may, command, words, now)
-    found, rest = named
+    resumes = command is Command.RESUME
+    asking = [each for each in may if resumes and each.question is not None]
+    found, rest = _named(listed, words, asking)
+    if not found and resumes and not asking:
+        found, rest = _begun(may, words)
+    if not found or (rest and not resumes):
+        return _answer(may, command, words, asking, now)
     taken = [each for each in found if each in may]
     if not taken:
         return Choice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
@@ -127,10 +131,13 @@ def choose(
 
 
 def _answer(
-    may: Sequence[Listed], command: Command, words: str, now: datetime
+    may: Sequence[Listed],
+    command: Command,
+    words: str,
+    asking: Sequence[Listed],
+    now: datetime,
 ) -> Choice:
     """Return whom words answer that name no task: the only one that asks, or may."""
-    asking = [each for each in may if each.question is not None]
     only = asking if len(asking) == 1 else may
     first = words.split(maxsplit=1)[0].casefold()
     others = (_name(each).casefold() for each in may if each not in only)
@@ -200,53 +207,45 @@ def _which(found: Sequence[Listed], command: Command, now: datetime) -> str:
 
 
 def _named(
-    listed: Sequence[Listed], may: Sequence[Listed], command: Command, words: str
-) -> tuple[Sequence[Listed], str] | None:
-    """Return the tasks that the words name first, and the rest; None: they name none.
+    listed: Sequence[Listed], words: str, asking: Sequence[Listed]
+) -> tuple[Sequence[Listed], str]:
+    """Return the tasks that the words name first, and the rest; none: they name none.
 
-    A number with more words after it may begin a name, which is meant then. Where a
-    task asks something, half a word names no task that asks nothing. Where just one
-    asks, a name's beginning with more words after it names none.
+    A number with more words after it may begin a name, which is meant then. Where tasks
+    ask something, the beginning of a name may be an answer: it names only one that
+    asks, by whole words.
     """
-    resumes = command is Command.RESUME
-    asking = [each for each in may if resumes and each.question is not None]
     head = words.split(maxsplit=1)[0]
     rest = words[len(head) :].strip()
     wanted, number = one_line(words).casefold(), _NUMBER.fullmatch(head)
-    by_id = [each for each in listed if each.task.task_id.startswith(head.lower())]
-    same = [each for each in listed if _name(each).casefold() == wanted]
-    begun = [
-        each
-        for each in listed
-        if _name(each).casefold().startswith(wanted)
-        and (not asking or each in asking or _begins_with(_name(each), wanted))
-    ]
-    longest = max(
-        (_name(e) for e in listed if _begins_with(words, _name(e))), key=len, default=""
-    )
+    long_enough = len(head) >= _ID_PREFIX
+    by_id = [e for e in listed if e.task.task_id.startswith(head.lower())]
+    same = [e for e in listed if _name(e).casefold() == wanted]
     numbered = [e for e in listed if number and e.number == int(number[1])]
+    begun = [e for e in asking if _begins_with(_name(e), wanted)]
+    if not asking:
+        begun = [e for e in listed if _name(e).casefold().startswith(wanted)]
+    whole = [e for e in listed if _begins_with(words, _name(e))]
+    longest = max(map(_name, whole), key=len, default="")
     ways = (
-        (by_id if len(head) >= _ID_PREFIX else [], rest),
+        (by_id if long_enough else [], rest),
         (same, ""),
         (numbered if not rest else [], ""),
         (begun, ""),
         (numbered, rest),
-        ([e for e in listed if _name(e) == longest], words[len(longest) :].strip()),
+        ([e for e in whole if _name(e) == longest], words[len(longest) :].strip()),
     )
-    for found, after in ways:
-        if found:
-            return [each for each in found if each in may] or found, after
-    return _begun(may, words) if resumes and len(asking) != 1 else None
+    return next((way for way in ways if way[0]), ([], ""))
 
 
-def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str] | None:
+def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str]:
     """Return the one task whose name begins with the first words, and the rest."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
         head = one_line(words[:end])
         found = [each for each in may if _begins_with(_name(each), head)]
         if len(found) == 1:
             return found, words[end:].strip()
-    return None
+    return [], ""
 
 
 def _begins_with(text: str, beginning: str) -> bool:
@@ -257,7 +256,7 @@ def _begins_with(text: str, beginning: str) -> bool:
 
 
 def _name(listed: Listed) -> str:
-    return one_line(listed.task.name)
+    return normalize("NFC", one_line(listed.task.name))
 
 
 def _line(listed: Listed, now: datetime) -> str:

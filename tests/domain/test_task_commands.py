@@ -50,6 +50,7 @@ ALL = (BREAD, CAKE, ROLLS, DONE)
 NEITHER = 'No task here is called "2 is wrong, I meant neither".'
 WITH_NUTS = 'No task here is called "carrot with nuts".'
 EXAMPLE = "Say which one, for example /cancel 1."
+NO = 'No task here is called "no".'
 MAIL_NOBODY = 'No task here is called "no wait, mail nobody".'
 NOTIFY = listed(2, "Notify customers")
 HOUR = listed(2, "1 hour build")
@@ -92,6 +93,12 @@ BUSY = at_work(2, "Carrot cake")
         ((ASKS, DONE), RESUME, "1 rye, please", 1, "rye, please"),
         ((ASKS, BUSY), RESUME, "2", 2, ""),
         ((BREAD, DONE), RESUME, "formal, of course", 1, "formal, of course"),
+        # half a word of its name is an answer of the task that asks
+        ((asking(2, "Notify customers"), BREAD), RESUME, "no", 2, "no"),
+        ((asking(2, "Notify customers"), BREAD), RESUME, "notify", 2, ""),
+        # however its letters are composed
+        ((listed(1, "Cr\u00eape"), BREAD), CANCEL, "cre\u0302pe", 1, ""),
+        ((listed(2, "Cre\u0302pe"), BREAD), RESUME, "cr\u00eape now", 2, "now"),
     ],
 )
 def test_a_person_names_a_task_by_little(
@@ -135,7 +142,8 @@ def test_a_person_names_a_task_by_little(
             "21",
             MAIL_NOBODY,
         ),
-        ((NOTIFY, ASKS), RESUME, "no", "21", 'No task here is called "no".'),
+        ((NOTIFY, ASKS), RESUME, "no", "21", NO),
+        ((listed(2, "No reply mails"), ASKS), RESUME, "no", "21", NO),
         ((ASKS, DONE), RESUME, "4", "4", "It cannot be resumed."),
         ((DONE,), RESUME, "", "", "This chat has no task to resume."),
         ((DONE,), CANCEL, "Soup", "", "This chat has no task to cancel."),
