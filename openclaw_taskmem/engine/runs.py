@@ -80,7 +80,7 @@ def resume(
         now = shell.clock.now()
         _its_own(shell, facts, caller)
         if asking.awaits_answer(facts.run, caller, answer):
-            shell.commit(_tell_answer(shell, facts, answer, now))
+            shell.commit(tell_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
         task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
         task = lifecycle.touch(task, now)
@@ -222,7 +222,7 @@ def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     return asking.ask(task, run, newest)
 
 
-def _tell_answer(
+def tell_answer(
     shell: Shell, facts: TaskFacts, answer: str | None, now: datetime
 ) -> Change:
     """Return what puts an answer before the agent that asked.

@@ -109,10 +109,7 @@ def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | N
     now = shell.clock.now()
     goes_on = asking.goes_on(facts.run, said)
     if goes_on is None:
-        wake_id = shell.new_id("wake", now)
-        shell.commit(
-            asking.tell_answer(facts, question, said, wake_id=wake_id, now=now)
-        )
+        shell.commit(runs.tell_answer(shell, facts, said, now))
         return None
     entry = asking.close_question(facts, question, said, now)
     if goes_on:

@@ -34,6 +34,11 @@ def seen(story: Story, note: str, *states: str) -> None:
     until(shown, f"the card says {note!r}: {states}")
 
 
+def options_of(asked: dict[str, Any]) -> list[str]:
+    """The buttons of a question."""
+    return [each["label"] for each in asked["questions"][0]["options"]]
+
+
 def update(story: Story, **report: Any) -> Reply:
     """Report on the session's task."""
     return [Call("task_update", {"task_id": story.task["task_id"], **report})]
@@ -106,6 +111,38 @@ def test_a_question_outlives_its_gateway_and_its_answer_resumes_the_task(
     assert 'The user answered: "Yes, but not the one of May."' in answers[0]
     assert story.questions == []
     seen(story, "Done.", "completed")
+
+
+def test_options_and_a_review_are_answered_by_buttons(story: Story):
+    def asks(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if first := registers(request, "Paint the door"):
+            return first
+        if "task_answer" in turn.text and not turn.results:
+            answers.append(turn.text)
+            if len(answers) == 1:
+                review = {"to": "user", "note": "Is the red right?"}
+                painted = update(story, status="active", completed_steps=[1])
+                handed = {"task_id": story.task["task_id"], **review}
+                return [*painted, Call("task_handoff", handed)]
+            return update(story, status="completed")
+        if len(turn.results) == 1 and "Please" in turn.words:
+            return update(story, ask=colour, ask_options=["Red", "Blue"])
+        return "So be it."
+
+    answers: list[str] = []
+    colour = "Which colour?"
+    story.follow(asks)
+    story.say("Please paint the door.")
+    assert options_of(story.asked(colour)) == ["Red", "Blue"]
+    story.press(colour, "Red")
+
+    assert options_of(story.asked("Is the red right?")) == ["Accept", "Send back"]
+    story.press("Is the red right?", "Accept")
+    story.ends()
+    told = [text.partition("The user answered: ")[2].split()[0] for text in answers]
+    assert told == ['"Red"', '"Accept"']
+    assert story.questions == []
 
 
 def test_doctor_says_that_users_see_cards_and_buttons(story: Story):
