@@ -305,11 +305,11 @@ _OTHER = re.compile(
     r"ok    (?!daemon)|All is well\.|\d+ links: |Run: taskmem daemon stop \(the next"
     r"|Run this again; where|There is no \S+ yet"
     r"|(?:warn|fail)  openclaw\.(?:version|configuration): |Install OpenClaw"
-    r"|Run: openclaw"
+    r"|Run: openclaw|fail  wakes\.owed: |Mend what fails; they go out"
 )
 """What claims nothing of whether a daemon runs."""
 UNTRUE = re.compile(
-    r"could not be started|cannot be started|older schema|does not tell"
+    r"daemon could not be started|daemon cannot be started|older schema|ECONN"
 )
 """What is never so here: a daemon can always be started, and brings its database up."""
 

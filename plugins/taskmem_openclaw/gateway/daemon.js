@@ -12,7 +12,7 @@ const MOST_REPORTS = 500;
 const BATCH = 50;
 const REFUSALS = 10; // after which a report is given up
 const CALLS = ["tool_started", "tool_called"];
-const ABSENT = ["ENOENT", "ECONNREFUSED"];
+const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // none is there, or it ended as it let us in
 
 export class DaemonError extends Error {
   constructor(name, message, said) {
@@ -213,7 +213,7 @@ export class Daemon {
         }
       });
       socket.on("close", () => {
-        reject(unavailable("The daemon has hung up."));
+        reject(Object.assign(unavailable("The daemon has hung up."), { code: "EPIPE" }));
         this.#lost(socket);
       });
     });

@@ -241,6 +241,16 @@ test("where no daemon runs, one is started with the home, and then reached", asy
   assert.equal(readFileSync(note, "utf8").trim(), `--verbose daemon --detach ${home}`);
 });
 
+test("a daemon that ends as it lets us in is followed by another", async (t) => {
+  const home = folder(t);
+  const ending = createServer((socket) => socket.destroy()).listen(join(home, "daemon.sock"));
+  t.after(() => ending.close());
+  const program = join(home, "program");
+  writeFileSync(program, "#!/bin/sh\necho 'Another is started.' >&2\nexit 1\n", { mode: 0o700 });
+  const here = line(t, home, { command: [program] });
+  await assert.rejects(here.call("status", {}, LONG), { message: "Another is started. See: taskmem doctor" });
+});
+
 test("it is warned of once, however often it is tried", async (t) => {
   mock.timers.enable({ apis: ["setTimeout"] });
   t.after(() => mock.timers.reset());
