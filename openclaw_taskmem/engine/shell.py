@@ -7,8 +7,8 @@ is made true here: secrets are gone, and each task knows when to be looked at.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -172,14 +172,26 @@ class Shell:
         own = self.store.read_bookmark(self.place(name))
         return self.store.read_bookmark(name) if own is None else own
 
+    @contextmanager
+    def take_turn(self, *subjects: str) -> Generator[None]:
+        """Hold the turns of subjects: calls on one of them are made one by one.
+
+        A crowd would starve its slowest otherwise.
+        """
+        places = {hash(each) % TURNS for each in subjects}
+        with ExitStack() as turn:
+            # In one order, or two that want the same two would wait for each other.
+            for place in sorted(places):
+                turn.enter_context(self.turns[place])
+            yield
+
     def decide(
         self, subject: str, read_decide_commit: Callable[[], T], *others: str
     ) -> T:
         """Run a use case, and again from the start when someone else wrote first.
 
         Args:
-            subject: The id of the task (or wait) that it is about; calls on one
-                subject take turns, or a crowd would starve its slowest.
+            subject: The id of the task (or wait) that it is about, whose turn it takes.
             read_decide_commit: The use case, whole.
             others: What else it decides about, beyond the one subject; it takes its
                 turn at all of them at once.
@@ -187,11 +199,7 @@ class Shell:
         Raises:
             Conflict: Someone else wrote first, every time.
         """
-        places = {hash(each) % TURNS for each in (subject, *others)}
-        with ExitStack() as turn:
-            # In one order, or two that want the same two would wait for each other.
-            for place in sorted(places):
-                turn.enter_context(self.turns[place])
+        with self.take_turn(subject, *others):
             for _ in range(TRIES - 1):
                 try:
                     return read_decide_commit()

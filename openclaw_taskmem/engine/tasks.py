@@ -169,19 +169,23 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
             be looked at.
         TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         EvidenceMissing: It is to be completed, and what it makes is not there.
-        Conflict: Something else was sought whenever it had been looked at.
+        Conflict: Each time, someone else wrote first or something else was sought.
     """
     seen: Seen | None = None
     for _ in range(TRIES):
-        answer = shell.decide(task_id, partial(_applied, shell, task_id, wish, seen))
+        try:
+            with shell.take_turn(task_id):
+                answer = _applied(shell, task_id, wish, seen)
+        except Conflict:
+            continue
         if isinstance(answer, Refusal):
             raise EvidenceMissing(answer.sentence)
         if isinstance(answer, Updated):
             return answer
         seen = evidence.look(shell, answer)
     raise Conflict(
-        f"{task_id} was changed whenever what it makes had been looked at; call again. "
-        "Nothing was written."
+        f"{task_id} was changed by others each of {TRIES} times that it was to be "
+        "written; call again. Nothing was written."
     )
 
 

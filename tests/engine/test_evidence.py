@@ -12,7 +12,8 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import looking
-from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
+from openclaw_taskmem.engine.shell import TRIES
+from taskmem_hookspecs import Change, Claim, Finding, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.world import World
@@ -47,6 +48,20 @@ class Delayed(MemoryStore):
         if self.delays:
             self.clock.tick(self.delays.pop(0))
         return super().read_task(task_id)
+
+
+class Contested(MemoryStore):
+    """Somebody else always writes what a task makes before it can be completed."""
+
+    lost = 0
+    lose: Callable[[], object] = staticmethod(lambda: None)
+
+    def commit(self, change: Change) -> None:
+        if any(task.status is TaskStatus.COMPLETED for task in change.tasks):
+            self.lost += 1
+            self.lose()
+            raise Conflict("Somebody else wrote it first.")
+        super().commit(change)
 
 
 @pytest.fixture
@@ -97,6 +112,18 @@ def test_a_task_that_changes_at_every_look_is_left_as_it_is(
     with pytest.raises(Conflict, match="call again"):
         complete(world, task)
     assert world.task(task).status is TaskStatus.ACTIVE
+
+
+def test_conflicts_and_looks_share_one_limit_of_tries(witness: Witness) -> None:
+    store = Contested()
+    world = World(store, plugins=[("witness", witness)])
+    task = world.register(metadata=WRITE)
+    other = World(store)
+    store.lose = lambda: named(other, task, f"{store.lost}.md")
+
+    with pytest.raises(Conflict, match="call again"):
+        complete(world, task)
+    assert store.lost + len(witness.seen) <= TRIES
 
 
 @pytest.mark.parametrize(("waited", "looks"), [(1.0, 1), (3.0, 2)])
