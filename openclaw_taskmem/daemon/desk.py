@@ -36,6 +36,7 @@ from openclaw_taskmem.engine import (
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError, Wait
 from taskmem_hookspecs.errors import UnknownTool
 
@@ -160,10 +161,9 @@ class Desk:
         """Forget a gateway that has hung up."""
         self.gateways.left(connection)
 
-    @property
-    def profile(self) -> str:
-        """Which tools hosts are offered."""
-        return self._settings.tools
+    async def list_tools(self) -> tuple[Tool, ...]:
+        """Return the tools that hosts are offered."""
+        return await self.apart(self._offered)
 
     async def call_tool(
         self, name: str, given: dict[str, Any], host: Host | None = None
@@ -325,8 +325,12 @@ class Desk:
                 "description": tool.description,
                 "inputSchema": tool.input_schema,
             }
-            for tool in catalog.offered(self.profile)
+            for tool in self._offered()
         ]
+
+    def _offered(self) -> tuple[Tool, ...]:
+        recalls = bool(self._shell.seams.recall_sources())
+        return catalog.offered(self._settings.tools, recalls=recalls)
 
     def _show(self, params: Params) -> JsonValue:
         return views.show(self._shell, str(params.get("id", "")), self._kept)

@@ -135,7 +135,8 @@ class Door:
             process = await _process(writer.get_extra_info("socket"))
             host = Host(process, folder if isinstance(folder, str) else None)
             call = partial(self._desk_call, host)
-            await mcp.serve(reader, writer, call, self._desk.profile)
+            tools = await self._desk.list_tools()
+            await mcp.serve(reader, writer, call, tools)
         elif face == "client":
             process = await _process(writer.get_extra_info("socket"))
             answer = partial(self._desk.answer, process=process)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
-from openclaw_taskmem.tools import catalog
 from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import TaskmemError
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ async def serve(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     call_tool: CallTool,
-    profile: str,
+    tools: Sequence[Tool],
 ) -> None:
-    """Serve one host until it hangs up; `profile` says which tools it is offered."""
+    """Serve one host until it hangs up; it is offered the tools given."""
     from mcp.server.stdio import stdio_server
 
-    server = _server(call_tool, profile)
+    server = _server(call_tool, tools)
     lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader))
     lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _server(call_tool: CallTool, profile: str) -> Server[dict[str, Any]]:
+def _server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 
@@ -69,7 +69,7 @@ def _server(call_tool: CallTool, profile: str) -> Server[dict[str, Any]]:
                 description=tool.description,
                 input_schema=tool.input_schema,
             )
-            for tool in catalog.offered(profile)
+            for tool in tools
         ]
     )
 

@@ -14,12 +14,13 @@ from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import recall, tasks
+from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.runs import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
     arguments,
     forms,
+    recall,
     runs,
     thread_pages,
     wait_forms,
@@ -77,9 +78,16 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
         log.debug("a claim was not renewed", exc_info=True)
 
 
-def offered(profile: str) -> tuple[Tool, ...]:
-    """Return the tools of a profile: `default`, `runs` or `all`."""
-    return _DEFAULT if profile == "default" else TOOLS
+def offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
+    """Return the tools of a profile: `default`, `runs` or `all`.
+
+    `recalls`: whether a source of recorded history is there. Without one its tool is
+    only in `all`. Source: ruling "TASKMEM_TOOLS".
+    """
+    if profile == "all":
+        return TOOLS
+    common = (*_DEFAULT, recall.TOOL) if recalls else _DEFAULT
+    return common if profile == "default" else (*common, *runs.TOOLS)
 
 
 def looks(name: str, given: object = None) -> bool:
@@ -302,34 +310,6 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     }
 
 
-def _recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
-    del caller
-    found = recall.recall(shell, form.query, form.limit, form.recency_bias)
-    if found is None:
-        return {
-            "results": [],
-            "message": (
-                "No recording source is switched on, so there is no history to "
-                "search. Install a plug-in that provides recall_source and restart "
-                "the daemon with: taskmem daemon stop."
-            ),
-        }
-    return {
-        "results": [
-            {
-                **cast("Answer", item.model_dump(mode="json")),
-                "timestamp": iso(item.timestamp),
-            }
-            for item in found
-        ],
-        "message": (
-            f"{plural(len(found), 'match')} for {quoted(form.query)}."
-            if len(found) == 1
-            else f"{len(found)} matches for {quoted(form.query)}."
-        ),
-    }
-
-
 _DEFAULT: Final = (
     Tool(
         "task_register",
@@ -386,12 +366,5 @@ _DEFAULT: Final = (
         wait_forms.WaitCancel,
         waits.wait_cancel,
     ),
-    Tool(
-        "memory_recall",
-        "Search the user's recorded screen history for how something was done "
-        "before. Not for tasks: use task_update with a query for those.",
-        forms.MemoryRecall,
-        _recall,
-    ),
 )
-TOOLS: Final = (*_DEFAULT, *runs.TOOLS)
+TOOLS: Final = (*_DEFAULT, recall.TOOL, *runs.TOOLS)

@@ -1,6 +1,7 @@
 """The catalogue that the plug-in in the gateway registers, made from our own tools.
 
-taskmem tools --json | python -m taskmem_openclaw.catalogue > gateway/tools.json
+TASKMEM_TOOLS=all taskmem tools --json |
+    python -m taskmem_openclaw.catalogue > gateway/tools.json
 """
 
 from __future__ import annotations

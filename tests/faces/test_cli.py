@@ -98,7 +98,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
         "terminal",
         "vision",
     ]
-    assert len(document(home, "tools", "--json")) == 8
+    assert len(document(home, "tools", "--json")) == 7
     status = document(home, "status", "--json")
     assert status["running"] is True
     assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(

@@ -26,22 +26,36 @@ def test_what_a_host_reads_in_every_session_stays_small() -> None:
             "description": tool.description,
             "inputSchema": tool.input_schema,
         }
-        for tool in catalog.offered("default")
+        for tool in catalog.offered("default", recalls=True)
     ]
 
     assert len(json.dumps(read, separators=(",", ":")).encode()) < 8 * 1024
 
 
+def names_offered(profile: str, *, recalls: bool) -> set[str]:
+    return {tool.name for tool in catalog.offered(profile, recalls=recalls)}
+
+
 def test_the_tools_on_runs_are_offered_only_when_asked_for() -> None:
-    default = {tool.name for tool in catalog.offered("default")}
-    runs = {tool.name for tool in catalog.offered("runs")}
-    assert len(default) == 8
+    default = names_offered("default", recalls=False)
+    runs = names_offered("runs", recalls=False)
+    assert len(default) == 7
     assert runs - default == {
         *("task_status", "task_resume", "task_step_done", "task_abort"),
         *("task_background", "task_cancel", "task_claim", "task_handoff"),
         "task_reset",
     }
-    assert runs == {tool.name for tool in catalog.offered("all")}
+
+
+@pytest.mark.parametrize("profile", ["default", "runs"])
+def test_recall_is_offered_where_a_source_is_and_in_all(profile: str) -> None:
+    with_source = names_offered(profile, recalls=True)
+    without = names_offered(profile, recalls=False)
+    every = {tool.name for tool in catalog.TOOLS}
+
+    assert with_source - without == {"memory_recall"}
+    assert names_offered("all", recalls=False) == every
+    assert names_offered("all", recalls=True) == every
 
 
 def test_every_tool_takes_a_session_key() -> None:

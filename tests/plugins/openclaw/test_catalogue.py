@@ -15,7 +15,7 @@ from taskmem_openclaw import catalogue
 
 GATEWAY = Path(taskmem_openclaw.__file__).parent / "gateway"
 COMMAND = (
-    "taskmem tools --json | python -m taskmem_openclaw.catalogue "
+    "TASKMEM_TOOLS=all taskmem tools --json | python -m taskmem_openclaw.catalogue "
     "> plugins/taskmem_openclaw/gateway/tools.json"
 )
 GIVEN = {

@@ -1,0 +1,51 @@
+"""The tool that searches recorded history, wherever a plug-in has some. Source: G2."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.texts import iso, plural, quoted
+from openclaw_taskmem.engine import recall
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import forms
+from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool import Tool
+
+
+def memory_recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
+    """Search, and say how many matches there are, or that nothing can be searched."""
+    del caller  # what was recorded belongs to no session
+    found = recall.recall(shell, form.query, form.limit, form.recency_bias)
+    if found is None:
+        return {
+            "results": [],
+            "message": (
+                "No recording source is switched on, so there is no history to "
+                "search. Install a plug-in that provides recall_source and restart "
+                "the daemon with: taskmem daemon stop."
+            ),
+        }
+    return {
+        "results": [
+            {
+                **cast("Answer", item.model_dump(mode="json")),
+                "timestamp": iso(item.timestamp),
+            }
+            for item in found
+        ],
+        "message": (
+            f"{plural(len(found), 'match')} for {quoted(form.query)}."
+            if len(found) == 1
+            else f"{len(found)} matches for {quoted(form.query)}."
+        ),
+    }
+
+
+TOOL: Final = Tool(
+    "memory_recall",
+    "Search the user's recorded screen history for how something was done "
+    "before. Not for tasks: use task_update with a query for those.",
+    forms.MemoryRecall,
+    memory_recall,
+)
