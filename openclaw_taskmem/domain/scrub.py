@@ -51,6 +51,13 @@ _NAMES: Final = (
     r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
 )
 """What is followed by hardly anything but a credential."""
+_ENDED: Final = r"(?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"
+_PROMPTS: Final = "|".join(
+    rf"(?<![^\s(\[:,]){quote}(?=\S)[^{quote}\n=:]{{0,80}}?(?i:{_NAMES})"
+    rf"\s?:\s?{quote}{_ENDED}"
+    for quote in "\"'"
+)
+"""A prompt in quotes, such as "Password:": what follows it is no credential."""
 _SET: Final = r"\\{0,8}[\"']?\s{0,3}[=:]\s{0,3}"
 _ASSIGNED: Final = re.compile(
     rf"""
@@ -65,6 +72,7 @@ _ASSIGNED: Final = re.compile(
     | (?P<one>\\{{1,8}}+)'(?:[^'\\]|\\++[^'\\]|(?P=one)\\++')++
     | [^\s"',;&]{{6,}}
     )
+    | {_PROMPTS}
     """,
     re.VERBOSE,
 )
@@ -187,6 +195,8 @@ def _flags_masked(flag: re.Pattern[str], line: re.Match[str]) -> str:
 
 
 def _masked_value(match: re.Match[str]) -> str:
+    if match[1] is None:  # a prompt
+        return match[0]
     opening = _OPENING.match(match[2])
     quote = opening[0] if opening else ""
     if match[2].startswith(MASK[:7], len(quote)):

@@ -206,7 +206,8 @@ class PromptMatcher:
 def _match_question(view: View, wanted: Answer) -> str | None:
     if not asks(view, wanted):
         return None
-    return f'{_QUESTIONS[wanted]}: "{clip(view.cursor or view.last)}"'
+    # After a colon, what a question about a password quotes would pass for one.
+    return f'{_QUESTIONS[wanted]} ("{clip(view.cursor or view.last)}")'
 
 
 def _match_silence(view: View, seconds: float) -> str | None:

@@ -89,6 +89,10 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ('{"user": "bob", "password": "correct hor', '"user": "bob"', "hor"),
         ('{"user": "bob", "githubToken": "a ho', '"user": "bob"', "a ho"),
         (r'echo "{\"password\": \"a horse\", \"x\": 1}"', r", \"x\": 1", "horse"),
+        ('"Password:" appears; password: hunter22', "appears; ", "hunter22"),
+        ('expect "password:"; send hunter22', "password:", "hunter22"),
+        ('echo "password:" hunter22', "password:", "hunter22"),
+        ('the 5" disk, password:"hunter22"', "disk, ", "hunter22"),
         (r'"{\"token\": \"a \\\"b\\\" horse\", \"x\": 1', r", \"x\": 1", "horse"),
     ],
 )
@@ -131,6 +135,9 @@ def test_what_says_that_it_was_a_credential_stays(
         '{"token": 7,   "key": "main", "monkey": "banana"}',
         '{"token": "" }',
         "key=agent1234567890abcdef:main token=name_of_the_following_page",
+        'It asks for a password ("Password:"). Elapsed: 4s. Say "no".',
+        '"Password:" appeared: "Enter new password: ". Elapsed: 4s.',
+        "'Password:' appears or \"passphrase:\" is gone",
     ],
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:

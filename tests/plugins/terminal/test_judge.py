@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.scrub import scrub
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
 from taskmem_terminal.hooks import wait_judge
 from taskmem_terminal.judge import TextJudge
@@ -317,6 +318,13 @@ def test_a_question_for_a_password_is_known(text):
     assert met("asks for a password", text) is YES
     assert met("asks for input", text) is YES
     assert met("asks yes or no", text) is NO
+
+
+@pytest.mark.parametrize("text", PASSWORDS)
+def test_a_prompt_for_a_password_is_quoted_and_no_secret(text):
+    said = ruling("asks for a password", text).observation
+    assert text.splitlines()[-1].strip() in said
+    assert scrub(said) == said
 
 
 @pytest.mark.parametrize("text", YES_NO)
