@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,8 +19,11 @@ from openclaw_taskmem.daemon.mailbox import Mailbox
 from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.seams.manager import words
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
-CLOSE_SECONDS: Final = 0.5
+CLEAN_UP_SECONDS: Final = 2.0
+"""How long what is cancelled may take to clean up; a program that it runs is killed."""
+CLOSE_SECONDS: Final = CLEAN_UP_SECONDS + 0.5
 """How long a lane may take to end."""
 
 
@@ -37,6 +41,8 @@ class Lane:
         """There and back, for each loop that calls: the daemon's and other lanes'."""
         self._open: set[asyncio.Future[Any]] = set()
         """The answers that are still to come."""
+        self._end: asyncio.Task[None] | None = None
+        """What ends all others; None: it was not told to."""
         self._closed = False
         self._closing = threading.Lock()
         """Held so that no call comes between the end and those that it cancels."""
@@ -53,8 +59,13 @@ class Lane:
     def close(self) -> None:
         """Cancel every call, and end what runs there; what blocks is left behind.
 
-        A second time does nothing.
+        A second time does nothing but wait for that.
         """
+        self.begin_close()
+        self._thread.join(CLOSE_SECONDS)
+
+    def begin_close(self) -> None:
+        """Begin to close, and do not wait until it has ended."""
         with self._closing:
             if self._closed:
                 return
@@ -64,18 +75,28 @@ class Lane:
             # Nobody waits any more on a loop that is closed itself.
             with contextlib.suppress(RuntimeError):
                 answer.get_loop().call_soon_threadsafe(answer.cancel)
-        if self._loop.is_closed():
-            return  # A plug-in has stopped it.
+        # A plug-in may have stopped it.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._begin_end)
 
-        def end() -> None:
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            # The cancelled have one turn to clean up, and one to say so.
-            soon = self._loop.call_soon
-            soon(lambda: soon(lambda: soon(self._loop.stop)))
+    def _begin_end(self) -> None:
+        self._end = self._loop.create_task(self._end_all())
 
-        self._loop.call_soon_threadsafe(end)
-        self._thread.join(CLOSE_SECONDS)
+    async def _end_all(self) -> None:
+        """Cancel all that runs here, and stop once it has cleaned up."""
+        running = asyncio.all_tasks() - {self._end}
+        for task in running:
+            task.cancel()
+        if running:
+            _, left = await asyncio.wait(running, timeout=CLEAN_UP_SECONDS)
+            if left:
+                log.warning("%s does not end, and is left", self._thread.name)
+        # What has ended has a turn to say so, and its word one to be sent.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        # Of what is left, Python would complain at length.
+        self._loop.set_exception_handler(lambda _loop, _told: None)
+        self._loop.stop()
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
         """Return what the awaitable that is begun there returns, or raise likewise.
@@ -187,5 +208,7 @@ class Lanes:
 
     def close(self) -> None:
         """End every lane."""
+        for lane in self._lanes.values():
+            lane.begin_close()
         for lane in self._lanes.values():
             lane.close()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
+from openclaw_taskmem.daemon import lanes
 from openclaw_taskmem.daemon.lanes import GivenUp, Lane, TriedToEnd
 from openclaw_taskmem.daemon.mailbox import Mailbox
 from tests.support.waiting import PATIENCE
@@ -144,7 +147,10 @@ async def test_a_call_that_has_not_arrived_is_cancelled_when_the_lane_is_closed(
         await within(calling)
 
 
-async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(lane: Lane) -> None:
+async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "CLEAN_UP_SECONDS", 0.01)
     started, cancelled = threading.Event(), list[BaseException]()
 
     async def hang() -> None:
@@ -161,6 +167,49 @@ async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(lane: Lane) 
     with pytest.raises(asyncio.CancelledError):
         await within(calling)
     assert len(cancelled) == 1
+
+
+async def test_a_lane_that_is_closed_lets_what_it_cancels_clean_up(lane: Lane) -> None:
+    started, cleaned = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        try:
+            started.set()
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            cleaned.set()
+
+    calling = asyncio.create_task(lane.call(work))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    await asyncio.to_thread(lane.close)
+    assert cleaned.is_set()
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+
+
+async def test_of_what_does_not_end_a_lane_says_one_line(
+    lane: Lane, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "CLEAN_UP_SECONDS", 0.01)
+    started = threading.Event()
+
+    async def work() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                started.set()
+                await asyncio.Event().wait()
+
+    calling = asyncio.create_task(lane.call(work))
+    await asyncio.to_thread(started.wait, PATIENCE)
+    await asyncio.to_thread(lane.close)
+    with pytest.raises(asyncio.CancelledError):
+        await within(calling)
+    gc.collect()
+    assert [each.getMessage() for each in caplog.records] == [
+        "a lane does not end, and is left"
+    ]
 
 
 async def test_a_lane_that_a_plugin_has_stopped_takes_no_more_and_can_be_closed(
