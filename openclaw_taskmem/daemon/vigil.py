@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -11,7 +12,8 @@ from openclaw_taskmem.daemon.panel import Panel
 from openclaw_taskmem.daemon.snapshots import Seen, Snapshots, seen
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.domain import waits
-from openclaw_taskmem.domain.judging import NOTHING_SEEN, rest_after, said
+from openclaw_taskmem.domain.judging import describe_timeout, rest_after, said
+from openclaw_taskmem.domain.scrub import scrub
 from taskmem_hookspecs import (
     Clock,
     Frame,
@@ -85,6 +87,8 @@ class Vigil:
         self._resting = asyncio.Event()
         """Set between two looks."""
         self._start = ""
+        self._silent = False
+        """Whether the target has lines, and none came since the wait began."""
 
     @property
     def left(self) -> float:
@@ -164,6 +168,7 @@ class Vigil:
     async def _show(self, place: str) -> Frame:
         assert self.watcher is not None  # noqa: S101 - it was joined before
         frame = await self.watcher.look(place, self._start)
+        self._silent = frame.tail is not None and not frame.tail.strip()
         self.snapshots.show(seen(frame))
         return frame.model_copy(update={"seconds_left": self.left})
 
@@ -209,7 +214,17 @@ class Vigil:
                     return ending
         except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
             log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
-        return Ending(WaitStatus.TIMEOUT, self.observation or NOTHING_SEEN)
+        tail = await self._tail_before()
+        return Ending(WaitStatus.TIMEOUT, describe_timeout(self.observation, tail))
+
+    async def _tail_before(self) -> str | None:
+        """Return what the target showed before the wait; None: that is not the last."""
+        if self.watcher is None or not self._silent:
+            return None
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                return scrub((await self.watcher.here()).tail or "")
+        return None
 
     def _observe(self, observation: str) -> None:
         if observation != self.observation:

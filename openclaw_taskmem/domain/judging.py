@@ -23,6 +23,8 @@ from taskmem_hookspecs.conditions import EMPTY_WORDS, TextForm
 NOTHING_SEEN: Final = "Nothing was seen yet."
 SEEN_BYTES: Final = 3000
 """What is kept of an observation: with its frame, a wake stays within 4 KB."""
+LINE_BYTES: Final = 200
+"""Of a line from before the wait."""
 LONGEST_REST: Final = 30.0
 """Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
 
@@ -228,6 +230,21 @@ def find(heard: Sequence[Heard]) -> Finding:
         again=min(again, default=None),
         rests_on=deciding.rests_on if deciding else None,
     )
+
+
+def describe_timeout(observation: str | None, tail: str | None) -> str:
+    """Say what was seen last of a wait whose time is up.
+
+    Args:
+        observation: What its judges said last; None: nothing.
+        tail: What its target shows, where nothing came since the wait began; None:
+            something came, or nobody knows.
+    """
+    lines = [line for line in (tail or "").splitlines() if line.strip()]
+    if not lines:
+        return observation or NOTHING_SEEN
+    told = f'Nothing new; the last line is "{clip(plain(lines[-1]), LINE_BYTES)}".'
+    return told if observation in (None, NOTHING_SEEN) else f"{told} {observation}"
 
 
 def said(observation: str) -> str:

@@ -68,13 +68,14 @@ class TextJudge:
         )
 
     def _describe(self, view: View) -> str:
-        """Say what is there, where no side holds."""
+        """Say what is there, where no side holds; empty: nothing was shown yet."""
         last = view.last
-        seen = f'Last line: "{clip(last)}"' if last else "Nothing was shown yet."
+        seen = f'Last line: "{clip(last)}"' if last else ""
         if not view.over:
             return seen
         sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
-        return f"Nothing more will come, so {clip(sides)} can no longer hold. {seen}"
+        over = f"Nothing more will come, so {clip(sides)} can no longer hold."
+        return f"{over} {seen}".rstrip()
 
 
 def _refuse_forms(condition: Condition, name: str) -> None:

@@ -83,6 +83,28 @@ async def test_a_wait_times_out_and_tells_what_was_seen_last(stage: Stage) -> No
         )
 
 
+async def test_a_timeout_tells_the_last_line_where_nothing_new_came(
+    stage: Stage,
+) -> None:
+    async def unmet(_: str, frame: Frame) -> Ruling:
+        return Ruling(met=Met.NO, observation="")
+
+    stage.rules["READY"] = unmet
+    stage.scene("build").text = "GITHUB_TOKEN=hunter22\n"
+    async with watched(("stage", stage.plugin())) as room:
+        silent = await room.wait(timeout=60)
+        await room.pass_time(61)
+        assert (await room.ended(silent)).last_observation == (
+            'Nothing new; the last line is "GITHUB_TOKEN=[secret removed]".'
+        )
+
+        await room.call("wait_update", wait_id=silent, timeout=60)
+        stage.scene("build").show("at 85 %\n")
+        await room.pass_time(61)
+        ended = await room.ended(silent)
+        assert ended.last_observation == "Nothing was seen yet."
+
+
 async def test_a_target_that_goes_away_ends_the_wait_at_once(stage: Stage) -> None:
     async with watched(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=3600)

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.judging import Heard, find, rest_after
+from openclaw_taskmem.domain.judging import (
+    NOTHING_SEEN,
+    Heard,
+    describe_timeout,
+    find,
+    rest_after,
+)
 from taskmem_hookspecs import Met, Ruling
 
 
@@ -31,6 +37,22 @@ def test_trouble_is_told_beside_what_was_seen() -> None:
         "Last line: 85%. model is in trouble: no answer within 20 s."
     )
     assert found.again == 2.0
+
+
+@pytest.mark.parametrize(
+    ("observation", "tail", "told"),
+    [
+        (NOTHING_SEEN, "a\nat 12 %\n\n", 'Nothing new; the last line is "at 12 %".'),
+        (None, "at 12 %", 'Nothing new; the last line is "at 12 %".'),
+        ("host is away.", "x", 'Nothing new; the last line is "x". host is away.'),
+        ('Last line: "y"', None, 'Last line: "y"'),
+        (None, "\n", NOTHING_SEEN),
+    ],
+)
+def test_a_timeout_tells_the_newest_line_also_where_nothing_came(
+    observation: str | None, tail: str | None, told: str
+) -> None:
+    assert describe_timeout(observation, tail) == told
 
 
 def test_a_target_that_is_gone_loses_the_wait() -> None:

@@ -410,7 +410,7 @@ def test_an_and_says_why_each_of_its_forms_holds():
 def test_a_no_says_what_was_seen_last():
     found = ruling('"Build finished" appears', "Downloading 85%\n\n")
     assert found.observation == 'Last line: "Downloading 85%"'
-    assert ruling('"x" appears', "").observation == "Nothing was shown yet."
+    assert ruling('"x" appears', "").observation == ""
 
 
 def test_what_can_no_longer_hold_is_said_to_be_so():
