@@ -6,6 +6,7 @@ it for the threshold. Source: seed 000 §5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -64,31 +65,39 @@ def judge(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict 
         or idle < policy.threshold_seconds
     ):
         return None
-    failed = failed_waits(facts)
-    urgent = failed >= policy.urgent_failed_waits
     reason = f"no updates for {duration(idle)} and no active wait"
-    if urgent:
-        reason += f"; the last {plural(failed, 'wait')} ended without success"
-    return StuckVerdict(
-        idle_seconds=idle, failed_waits=failed, urgent=urgent, reason=reason
+    return StuckVerdict(idle_seconds=idle, reason=reason)
+
+
+def add_failures(
+    verdict: StuckVerdict, failed: int, policy: StuckPolicy
+) -> StuckVerdict:
+    """Return a verdict that is urgent where enough waits failed in a row."""
+    urgent = failed >= policy.urgent_failed_waits
+    told = (
+        f"; the last {plural(failed, 'wait')} ended without success" if urgent else ""
+    )
+    return verdict.model_copy(
+        update={
+            "failed_waits": failed,
+            "urgent": urgent,
+            "reason": f"{verdict.reason}{told}",
+        }
     )
 
 
-def failed_waits(facts: TaskFacts) -> int:
-    """Count the waits that failed in a row, back from the one that ended last.
+def count_failures(log: Sequence[Event]) -> int:
+    """Count the waits that failed in a row, back from the newest entry of the log.
 
-    A wait that the agent cancelled says nothing either way.
+    One that was armed again counts as often as it failed; one that the agent cancelled
+    says nothing either way.
     """
-    ended = sorted(
-        (wait for wait in facts.waits if wait.ended_at is not None),
-        key=lambda wait: wait.ended_at or wait.created_at,
-        reverse=True,
-    )
     count = 0
-    for wait in ended:
-        if wait.status in _FAILED:
+    for event in reversed(log):
+        status = event.data.get("status") if event.kind == events.WAIT_ENDED else None
+        if status in _FAILED:
             count += 1
-        elif wait.status is WaitStatus.RESOLVED:
+        elif status == WaitStatus.RESOLVED:
             break
     return count
 

@@ -16,6 +16,8 @@ PATIENCE_SECONDS: Final = 3.0
 """How long plug-ins may build packets in one pass; then the core does it alone."""
 BATCH: Final = 200
 """Tasks that one pass looks at; the next pass takes the rest."""
+RECENT: Final = 200
+"""Entries of a task's log in which failed waits are counted."""
 
 
 def sweep(shell: Shell) -> int:
@@ -56,6 +58,8 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         log.warning("%s was handed to a role: %s", task_id, verdict.reason)
         shell.commit(given)
         return
+    failed = stuck.count_failures(shell.store.last_events(task_id, RECENT))
+    verdict = stuck.add_failures(verdict, failed, shell.stuck)
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
     text, told = packets.written(shell, facts, verdict, wake_id, plain=plain)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.domain import events, stuck
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from taskmem_hookspecs import (
+    Event,
     Linkage,
     TaskFacts,
     TaskStatus,
@@ -18,7 +19,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
 POLICY = StuckPolicy()
@@ -74,40 +75,34 @@ def test_the_rule_is_the_three_conditions_and_nothing_else(
     assert (verdict is not None) is expected
 
 
-def test_failed_waits_raise_the_urgency_and_are_named() -> None:
-    waits = tuple(
-        a_wait(
-            wait_id=f"wait_{i}",
-            status=WaitStatus.TIMEOUT,
-            ended_at=DAWN + timedelta(seconds=i),
-        )
-        for i in range(3)
-    )
-    verdict = stuck.judge(TaskFacts(task=a_task(), waits=waits), LATER, POLICY)
+def ends(*statuses: WaitStatus) -> list[Event]:
+    """What the log says of waits that ended so, the last one last."""
+    data = [{"status": status.value} for status in statuses]
+    log = [Event(at=DAWN, kind=events.WAIT_ENDED, data=each) for each in data]
+    return [*log, Event(at=DAWN, kind=events.TASK_UPDATED)]
 
+
+@pytest.mark.parametrize(("failed", "urgent"), [(2, False), (3, True)])
+def test_failed_waits_raise_the_urgency_and_are_named(
+    failed: int, *, urgent: bool
+) -> None:
+    verdict = stuck.judge(facts(), LATER, POLICY)
     assert verdict is not None
-    assert verdict.urgent
-    assert "the last 3 waits ended without success" in verdict.reason
+
+    raised = stuck.add_failures(verdict, failed, POLICY)
+
+    assert (raised.failed_waits, raised.urgent) == (failed, urgent)
+    named = f"the last {failed} waits ended without success"
+    assert (named in raised.reason) is urgent
 
 
-def test_failed_waits_alone_never_make_a_task_stuck() -> None:
-    waits = tuple(
-        a_wait(wait_id=f"wait_{i}", status=WaitStatus.ERROR, ended_at=DAWN)
-        for i in range(9)
-    )
-    now = LATER - timedelta(seconds=1)
+def test_failed_waits_are_counted_back_to_one_that_succeeded() -> None:
+    timeout, error = WaitStatus.TIMEOUT, WaitStatus.ERROR
+    cancelled, resolved = WaitStatus.CANCELLED, WaitStatus.RESOLVED
 
-    assert stuck.judge(TaskFacts(task=a_task(), waits=waits), now, POLICY) is None
-
-
-def test_a_wait_that_succeeded_ends_the_row_of_failures() -> None:
-    ends = [WaitStatus.TIMEOUT, WaitStatus.RESOLVED, WaitStatus.ERROR]
-    waits = tuple(
-        a_wait(wait_id=f"wait_{i}", status=status, ended_at=DAWN + timedelta(seconds=i))
-        for i, status in enumerate(ends)
-    )
-
-    assert stuck.failed_waits(TaskFacts(task=a_task(), waits=waits)) == 1
+    assert stuck.count_failures(ends(timeout, resolved, error, cancelled, timeout)) == 2
+    assert stuck.count_failures(ends(timeout, resolved)) == 0
+    assert stuck.count_failures([]) == 0
 
 
 @pytest.mark.parametrize(

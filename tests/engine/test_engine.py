@@ -22,6 +22,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
     Wake,
+    WakeCause,
     WakeState,
     hookimpl,
 )
@@ -123,6 +124,24 @@ def test_a_store_that_is_busy_stops_the_pass_and_the_next_one_catches_up(
     world.sweep()
 
     assert [wake.task_id for wake in world.wakes()] == [task]
+
+
+def test_three_timeouts_of_one_wait_raise_the_urgency(world: World) -> None:
+    task = world.register()
+    wait = world.open_wait(task)
+    for _ in range(2):
+        world.end_wait(wait, WaitStatus.TIMEOUT)
+        world.call("wait_update", wait_id=wait.wait_id)
+        wait = world.store.read_wait(wait.wait_id)
+    world.end_wait(wait, WaitStatus.TIMEOUT)
+
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+
+    (alert,) = [w for w in world.wakes() if w.cause is WakeCause.STUCK]
+    assert alert.urgent
+    reason = packet_of(alert.text)["reason"]
+    assert reason.endswith("; the last 3 waits ended without success")
 
 
 def test_an_alert_that_could_not_be_delivered_for_long_tells_the_newer_story(
