@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,10 +29,16 @@ class Host(NamedTuple):
     """Where a host keeps what concerns us."""
 
     name: str
+    command: str
+    """What starts it."""
+    own: Path
+    """Its user's folder, in which it keeps more than what concerns us."""
     file: Path
     path: tuple[str, str]
     """Where the server's entry is in that file."""
     skill: Skill
+    folders: tuple[Path, ...]
+    """What we may have made for the file and the skill, the innermost first."""
     parsed: Callable[[str], dict[str, Any]]
     spliced: Callable[[str, tuple[str, str], dict[str, Any] | None], str]
 
@@ -47,6 +55,18 @@ class Host(NamedTuple):
             return ""
         except UnicodeDecodeError:
             raise Failed(_broken(self.file, "it is not UTF-8")) from None
+
+    def is_installed(self, search: str | None) -> bool:
+        """Whether it is on this machine: its command, or anything that it has kept.
+
+        `search`: where commands are looked for, as in PATH.
+        """
+        if shutil.which(self.command, path=search):
+            return True
+        with suppress(OSError):
+            ours = {self.file.name, self.skill.folder.parent.name}
+            return any(each.name not in ours for each in self.own.iterdir())
+        return False
 
     def with_server(self, text: str) -> str:
         """Return the file's text with our server in it.
@@ -66,15 +86,28 @@ class Host(NamedTuple):
         """
         return text if self.server(text) is None else self._spliced(text, None)
 
+    def is_needless(self, after: str) -> bool:
+        """Whether the file goes when this is all that is left in it; a link stays."""
+        return after.strip() in ("", "{}") and not self.file.is_symlink()
+
     def write(self, before: str, after: str) -> None:
-        """Write the file, if it still is as it was read.
+        """Write the file, if it still is as it was read; one without a word goes.
 
         Raises:
             Failed: It was changed meanwhile.
         """
         if self.text != before:
             raise Failed(f"{self.file} was changed this moment; run this again.")
-        keeping.written(self.file, after.encode())
+        if self.is_needless(after):
+            self.file.unlink(missing_ok=True)
+        else:
+            keeping.written(self.file, after.encode())
+
+    def remove_empty_folders(self) -> None:
+        """Remove the folders that hold nothing any more."""
+        for folder in self.folders:
+            with suppress(OSError):
+                folder.rmdir()
 
     def server(self, text: str) -> Mapping[str, Any] | None:
         """Return our server in the file's text; None: it has none.
@@ -102,37 +135,58 @@ class Host(NamedTuple):
 
 def claude(environ: Mapping[str, str], project: Path | None) -> Host:
     """Return Claude Code, for its user or for a project."""
-    own = environ.get("CLAUDE_CONFIG_DIR")
+    moved = environ.get("CLAUDE_CONFIG_DIR")
+    own = folder = Path(moved) if moved else Path.home() / ".claude"
+    file = (own if moved else Path.home()) / ".claude.json"
     if project is not None:
         file, folder = project / ".mcp.json", project / ".claude"
-    elif own:
-        file, folder = Path(own) / ".claude.json", Path(own)
-    else:
-        file, folder = Path.home() / ".claude.json", Path.home() / ".claude"
     return Host(
         "Claude Code",
+        "claude",
+        own,
         file,
         ("mcpServers", SERVER),
         skills.into(folder / "skills"),
+        (folder / "skills", folder),
         splicing.json_of,
-        splicing.json_with,
+        _json_with,
     )
 
 
 def codex(environ: Mapping[str, str], project: Path | None) -> Host:
     """Return Codex, for its user or for a project."""
-    own = environ.get("CODEX_HOME")
-    folder = Path(own) if own else Path.home() / ".codex"
-    if project is not None:
-        folder = project / ".codex"
+    moved = environ.get("CODEX_HOME")
+    own = Path(moved) if moved else Path.home() / ".codex"
+    folder = own if project is None else project / ".codex"
+    agents = (project or Path.home()) / ".agents"
     return Host(
         "Codex",
+        "codex",
+        own,
         folder / "config.toml",
         ("mcp_servers", SERVER),
-        skills.into((project or Path.home()) / ".agents" / "skills"),
+        skills.into(agents / "skills"),
+        (agents / "skills", agents, folder),
         splicing.toml_of,
         splicing.toml_with,
     )
+
+
+def _json_with(text: str, path: tuple[str, str], entry: dict[str, Any] | None) -> str:
+    """Return the text with the entry; without it, an object round it goes if empty."""
+    after = splicing.json_with(text, path, entry)
+    if entry is not None or splicing.json_of(after).get(path[0]):
+        return after
+    return splicing.json_with(after, path[:1], None)
+
+
+def tell_if_missing(host: Host, environ: Mapping[str, str]) -> list[str]:
+    """Say so where a host is not on this machine, to be told before it is set up."""
+    if host.is_installed(environ.get("PATH")):
+        return []
+    said = f"there is no command {host.command}, and nothing of its own in {host.own}"
+    then = "It takes this up once it is installed."
+    return [f"note: {host.name} was not found here: {said}. {then}"]
 
 
 def move_in(host: Host, *, dry_run: bool) -> list[str]:
@@ -174,11 +228,16 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         return [f"{host.name} has no trace of taskmem."]
     if dry_run:
         skill = [f"would remove the skill {host.skill.folder}"] if there else []
-        return [*_difference(host, before, after), *skill]
+        goes = before != after and host.is_needless(after)
+        file = (
+            [f"would remove {host.file}, which has nothing else in it"] if goes else []
+        )
+        return [*_difference(host, before, after), *file, *skill]
     if before != after:
         host.write(before, after)
     if there:
         host.skill.remove()
+    host.remove_empty_folders()
     return [f"Removed from {host.name}. Left as it is: the data in {shipped.home()}."]
 
 

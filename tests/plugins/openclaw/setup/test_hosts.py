@@ -20,6 +20,7 @@ def user(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
     return folder
 
 
@@ -96,9 +97,77 @@ def test_a_second_time_changes_nothing_and_remove_takes_all_of_it(
     assert (user / file).stat().st_mtime_ns == before
     said = setup(host, "--remove")
     assert "Left as it is: the data in" in said.text
-    assert "taskmem" not in (user / file).read_text()
-    assert not (user / skills / "task-memory").exists()
+    assert list(user.iterdir()) == []
     assert "no trace of taskmem" in setup(host, "--remove").text
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_remove_leaves_nothing_of_ours_in_a_project(setup, user, tmp_path, host):
+    project = tmp_path / "project"
+    project.mkdir()
+    setup(host, "--project", str(project))
+    setup(host, "--project", str(project), "--remove")
+    assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize(("host", "file", "skills"), PLACES)
+def test_remove_leaves_what_is_not_ours(setup, user, host, file, skills):
+    texts = {"claude": '{"key": 1, "mcpServers": {"x": {}}}\n', "codex": "# mine\n"}
+    place, other = user / file, user / skills / "other"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(texts[host])
+    other.mkdir(parents=True)
+    setup(host)
+    setup(host, "--remove")
+    assert place.read_text().strip() == texts[host].strip()
+    assert [each.name for each in (user / skills).iterdir()] == ["other"]
+
+
+def test_an_empty_object_round_our_entry_goes_with_it(setup, user):
+    file = user / ".claude.json"
+    file.write_text('{"key": 1}\n')
+    setup("claude")
+    setup("claude", "--remove")
+    assert json.loads(file.read_text()) == {"key": 1}
+
+
+def test_a_dry_run_of_remove_says_which_file_goes(setup, user):
+    setup("claude")
+    said = setup("claude", "--remove", "--dry-run").text
+    assert f"would remove {user / '.claude.json'}, which has nothing else" in said
+    assert (user / ".claude.json").exists()
+
+
+# --- a host that is not there ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")]
+)
+def test_a_host_that_is_not_installed_is_told_of_each_time(setup, user, host, name):
+    note = f"note: {name} was not found here: there is no command {host}, and"
+    for _ in range(2):
+        assert setup(host).text.startswith(note)
+    assert "was not found" not in setup(host, "--remove").text
+
+
+@pytest.mark.parametrize(
+    ("host", "kept"),
+    [("claude", ".claude/history.jsonl"), ("codex", ".codex/auth.json")],
+)
+def test_a_host_is_known_by_its_command_or_what_it_keeps(
+    setup, user, tmp_path, host, kept
+):
+    program = tmp_path / "programs" / host
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert "was not found" not in setup(host).text
+
+    program.unlink()
+    (user / kept).parent.mkdir(exist_ok=True)
+    (user / kept).touch()
+    assert "was not found" not in setup(host).text
 
 
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
