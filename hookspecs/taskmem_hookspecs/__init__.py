@@ -36,7 +36,14 @@ from taskmem_hookspecs.evidence import (
     Verdict,
     WorkFolder,
 )
-from taskmem_hookspecs.health import Checkup, HealthCheck, HealthRow, HealthState
+from taskmem_hookspecs.health import (
+    TRIAL,
+    Checkup,
+    HealthCheck,
+    HealthRow,
+    HealthState,
+    is_trial,
+)
 from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,
@@ -121,6 +128,7 @@ __all__ = [
     "CONTRACT",
     "PROJECT",
     "RESERVED_METADATA",
+    "TRIAL",
     "AgentHost",
     "AlsoStuck",
     "Artifact",
@@ -224,5 +232,6 @@ __all__ = [
     "errors",
     "hookimpl",
     "hookspec",
+    "is_trial",
     "matching",
 ]

@@ -47,6 +47,8 @@ class Change(Value):
     is watched. None: nothing goes."""
     forget_home: str | None = None
     """The home whose rows go, and those of none; None: of every home."""
+    forget_waits: tuple[str, ...] = ()
+    """Waits of no task that go with their wakes; what the log says of them stays."""
 
     @property
     def empty(self) -> bool:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from taskmem_hookspecs.value import Value
+
+TRIAL: Final = "taskmem-doctor-"
+"""What the name of a session begins with that a check has made for itself."""
+
+
+def is_trial(session_key: str | None) -> bool:
+    """Whether a session is a check's own: nothing that hangs on it is the user's."""
+    return session_key is not None and session_key.rpartition(":")[2].startswith(TRIAL)
 
 
 class HealthState(StrEnum):
@@ -57,7 +65,9 @@ class Checkup(Protocol):
 
         `call` takes a `tool` and its `arguments`; `status`, `waits`, `wakes`,
         `events` and `plugins` answer with what the command of that name prints with
-        `--json`, and take `all` and `limit` where that has them.
+        `--json`, and take `all` and `limit` where that has them. `forget` takes the
+        `id` of a wait of a session that `is_trial`, once it has ended: it goes, with
+        its wakes. None of what such a session does is in the audit log.
 
         Raises:
             TaskmemError: It refused, with its sentence; `DaemonUnavailable` when

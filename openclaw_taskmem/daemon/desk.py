@@ -32,6 +32,7 @@ from openclaw_taskmem.engine import (
     task_commands,
     tasks,
     turns,
+    waits,
 )
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
@@ -96,6 +97,7 @@ class Desk:
             "events": lambda params: views.events(shell, params),
             "plugins": lambda _: views.plugins(shell),
             "feed": self._feed,
+            "forget": self._forget,
         }
 
         self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
@@ -211,6 +213,10 @@ class Desk:
     def _feed(self, params: Params) -> JsonValue:
         self._room.feed(*fed(params))
         return {"message": "Kept."}
+
+    def _forget(self, params: Params) -> JsonValue:
+        waits.forget_trial(self._shell, str(params.get("id", "")))
+        return {"message": "It is gone."}
 
     def _call(self, params: Params) -> JsonValue:
         person = Caller(person=True, home=self._shell.only)

@@ -28,10 +28,12 @@ from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Change,
     Clock,
+    Event,
     Task,
     TaskStore,
     Wake,
     WakeCause,
+    is_trial,
 )
 from taskmem_hookspecs.errors import Conflict
 
@@ -144,7 +146,7 @@ class Shell:
         if change.empty:
             return
         tasks = tuple(self.schedule(task) for task in change.tasks)
-        log = tuple(each for each in change.events if not notices.is_silent(each))
+        log = _logged(change)
         ready = _scrubbed(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_due(ready))
@@ -211,6 +213,20 @@ class Shell:
         """Return the task with the instant at which to look at it."""
         due = stuck.due_at(task, self.stuck)
         return task.model_copy(update={"stuck_due_at": due})
+
+
+def _logged(change: Change) -> tuple[Event, ...]:
+    """Return what is logged of a change: nothing of the doctor's waits and sessions."""
+    trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
+    wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
+    trials |= {wake.wait_id for wake in wakes if wake.wait_id is not None}
+    return tuple(
+        event
+        for event in change.events
+        if event.wait_id not in trials
+        and not is_trial(str(event.data.get("session_key")))
+        and not notices.is_silent(event)
+    )
 
 
 def _scrubbed(change: Change) -> Change:

@@ -16,11 +16,13 @@ from openclaw_taskmem.engine.watching import Sighting
 from taskmem_hookspecs import (
     Change,
     Condition,
+    InvalidArguments,
     Value,
     Wait,
     WaitNotFound,
     WaitOutcome,
     WaitStatus,
+    is_trial,
 )
 
 T = TypeVar("T")
@@ -127,6 +129,26 @@ def cancel(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wa
         return facts.wait
 
     return _on(shell, wait_id, decided)
+
+
+def forget_trial(shell: Shell, wait_id: str) -> None:
+    """Remove a wait that the doctor has tried something with, and its wakes.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+        InvalidArguments: It is none of the doctor's, or still watched.
+    """
+
+    def decided(facts: WaitFacts) -> None:
+        wait = facts.wait
+        if not is_trial(wait.session_key) or wait.status is WaitStatus.WATCHING:
+            raise InvalidArguments(
+                f"{wait_id} is none of the doctor's that has ended, and only those are "
+                "removed; cancel it with taskmem call wait_cancel."
+            )
+        shell.commit(Change(forget_waits=(wait_id,)))
+
+    _on(shell, wait_id, decided)
 
 
 def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) -> bool:

@@ -158,6 +158,9 @@ class GroupCommit:
             for forget in (writes.FORGET, *writes.FORGET_IMPLICIT):
                 whose = {"before": change.forget_before, "home": change.forget_home}
                 connection.execute(forget, whose)
+        for wait_id in change.forget_waits:
+            for forget in writes.FORGET_WAIT:
+                connection.execute(forget, {"gone": wait_id})
         _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
         _add(
             connection,

@@ -93,6 +93,11 @@ FORGET_IMPLICIT: Final = (
     ),
 )
 """What goes, in order, with implicit tasks that nobody has touched since."""
+FORGET_WAIT: Final = tuple(
+    table.delete().where(table.c.wait_id == sa.bindparam("gone", type_=Text))
+    for table in (WAKES, WAITS)
+)
+"""What goes, in order, with a wait of no task."""
 
 
 def upsert(dialect: str, table: sa.Table) -> sa.Insert:

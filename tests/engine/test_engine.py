@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import packet
+from openclaw_taskmem.domain import notices, packet
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import dues, sweep, tell, wakes
+from openclaw_taskmem.engine import dues, sweep, tell, waits, wakes
 from openclaw_taskmem.engine.ids import new_id
 from taskmem_hookspecs import (
+    TRIAL,
     Change,
     Conflict,
+    InvalidArguments,
     QueryFacts,
     Recollection,
     StoreBusy,
@@ -242,6 +244,37 @@ def test_secrets_on_a_screen_or_in_an_error_never_reach_the_store(
     )
     assert "[secret removed]" in repr(kept)
     assert token not in repr(kept)
+
+
+def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
+    world: World,
+) -> None:
+    def open_wait(session: str) -> str:
+        answer = world.call(
+            "smart_wait", target="pty:x", wake_when="exits", session_key=session
+        )
+        return str(answer["wait_id"])
+
+    empty = world.store.count()
+    trial, own = f"agent:main:{TRIAL}1a", f"agent:{TRIAL}1a:main"
+    wait_id = open_wait(trial)
+    with pytest.raises(InvalidArguments, match="has ended"):
+        waits.forget_trial(world.shell, wait_id)
+    world.end_wait(world.store.read_wait(wait_id))
+    (message,) = world.deliver()
+    assert message.session_key == trial
+    words = notices.words(None, trial, "OK", world.clock.now(), home=None)
+    world.shell.commit(Change(events=(words,)))
+
+    waits.forget_trial(world.shell, wait_id)
+
+    assert world.store.count() == empty
+    other = open_wait(own)
+    world.end_wait(world.store.read_wait(other))
+    with pytest.raises(InvalidArguments, match="none of the doctor's"):
+        waits.forget_trial(world.shell, other)
+    kinds = [each.kind for each in world.store.last_events(None, 9)]
+    assert kinds == ["wait_opened", "notice", "wait_ended"]
 
 
 def test_a_claim_that_was_never_settled_is_due_again_after_its_lease(

@@ -8,12 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from taskmem_hookspecs.changes import Change
-from taskmem_hookspecs.errors import (
-    Conflict,
-    RunNotFound,
-    TaskNotFound,
-    WaitNotFound,
-)
+from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound, WaitNotFound
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Counts,
@@ -47,6 +42,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     past,
     recency,
     without,
+    without_waits,
 )
 
 
@@ -339,7 +335,7 @@ class MemoryStore:
             self._runs |= runs
             self._artifacts |= artifacts
             self._checkpoints |= checkpoints
-            self._forget(change.forget_before, change.forget_home)
+            self._forget(change)
             self._bookmarks |= {b.name: b.value for b in change.bookmarks}
             self._ledger |= {(e.task_id, e.path): e for e in change.ledger}
             self._folders |= {(f.task_id, f.path): f for f in change.folders}
@@ -375,7 +371,10 @@ class MemoryStore:
         here = of_home(home, self._runs.values())
         return sorted((r.lease_until, r.run_id) for r in here if r.lease_until)
 
-    def _forget(self, before: datetime | None, home: str | None) -> None:
+    def _forget(self, change: Change) -> None:
+        kept = without_waits(change.forget_waits, self._waits, self._wakes)
+        self._waits, self._wakes = kept
+        before, home = change.forget_before, change.forget_home
         if before is None:
             return
         gone = past(before, home, self._tasks, self._runs, self._waits)

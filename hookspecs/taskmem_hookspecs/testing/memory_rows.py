@@ -132,6 +132,16 @@ def without(gone: Collection[str], rows: Mapping[KeyT, OfTaskT]) -> dict[KeyT, O
     return {key: row for key, row in rows.items() if row.task_id not in gone}
 
 
+def without_waits(
+    gone: Collection[str], waits: Mapping[str, Wait], wakes: Mapping[str, Wake]
+) -> tuple[dict[str, Wait], dict[str, Wake]]:
+    """Return the waits that are none of these, and the wakes of none of them."""
+    return (
+        {key: wait for key, wait in waits.items() if key not in gone},
+        {key: wake for key, wake in wakes.items() if wake.wait_id not in gone},
+    )
+
+
 def age(run: Run) -> tuple[datetime, str]:
     """Return what orders runs by age."""
     return run.created_at, run.run_id

@@ -68,6 +68,28 @@ class StoreWaits:
         assert [wake.wake_id for wake in found] == ["wake_old", "wake_new"]
         assert list(store.wakes_of_wait("wait_9")) == []
 
+    def test_a_wait_that_is_forgotten_goes_with_its_wakes(
+        self, store: TaskStore
+    ) -> None:
+        ids = ("wait_1", "wait_2")
+        wakes = (
+            a_wake(wake_id=f"wake_{each}", cause=WakeCause.WAIT, wait_id=each)
+            for each in ids
+        )
+        store.commit(
+            Change(
+                waits=tuple(a_wait(wait_id=each) for each in ids),
+                wakes=tuple(wakes),
+                events=(an_event(wait_id="wait_1"),),
+            )
+        )
+
+        store.commit(Change(forget_waits=("wait_1", "wait_9")))
+
+        assert [w.wait_id for w in store.list_waits(None, None, 9)] == ["wait_2"]
+        assert [w.wait_id for w in store.list_wakes(None, None, 9)] == ["wait_2"]
+        assert len(store.wait_events("wait_1", 9)) == 1
+
     def test_the_history_of_a_wait_is_told_oldest_first(self, store: TaskStore) -> None:
         told = [
             an_event(kind=kind, wait_id=wait_id)

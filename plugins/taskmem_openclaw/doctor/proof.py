@@ -1,7 +1,7 @@
 """The live proof: a wake on its way through a gateway, and every hook that must fire.
 
-It has a session, a file and a wait of its own, and leaves nothing of them but their
-history; the sessions of people are not touched.
+It has a session, a file and a wait of its own, and leaves nothing of them; the sessions
+of people are not touched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from taskmem_hookspecs import Checkup, HealthRow, TaskmemError
+from taskmem_hookspecs import TRIAL, Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.doctor.gateways import greeted
 from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
@@ -100,14 +100,14 @@ class Trial:
     ) -> None:
         """Take what the daemon is asked by, the environment, and whose session."""
         mark = secrets.token_hex(4)
-        self.session = f"{agent}:taskmem-doctor-{mark}"
+        self.session = f"{agent}:{TRIAL}{mark}"
         self.doing = "The check"
         self.seen: Counts = {}
         """How often each hook has fired for the session."""
         self._checkup = checkup
         self._door = door.path(environ)
         self._file = Path(environ["TASKMEM_HOME"]) / f"doctor-{mark}.txt"
-        self._phrase = f"taskmem-doctor-{mark}"
+        self._phrase = f"{TRIAL}{mark}"
         self._opened = False
         self._wait: str | None = None
         self._wake: Mapping[str, Any] | None = None
@@ -153,15 +153,19 @@ class Trial:
         wake = self._wake
         if wake is None:
             sentence = f"The wait {self._wait} did not end within {seconds:g} s."
-            return fail("wake", sentence, f"Run: taskmem show {self._wait}")
+            log = self._file.with_name("daemon.log")
+            return fail("wake", sentence, f"Look at {log}, then run this again.")
         why = wake.get("last_error") or wake.get("held") or "nothing is said of why"
         sentence = f"After {seconds:g} s the wake is still {wake['state']}: {why}."
         return fail("wake", sentence, _MODEL)
 
     async def clear(self) -> str | None:
         """Leave nothing behind; return what was, in a sentence."""
-        if self._wait and (self._wake or {}).get("state") != "acknowledged":
-            await self._forget(self._wait)
+        if self._wait is not None:
+            if (self._wake or {}).get("state") != "acknowledged":
+                await self._take_back(self._wait)
+            with contextlib.suppress(TaskmemError):
+                await self._checkup.ask("forget", {"id": self._wait})
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
         if not self._opened:
@@ -180,7 +184,7 @@ class Trial:
                 return None
         return f"The session {self.session} could not be deleted: {error}."
 
-    async def _forget(self, wait_id: str) -> None:
+    async def _take_back(self, wait_id: str) -> None:
         """End the wait; a wake that is owed must not find a slower way to nobody."""
         for tool in ("wait_update", "wait_cancel") if self._wake else ("wait_cancel",):
             # Waiting again takes a wake back that was not sent yet.

@@ -51,6 +51,8 @@ class House:
         """What the daemon refuses: tool to sentence."""
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.forgotten: list[str] = []
+        """The waits that are gone."""
         self.files: list[str] = []
         self.heard = asyncio.Event()
 
@@ -95,6 +97,9 @@ class House:
             return self.wakes()
         if method == "status":
             return self.status
+        if method == "forget":
+            self.forgotten.append(params["id"])
+            return None
         self.calls.append((params["tool"], params["arguments"]))
         if params["tool"] in self.refusals:
             raise TaskmemError(self.refusals[params["tool"]])
@@ -120,7 +125,10 @@ class House:
 
     def left(self):
         """What the proof has left behind."""
-        return [*(self.sessions - {MAIN}), *(p.name for p in self.home.glob("doctor*"))]
+        made = "smart_wait" in dict(self.calls) and "smart_wait" not in self.refusals
+        waits = [] if not made or self.forgotten == ["wait_1"] else ["wait_1"]
+        files = [each.name for each in self.home.glob("doctor*")]
+        return [*(self.sessions - {MAIN}), *files, *waits]
 
 
 @pytest.fixture
