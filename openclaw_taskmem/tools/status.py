@@ -52,6 +52,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "name": task.name,
         "status": task.status,
         "implicit": task.implicit,
+        "metadata": dict(task.metadata),
         "run": None if run is None else describe_run(run),
         "step": None if current is None else current + 1,
         "steps": _steps(task, run),

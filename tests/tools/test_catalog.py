@@ -58,6 +58,14 @@ def test_recall_is_offered_where_a_source_is_and_in_all(profile: str) -> None:
     assert names_offered("all", recalls=True) == every
 
 
+def test_the_metadata_of_a_task_comes_back_with_its_status(world: World) -> None:
+    task = world.register(metadata={"repo": "coursefolio"})
+
+    status = world.call("task_status", task_id=task)
+
+    assert status["metadata"] == {"repo": "coursefolio"}
+
+
 def test_every_tool_takes_a_session_key() -> None:
     for tool in catalog.TOOLS:
         properties = tool.input_schema["properties"]
