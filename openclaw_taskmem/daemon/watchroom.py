@@ -199,9 +199,16 @@ class Watchroom:
         watcher = await self._watchers.of(target)
         self._watchers.let_go_later(watcher)
         try:
-            return await watcher.end()
-        except TargetGone as gone:
-            raise TargetNotFound(str(gone)) from gone
+            place = await watcher.end()
+            gone = (await watcher.look(place, place)).gone
+        except TargetGone as error:
+            raise TargetNotFound(str(error)) from error
+        if gone is not None:
+            raise TargetNotFound(
+                f"{gone} Nothing more will come of {target}, and all of it was read. "
+                "Wait for its next run, or for something else with wake_when."
+            )
+        return place
 
     async def _here(self, target: Target) -> Frame:
         watcher = await self._watchers.of(target)

@@ -41,6 +41,7 @@ class Watching(Protocol):
         """Return the place behind all that is on a target now.
 
         Raises:
+            TargetNotFound: It has ended, and nothing more will come.
             TaskmemError: As `sight`.
         """
         ...

@@ -268,6 +268,23 @@ async def test_what_resolved_a_wait_does_not_resolve_it_again(
         assert (await room.ended(wait)).round == 2
 
 
+async def test_a_target_that_has_ended_and_was_read_is_not_waited_for_again(
+    stage: Stage,
+) -> None:
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait()
+        scene = stage.scene("build")
+        scene.text = "READY\n"
+        scene.leave("The command ended with status 0.")
+        await room.ended(wait)
+
+        with pytest.raises(TargetNotFound, match=r"status 0\. Nothing more will come"):
+            await room.call("wait_update", wait_id=wait)
+
+        assert room.row(wait).status is WaitStatus.RESOLVED
+        assert room.row(wait).round == 1
+
+
 async def test_another_condition_sees_all_that_came_since_a_wait_began(
     stage: Stage,
 ) -> None:
