@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mss
 from mss.exception import ScreenShotError
 from PIL import Image
 
 from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import Box, DisplayGone, Heard
 from taskmem_vision.capture.privacy import Privacy, blacked
 from taskmem_vision.capture.watch import PictureWatch
 
@@ -141,17 +141,16 @@ class ScreenWatch(PictureWatch):
             self._news.stir()
 
 
-def shot(display: str | None, box: Box | None = None) -> Image.Image:
-    """Return what the monitors of a display show, or a part of it: blue before red.
+def shot(display: str | None) -> Image.Image:
+    """Return what the monitors of a display show: blue before red.
 
     Raises:
         DisplayGone: They cannot be seen.
-        NotViewable: The part is on none of them.
     """
     try:
         # Made anew each time: it knows the monitors as they were when it was.
         with closing(_camera(display)) as camera:
-            taken = camera.grab(_region(box, camera.monitors[0]))
+            taken = camera.grab(camera.monitors[0])
             return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
     except ScreenShotError as error:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
@@ -159,15 +158,3 @@ def shot(display: str | None, box: Box | None = None) -> Image.Image:
 
 def _camera(display: str | None) -> mss.MSS:
     return mss.MSS(display=display) if display else mss.MSS()
-
-
-def _region(box: Box | None, screen: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a box that is on the screen, as mss takes it."""
-    if box is None:
-        return screen
-    left, top = max(box[0], screen["left"]), max(box[1], screen["top"])
-    right = min(box[0] + box[2], screen["left"] + screen["width"])
-    bottom = min(box[1] + box[3], screen["top"] + screen["height"])
-    if left >= right or top >= bottom:
-        raise NotViewable("The window is off the screen; it cannot be seen.")
-    return {"left": left, "top": top, "width": right - left, "height": bottom - top}

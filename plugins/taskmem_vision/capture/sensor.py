@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,11 @@ _SEE: Final = (
     "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
     "where the daemon was started, and restart it."
 )
-_INSTALL: Final = "install openclaw-taskmem[x11] and restart the daemon"
+_INSTALL: Final = "install libxcb (apt install libxcb1) and restart the daemon"
+_NO_LIBRARY: Final = (
+    f"A single window cannot be watched without libxcb; {_INSTALL}. "
+    f"{desktop.SCREEN_INSTEAD}"
+)
 _PRIVACY_LOST: Final = (
     f"{VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
     f"{_INSTALL}; or unset it."
@@ -55,7 +59,7 @@ class Screens:
         """
         try:
             if target.scheme == "window":
-                return await self._window(target.name)
+                return self._window(target.name)
             if target.name:
                 raise InvalidArguments(
                     "screen takes no name: it is all that the monitors show."
@@ -73,10 +77,10 @@ class Screens:
             raise NoProvider(_PRIVACY_LOST)
         return ScreenWatch(found, self._privacy, _connected if events else None)
 
-    async def _window(self, name: str) -> Watch:
+    def _window(self, name: str) -> Watch:
         found = desktop.windows(self._environ, self._platform, _sockets())
         if not _has_x11():
-            return await self._region(name, found)
+            raise NoProvider(_NO_LIBRARY)
         from taskmem_vision.capture.window import WindowWatch
 
         display = _connected(found.name or "")
@@ -100,20 +104,6 @@ class Screens:
             if not _meant(name, private):
                 raise
             raise TargetNotFound(_IS_PRIVATE) from None
-
-    async def _region(self, name: str, found: desktop.Desktop) -> Watch:
-        from taskmem_vision.capture import region
-
-        if self._privacy:
-            raise NoProvider(_PRIVACY_LOST)
-        if not region.possible():
-            raise NoProvider(
-                f"To watch a single window, {_INSTALL}. {desktop.SCREEN_INSTEAD}"
-            )
-        display = found.name or ""
-        choice = windows.choose(name, await asyncio.to_thread(region.listed, display))
-        notes = " ".join(filter(None, (found.note, windows.told(choice))))
-        return await region.RegionWatch.begin(display, choice.window, notes or None)
 
 
 def _meant(name: str, there: Iterable[Window]) -> bool:
@@ -142,8 +132,14 @@ def _answers(path: Path) -> bool:
         return knocking.connect_ex(str(path)) in (0, errno.EAGAIN)
 
 
+@cache
 def _has_x11() -> bool:
-    return find_spec("xcffib") is not None
+    """Whether X servers can be spoken with; that takes a library of the system's."""
+    try:
+        import_module("xcffib")
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def _connected(name: str) -> X11Display:

@@ -301,10 +301,17 @@ async def test_a_private_dialog_is_black_in_the_picture_of_its_window(screen, pa
 
 
 @pytest.mark.usefixtures("polls")
-@pytest.mark.parametrize("scheme", ["screen", "window"])
-async def test_where_nobody_says_where_windows_are_nothing_is_watched(screen, scheme):
-    name = "x" if scheme == "window" else ""
-    with pytest.raises(NoProvider, match="cannot be kept to"):
+@pytest.mark.parametrize(
+    ("scheme", "name", "said"),
+    [
+        ("screen", "", "cannot be kept to"),
+        ("window", "x", r"without libxcb; install libxcb \(.*target screen"),
+    ],
+)
+async def test_where_nobody_says_where_windows_are_nothing_is_watched(
+    screen, scheme, name, said
+):
+    with pytest.raises(NoProvider, match=said):
         await sensor(screen, **SECRET).watch(Target(scheme=scheme, name=name))
 
 
