@@ -227,7 +227,7 @@ def _named(
         begun = [e for e in listed if _name(e).casefold().startswith(wanted)]
     whole = [e for e in listed if _begins_with(words, _name(e))]
     longest = max(map(_name, whole), key=len, default="")
-    ways = (
+    ways: tuple[tuple[Sequence[Listed], str], ...] = (
         (by_id if long_enough else [], rest),
         (same, ""),
         (numbered if not rest else [], ""),
@@ -235,7 +235,7 @@ def _named(
         (numbered, rest),
         ([e for e in whole if _name(e) == longest], words[len(longest) :].strip()),
     )
-    return next((way for way in ways if way[0]), ([], ""))
+    return next((way for way in ways if way[0]), ((), ""))
 
 
 def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str]:
