@@ -6,6 +6,9 @@ cannot: when a line is too long, and when the daemon is gone.
 
 The two directions do not wait for each other: a host that writes before it
 reads, and a daemon that does, must not stop both.
+
+A daemon that was killed is started again at once, for it watches what the host's agent
+waits for. One that was stopped in order is not: the next call starts it.
 """
 
 from __future__ import annotations
@@ -34,6 +37,12 @@ _CHUNK = 64 * 1024
 _AHEAD = 1024 * 1024
 _DRAIN_SECONDS = 10.0
 _RETRY_SECONDS = 3.0
+_SPREAD_SECONDS = 1.0
+"""Within which the relays of a home begin to start a daemon, so that one does."""
+_RELAYS = 16
+_LONGEST_REST = 60.0
+_YOUNG_SECONDS = 10.0
+"""What is killed sooner again and again is started after a rest that grows."""
 _LOSSES = 2
 _TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
 _MAYBE_DONE = LinkError(
@@ -91,6 +100,10 @@ class Relay:
         self._queue: deque[Message] = deque()
         self._sent = 0  # bytes of the queue's first
         self._in_flight: dict[Id | None, Message] = {}
+        self._revive_at: float | None = None
+        """When to start the daemon again that was killed; None: none is to be."""
+        self._revivals = 0
+        self._began = 0.0
         self._hello: Message | None = None
         self._ready: Message | None = None
         self._replay: Message | None = None
@@ -119,7 +132,13 @@ class Relay:
             left = None if due is None else due - _now()
             if left is not None and (left <= 0 or self._is_done()):
                 return
-            readable, writable = self._select(stdin, stdout, left)
+            if left is None and self._revive_at is not None:
+                if self._revive_at <= _now():
+                    self._revive()
+                    continue
+                left = self._revive_at - _now()
+            ended = due is not None
+            readable, writable = self._select(stdin, stdout, left, ended=ended)
             if stdout in writable:
                 self._write(stdout)
             if self._daemon in writable:
@@ -133,12 +152,12 @@ class Relay:
         return not (self._queue or self._in_flight or self._to_host)
 
     def _select(
-        self, stdin: int, stdout: int, seconds: float | None
+        self, stdin: int, stdout: int, seconds: float | None, *, ended: bool = False
     ) -> tuple[list[int | socket.socket], list[int | socket.socket]]:
-        """Wait for what can go on; after stdin's end at most some seconds."""
+        """Wait for what can go on, at most some seconds; `ended`: stdin has."""
         readable: list[int | socket.socket] = []
         writable: list[int | socket.socket] = []
-        if seconds is None and sum(len(one.line) for one in self._queue) < _AHEAD:
+        if not ended and sum(len(one.line) for one in self._queue) < _AHEAD:
             readable.append(stdin)
         if self._to_host:
             writable.append(stdout)
@@ -262,7 +281,26 @@ class Relay:
         while self._queue:
             self._give_up(self._queue.popleft(), told)
 
+    def _revive(self) -> None:
+        """Start the daemon again that was killed, or find the one that another did."""
+        self._revive_at = None
+        try:
+            link = reach(self._home, self._environ, "mcp", self._command)
+        except LinkError:
+            self._revive_at = _now() + self._rest()
+        else:
+            self._start(link)
+
+    def _rest(self) -> float:
+        """Return in how many seconds the daemon is started again; longer each time."""
+        tries, self._revivals = self._revivals, self._revivals + 1
+        if not tries:
+            return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
+        return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_REST)
+
     def _start(self, link: Link) -> None:
+        self._revive_at = None
+        self._began = _now()
         link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
         self._daemon = link.socket
         self._from_daemon = Lines()
@@ -299,6 +337,14 @@ class Relay:
                 self._queue.append(message)
         if not any(message.wants_daemon for message in self._queue):
             self._queue.clear()  # notifications meant the daemon that is gone
+        if self._hello and self._was_killed():
+            if _now() - self._began >= _YOUNG_SECONDS:
+                self._revivals = 0
+            self._revive_at = _now() + self._rest()
+
+    def _was_killed(self) -> bool:
+        """Whether the daemon was killed: one that ends in order removes its socket."""
+        return self._home.socket.exists()
 
     def _give_up(self, message: Message, error: LinkError) -> None:
         if message.is_request:

@@ -113,15 +113,15 @@ class FakeDaemon:
         return self.connections.get(timeout=PATIENCE)
 
     def die(self, *, leave_socket=False):
-        """End as a killed process does: every connection is cut."""
+        """Cut every connection; what was killed leaves its socket."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(PATIENCE)
-        for connection in self._open:
-            connection.drop()
         if not leave_socket:
             self.home.socket.unlink(missing_ok=True)
+        for connection in self._open:
+            connection.drop()
 
     def _accept(self):
         with suppress(OSError):

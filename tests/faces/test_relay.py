@@ -482,6 +482,61 @@ def test_a_notification_that_a_daemon_left_untaken_starts_none(losing, host, dae
     assert new.next_heard()["id"] == 2
 
 
+# When the daemon was killed.
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let no relay rest before it starts a daemon again."""
+    monkeypatch.setattr(relay_module, "_SPREAD_SECONDS", 0.0)
+    monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_daemon_that_was_killed_is_found_again_without_a_call(host, daemon):
+    old = daemon()
+    host.greet()
+    new = daemon()
+    old.die(leave_socket=True)
+    heard = [new.next_heard()["method"] for _ in range(2)]
+    assert heard == ["initialize", "notifications/initialized"]
+    host.ask(1)
+    assert host.hear()["id"] == 1
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_daemon_that_cannot_be_started_is_tried_again(host, daemon, tries):
+    old = daemon()
+    host.greet()
+    tries += [LinkError("daemon_unavailable", "Not yet.")] * 3
+    new = daemon()
+    old.die(leave_socket=True)
+    assert new.next_heard()["method"] == "initialize"
+    assert tries == []
+
+
+def test_each_try_rests_longer_than_the_one_before(home):
+    relay = Relay(home, {})
+    rests = [relay._rest() for _ in range(9)]
+    assert 0 <= rests[0] <= 1
+    assert rests[1:] == [3, 6, 12, 24, 48, 60, 60, 60]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_none_is_started_that_was_stopped_or_never_greeted(
+    losing, host, daemon, stopped
+):
+    old = daemon()
+    if stopped:
+        host.greet()
+    else:
+        host.ask(1)
+        host.hear()
+    old.die(leave_socket=not stopped)
+    assert losing.wait(PATIENCE)
+    assert host.relay._revive_at is None
+
+
 # When there is no daemon.
 
 
