@@ -120,7 +120,8 @@ def woken(house: House) -> None:
         log = house.room.root / "watched.log"
         log.write_text("It is over.\n")
         wait = {"target": f"pty:file:{log}", "wake_when": '"over" appears'}
-        house.taskmem.call("smart_wait", **wait, timeout=3000)
+        session = "agent:main:main"
+        house.taskmem.call("smart_wait", **wait, session_key=session, timeout=3000)
     house.gateway.start()
 
 

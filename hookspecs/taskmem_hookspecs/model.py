@@ -152,7 +152,9 @@ class Task(Value):
     """The agent's own keys; never one of `RESERVED_METADATA`."""
     linkage: Linkage = Linkage()
     session_key: str | None = None
-    """The gateway session that wakes go to; None: the gateway's main session."""
+    """The session that wakes go to; None: none is known."""
+    host: str | None = None
+    """Where the agent runs that works on it, as in `Wake.host`."""
     home: str | None = None
     """The home whose daemon looks after it, and in whose gateway its session lives;
     None: any."""
@@ -219,7 +221,9 @@ class Wait(Value):
     task_id: str | None = None
     """The task it belongs to; None: it stands alone."""
     session_key: str | None = None
-    """The session that is woken; None: the task's, else the main one."""
+    """The session that is woken; None: the task's, else none is known."""
+    host: str | None = None
+    """Where the agent runs that asked for it, as in `Wake.host`."""
     target: str
     """What is watched, as it was asked for: `pty:build`."""
     wake_when: str
@@ -261,7 +265,10 @@ class Wake(Value):
     wait_id: str | None = None
     run_id: str | None = None
     session_key: str | None = None
-    """None: the gateway's main session, and a transport names none."""
+    """None: none is known, and a transport names none."""
+    host: str | None = None
+    """Where the agent runs that it is for: `openclaw:` and which one for a gateway's,
+    else `mcp:` and the name that its MCP client has given; None: not known."""
     home: str | None = None
     """The home whose daemon delivers it, to its own gateway; None: any."""
     text: str

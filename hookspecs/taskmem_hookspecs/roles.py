@@ -291,6 +291,19 @@ class WakeTransport(Protocol):
         ...
 
 
+@runtime_checkable
+class SelectiveTransport(WakeTransport, Protocol):
+    """Carries wakes to the agents of some hosts; any other transport, to all."""
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether it can carry wakes to an agent, as `Wake` names it.
+
+        One that it does not reach is told so when it begins to wait, and its wakes
+        stay until `taskmem wait` fetches them. Asked often: answer from what is known.
+        """
+        ...
+
+
 class Recollection(Value):
     """A piece of recorded history. Source: seed 001, tool 5."""
 

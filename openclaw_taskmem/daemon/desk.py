@@ -16,11 +16,12 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.feeds import fed
+from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
-from openclaw_taskmem.domain import ledger
+from openclaw_taskmem.domain import ledger, ways
 from openclaw_taskmem.domain.callers import Caller, too_long
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.task_commands import Command
@@ -44,8 +45,6 @@ from taskmem_hookspecs.errors import UnknownTool
 T = TypeVar("T")
 Params = Mapping[str, object]
 
-FOLLOW_SECONDS = 25.0
-"""How long one who follows the waits is kept without an answer."""
 LOOKS = 16
 """Calls at once that look at targets, which may take long; others need not wait."""
 THREADS = 8
@@ -59,6 +58,8 @@ class Host(NamedTuple):
     """Its process, as `Owner.process`; None: not known."""
     folder: str | None = None
     """The folder that it was started in; None: not known."""
+    client: str | None = None
+    """What the host's MCP client calls itself; None: it does not say."""
 
 
 class Desk:
@@ -84,6 +85,7 @@ class Desk:
         self.apart = Threads(THREADS, "call")
         """Makes calls of other kinds on the same threads."""
         self._looking = Threads(LOOKS, "look")
+        self._followers = Followers(shell, room.news, self.apart)
         self.gateways = Gateways(shell, self.apart, free)
         """The gateways that are connected."""
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
@@ -109,6 +111,10 @@ class Desk:
             "command": self._command,
         }
 
+    def stops(self) -> None:
+        """Answer those who wait for news: the daemon is to stop."""
+        self._room.news.tell()
+
     async def close(self) -> None:
         """Let the calls that run end, and take no others."""
         await self.apart.close()
@@ -123,7 +129,9 @@ class Desk:
             TaskmemError: It was refused.
         """
         if method == "follow":
-            return await self._follow(params)
+            return await self._followers.follow(params)
+        if method == "wait":
+            return await self._followers.wait(params)
         handler = self._methods.get(method)
         if method == "accept":
             handler = partial(self._accept, process)
@@ -201,15 +209,6 @@ class Desk:
             error.args = (plain(str(error)),)
             raise
 
-    async def _follow(self, params: Params) -> JsonValue:
-        """Answer with the waits once anything about them changed, or after a while."""
-        seen = params.get("seen")
-        if isinstance(seen, int):
-            await self._room.news.beyond(seen, FOLLOW_SECONDS)
-        told = self._room.news.told
-        found = await self.apart(views.waits, self._shell, {**params, "all": True})
-        return {"seen": told, "waits": found}
-
     def _feed(self, params: Params) -> JsonValue:
         self._room.feed(*fed(params))
         return {"message": "Kept."}
@@ -219,7 +218,8 @@ class Desk:
         return {"message": "It is gone."}
 
     def _call(self, params: Params) -> JsonValue:
-        person = Caller(person=True, home=self._shell.only)
+        host = _key(params, "host")
+        person = Caller(person=True, host=host, home=self._shell.only)
         return catalog.call(self._shell, *_tool_call(params), person)
 
     def _agent(self, connection: object, params: Params) -> Caller:
@@ -234,6 +234,7 @@ class Desk:
             return Caller(person=True, session_key=session_key, home=home)
         return Caller(
             session_key=session_key,
+            host=self.gateways.host(connection),
             owner=owner,
             in_turn=params.get("begins") is True
             or self.gateways.in_turn(connection, session_key),
@@ -380,9 +381,10 @@ def _key(params: Params, name: str) -> str | None:
 
 def _by_relay(host: Host | None, home: str | None) -> Caller:
     """Return a relay's agent: it holds what it has claimed as its process."""
-    process, folder = host or Host()
+    process, folder, client = host or Host()
     owner = Owner(role="agent", process=process, home=home) if process else None
-    return Caller(process=process, owner=owner, folder=folder, home=home)
+    at = ways.host_of_client(client)
+    return Caller(process=process, owner=owner, host=at, folder=folder, home=home)
 
 
 def _looks(params: Params) -> bool:

@@ -79,6 +79,7 @@ class Door:
 
     async def close(self, seconds: float) -> None:
         """Let nobody in, let the calls that run end, and hang up on everyone."""
+        self._desk.stops()
         if self.in_place:
             self._path.unlink(missing_ok=True)
         for server in self._servers:
@@ -149,11 +150,14 @@ class Door:
             finally:
                 self._desk.gateway_left(connection)
 
-    async def _desk_call(self, host: Host, name: str, given: dict[str, Any]) -> Any:  # noqa: ANN401
+    async def _desk_call(
+        self, host: Host, name: str, given: dict[str, Any], client: str | None
+    ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
+            host = host._replace(client=client)
             return await self._desk.call_tool(name, given, host)
         except TaskmemError:
             raise

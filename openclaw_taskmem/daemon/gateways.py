@@ -24,6 +24,7 @@ from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence, StillRunning
 from openclaw_taskmem.domain.texts import iso_millis
+from openclaw_taskmem.domain.ways import GATEWAY
 from openclaw_taskmem.engine import gateway as engine
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.reported import Reported, reported
@@ -200,6 +201,11 @@ class Gateways:
             home=self._shell.only,
         )
 
+    def host(self, connection: object) -> str:
+        """Return where the agents of a gateway run, as in `Wake.host`."""
+        known = self._known.get(connection)
+        return known.host if known else GATEWAY
+
     def in_turn(self, connection: object, session_key: str | None) -> bool:
         """Whether a turn of a session runs; what is not known counts as one."""
         known = self._known.get(connection)
@@ -320,6 +326,7 @@ class Gateways:
             boot=event.boot,
             transport=event.transport,
             version=event.version,
+            host=event.host or GATEWAY,
             started_at=self._shell.clock.now() - age,
             main_session=event.main,
             fingerprints=event.fingerprints,

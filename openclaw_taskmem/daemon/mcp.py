@@ -20,7 +20,7 @@ from taskmem_hookspecs import TaskmemError
 
 if TYPE_CHECKING:
     import anyio
-    from mcp.server import Server
+    from mcp.server import Server, ServerRequestContext
 
 INSTRUCTIONS: Final = (
     "Memory for work that takes many steps. Register such work with task_register, "
@@ -30,11 +30,12 @@ INSTRUCTIONS: Final = (
     "task_update. Do not do again what do_not_redo names, look first at what "
     "unknown_outcome names, and leave what do_not_revive names. Never "
     "poll for what takes long: start it under `taskmem run --name NAME -- CMD`, hand "
-    "the waiting over with smart_wait, and end your turn: [system] smart_wait … wakes "
-    "you when it is time."
+    "the waiting over with smart_wait, and do as it answers: [system] smart_wait … "
+    "wakes you when it is time, or the command that it names ends then."
 )
 
-CallTool = Callable[[str, dict[str, Any]], Awaitable[Answer]]
+CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
+"""Calls a tool with arguments for an MCP client of a name; None: it gives none."""
 
 
 def load_sdk() -> None:
@@ -77,10 +78,13 @@ def _server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]
         return listed
 
     async def on_call_tool(
-        _ctx: object, params: types.CallToolRequestParams
+        ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        asking = ctx.session.client_params
+        client = asking.client_info.name if asking else None
+        given = dict(params.arguments or {})
         try:
-            answer: object = await call_tool(params.name, dict(params.arguments or {}))
+            answer: object = await call_tool(params.name, given, client)
             failed = False
         except TaskmemError as error:
             answer = error.to_json()

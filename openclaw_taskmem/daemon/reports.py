@@ -87,6 +87,8 @@ class Started(_Event):
     """One per start of the gateway or of its plug-in."""
     age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Since that start."""
+    host: Key | None = None
+    """Which OpenClaw it is, as in `Wake.host`; None: its plug-in does not say."""
     transport: Key
     version: Key
     main: Key

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import shlex
 import signal
 import sys
 from collections.abc import MutableMapping
+from pathlib import Path
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
@@ -32,7 +35,8 @@ from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
-from openclaw_taskmem.home import HomeRefused
+from openclaw_taskmem.home import Home, HomeRefused, find_home
+from openclaw_taskmem.seams.parts import reach_of
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Clock, TaskmemError
 
@@ -160,6 +164,8 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         sole=not settings.database_url,
         nudge=nudge,
         ask_reader=readers.ask,
+        reaches=reach_of(transport),
+        command=own_command(settings.home),
     )
     desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")
@@ -200,6 +206,18 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         await readers.spending.close()
         store.close()
         log.info("stopped")
+
+
+def own_command(home: Home) -> str:
+    """Return what calls this installation for a home, in any shell of this user."""
+    program = Path(sys.executable).with_name("taskmem")
+    words = [str(program)]
+    if not os.access(program, os.X_OK):
+        words = [sys.executable, "-m", "openclaw_taskmem"]
+    command = shlex.join(words)
+    if home.folder == find_home({}).folder:
+        return command
+    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {command}"
 
 
 def run_policy(settings: Settings) -> RunPolicy:

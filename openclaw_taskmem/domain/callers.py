@@ -27,7 +27,9 @@ class Caller(Value):
     person: bool = False
     """A person at a terminal, rather than an agent through its host."""
     session_key: str | None = None
-    """The gateway session the call comes from; None: unknown."""
+    """The session the call comes from; None: unknown."""
+    host: str | None = None
+    """Where its agent runs, as in `Wake.host`; None: not known, or a person calls."""
     owner: Owner | None = None
     """As whom it would hold a run; None: it cannot hold any."""
     in_turn: bool = True

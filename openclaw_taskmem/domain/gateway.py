@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from openclaw_taskmem.domain.texts import clip, iso, one_line
+from openclaw_taskmem.domain.ways import GATEWAY
 from taskmem_hookspecs import Task, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
@@ -32,6 +33,8 @@ class Presence(Value):
     """The transport by which its plug-in takes wakes."""
     version: str
     """The plug-in's version."""
+    host: str = GATEWAY
+    """Where its agents run, as in `Wake.host`."""
     started_at: Instant
     main_session: str
     """The session of a wake that names none."""

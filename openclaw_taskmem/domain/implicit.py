@@ -197,6 +197,7 @@ def register_task(
             "done": frozenset(),
             "metadata": metadata,
             "session_key": caller.session_key,
+            "host": caller.host,
             "implicit": False,
         }
     )

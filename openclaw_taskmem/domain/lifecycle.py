@@ -60,12 +60,14 @@ def register(
     metadata: Mapping[str, JsonValue],
     session_key: str | None,
     now: datetime,
+    host: str | None = None,
     home: str | None = None,
     request: str | None = None,
     implicit: bool = False,
 ) -> Change:
     """Return the change that makes an active task of a home; None: of any.
 
+    `host` is where the agent runs that works on it, as in `Wake.host`.
     `request` is what its user had asked for, in their words; None: not known.
     """
     task = Task(
@@ -75,6 +77,7 @@ def register(
         plan=plan,
         metadata=metadata,
         session_key=session_key,
+        host=host,
         home=home,
         created_at=now,
         updated_at=now,

@@ -181,6 +181,7 @@ def alert(
         cause=WakeCause.STUCK,
         task_id=task.task_id,
         session_key=task.session_key,
+        host=task.host,
         home=task.home,
         text=text,
         urgent=verdict.urgent,

@@ -146,8 +146,7 @@ def update(
         update={
             "done": marks,
             "message_count": before.message_count + len(messages),
-            "session_key": before.session_key
-            or (None if resting else wish.caller.session_key),
+            **({} if resting else _worked_by(before, wish.caller)),
         }
     )
     if wish.changes and not resting:
@@ -219,6 +218,16 @@ def _begun(task: Task, begin: Begin) -> Change:
     if moved is None:
         return Change()
     return Change(runs=(moved.run,), events=moved.events)
+
+
+def _worked_by(task: Task, caller: Caller) -> dict[str, str | None]:
+    """Return whose wakes of a task are from now on: the first's whose session is known.
+
+    While none is, they are the agent's that has reported on it last.
+    """
+    if task.session_key is not None or (caller.session_key or caller.host) is None:
+        return {}
+    return {"session_key": caller.session_key, "host": caller.host}
 
 
 def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[int]]:

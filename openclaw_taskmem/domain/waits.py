@@ -45,16 +45,29 @@ class WaitFacts(Value):
 
     @property
     def session_key(self) -> str | None:
-        """Return the session that is woken; None: the gateway's main session."""
-        own = self.wait.session_key
-        return own or (self.task.task.session_key if self.task else None)
+        """Return the session that is woken; None: none is known."""
+        return self._woken.session_key
+
+    @property
+    def host(self) -> str | None:
+        """Return where the agent runs that is woken; None: not known."""
+        return self._woken.host
 
     @property
     def home(self) -> str | None:
         """Return the home in whose gateway that session lives; None: any."""
-        if self.wait.session_key is None and self.task is not None:
-            return self.task.task.home
-        return self.wait.home
+        return self._woken.home
+
+    @property
+    def _woken(self) -> Wait | Task:
+        """Return what names the agent that is woken: the wait, or else its task.
+
+        An agent of another host than the task's is not taken for the task's.
+        """
+        if self.wait.session_key is not None or self.task is None:
+            return self.wait
+        same = self.wait.host in (None, self.task.task.host)
+        return self.task.task if same else self.wait
 
     @property
     def owed(self) -> Sequence[Wake]:
@@ -150,6 +163,7 @@ def rearm(
     timeout = wish.timeout_seconds or before.timeout_seconds
     wait = before.model_copy(
         update={
+            **_asker(before, caller),
             "status": WaitStatus.WATCHING,
             "wake_when": wish.wake_when or before.wake_when,
             "timeout_seconds": timeout,
@@ -186,6 +200,16 @@ def rearm(
             *outbox.settled_events(wakes, now),
         ),
     )
+
+
+def _asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
+    """Return who is woken from now on: an agent of another host is the one that asks.
+
+    A person arms a wait again for whoever asked for it.
+    """
+    if caller.person or caller.host in (None, wait.host):
+        return {}
+    return {"session_key": caller.session_key, "host": caller.host}
 
 
 def reads_on(wait: Wait, wish: Refinement) -> bool:
@@ -249,6 +273,7 @@ def end(
         task_id=wait.task_id,
         wait_id=wait.wait_id,
         session_key=facts.session_key,
+        host=facts.host,
         home=facts.home,
         text=text,
         created_at=now,
@@ -299,6 +324,16 @@ def postponed(wait: Wait, seconds: float) -> Wait:
     by = timedelta(seconds=seconds)
     return wait.model_copy(
         update={"armed_at": wait.armed_at + by, "deadline_at": wait.deadline_at + by}
+    )
+
+
+def outcome_of(wait: Wait) -> WaitOutcome:
+    """Return how a wait has ended, as its row tells it."""
+    ended_at = wait.ended_at or wait.changed_at
+    return WaitOutcome(
+        status=wait.status,
+        observation=wait.last_observation or "",
+        elapsed_seconds=max(0.0, (ended_at - wait.armed_at).total_seconds()),
     )
 
 

@@ -194,12 +194,16 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
         shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
 
 
-def _of_holder(shell: Shell, task: Task, run: Run, owner: Owner) -> Task:
+def _of_holder(
+    shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller
+) -> Task:
     """Return a task whose wakes go to the session of its run, where it has one."""
-    if run.session_key in (None, task.session_key):
+    holder = {"session_key": run.session_key, "host": caller.host or task.host}
+    known = {"session_key": task.session_key, "host": task.host}
+    if run.session_key is None or holder == known:
         return task
     home = task.home if owner.session_key is None else shell.home
-    return task.model_copy(update={"session_key": run.session_key, "home": home})
+    return task.model_copy(update={**holder, "home": home})
 
 
 def _hears(run: Run | None, caller: Caller) -> bool:
@@ -385,7 +389,7 @@ def _claim_one(
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
-        task = _of_holder(shell, facts.task, held, owner)
+        task = _of_holder(shell, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
         return task, held

@@ -70,6 +70,10 @@ def _unknown(_: str) -> bool | None:
     return None
 
 
+def _everybody(*_: object) -> bool:
+    return True
+
+
 def _unread(*_: object) -> None:
     return None
 
@@ -102,6 +106,10 @@ class Shell:
     ] = _unread
     """Has a reader answer an instruction about a text, as a schema wants it; None:
     there is none, or it did not answer. The text is data, never an instruction."""
+    reaches: Callable[[str | None, str | None], bool] = _everybody
+    """Whether a wake can be carried to an agent, by its host and its session."""
+    command: str = "taskmem"
+    """What an agent types to call us, in a shell of this machine."""
     later: Callable[[float, Callable[[], None]], None] = _at_once
     """Does work off the path of a call, after so many seconds; without a daemon, only
     what is to be done now."""

@@ -111,6 +111,7 @@ def _registered(
         plan=plan,
         metadata=metadata,
         session_key=caller.session_key,
+        host=caller.host,
         home=shell.home,
         now=now,
         request=caller.request,

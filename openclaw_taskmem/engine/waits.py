@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import targets, waits
+from openclaw_taskmem.domain import outbox, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
@@ -42,6 +42,16 @@ class Armed(Value):
     sighting: Sighting
     was: Wait | None = None
     """How it stood before it was armed again; None: it is new."""
+    reached: bool = True
+    """Whether its end can be told to the agent that asked for it."""
+
+
+class Ended(Value):
+    """A wait that has ended, and what is said of it."""
+
+    wait: Wait
+    text: str
+    """What its wake says."""
 
 
 def open_wait(
@@ -65,13 +75,14 @@ def open_wait(
         _refuse_early(shell, task_id)
     sighting = shell.watching.sight(targets.parse(target), condition)
 
-    def once() -> Wait:
+    def once() -> Armed:
         facts = shell.store.read_task(task_id) if task_id else None
         now = shell.clock.now()
         wait = Wait(
             wait_id=shell.new_id("wait", now),
             task_id=task_id,
             session_key=caller.session_key,
+            host=caller.host,
             target=target.strip(),
             wake_when=condition.sentence,
             timeout_seconds=timeout_seconds,
@@ -84,9 +95,10 @@ def open_wait(
             home=shell.home,
         )
         shell.commit(waits.open_(wait, facts, caller, now))
-        return wait
+        reached = _reached(shell, WaitFacts(wait=wait, task=facts))
+        return Armed(wait=wait, sighting=sighting, reached=reached)
 
-    return Armed(wait=shell.decide(task_id or "", once), sighting=sighting)
+    return shell.decide(task_id or "", once)
 
 
 def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed:
@@ -112,7 +124,13 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
         start = kept or sighting.start
         change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
         shell.commit(change)
-        return Armed(wait=change.waits[0], sighting=sighting, was=facts.wait)
+        (wait,) = change.waits
+        return Armed(
+            wait=wait,
+            sighting=sighting,
+            was=facts.wait,
+            reached=_reached(shell, facts.model_copy(update={"wait": wait})),
+        )
 
     return _on(shell, wait_id, decided)
 
@@ -174,6 +192,32 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
         return not change.empty
 
     return _on(shell, watched.wait_id, decided)
+
+
+def fetch_end(shell: Shell, wait_id: str) -> Ended | None:
+    """Return how a wait has ended; None: it is watched still.
+
+    Its wake is acknowledged, unless it is on its way to a session, as was promised.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+    """
+
+    def decided(facts: WaitFacts) -> Ended | None:
+        wait = facts.wait
+        if wait.status is WaitStatus.WATCHING:
+            return None
+        if facts.session_key is None or not _reached(shell, facts):
+            own = [wake for wake in facts.owed if wake.wait_id == wait_id]
+            shell.commit(outbox.taken(own, shell.clock.now()))
+        return Ended(wait=wait, text=waits.wake_text(wait, waits.outcome_of(wait)))
+
+    return _on(shell, wait_id, decided)
+
+
+def _reached(shell: Shell, facts: WaitFacts) -> bool:
+    """Whether the end of a wait can be told to the agent that asked for it."""
+    return shell.reaches(facts.host, facts.session_key)
 
 
 def watched_here(shell: Shell) -> list[Wait]:

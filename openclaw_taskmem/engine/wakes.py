@@ -6,9 +6,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, wake_lines
+from openclaw_taskmem.domain import outbox, wake_lines, ways
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
@@ -30,7 +31,7 @@ def never(session_key: str | None) -> None:
 
 
 def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Delivery]:
-    """Return the messages to send now, at most one a session, each claimed.
+    """Return the messages to send now, at most one an agent, each claimed.
 
     Args:
         shell: What is outside.
@@ -38,12 +39,16 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
         room: How many messages may go out at once.
     """
     now = shell.clock.now()
+    due = _due(shell, now, holds)
+    _keep(shell, [wake for wake in due if not _reached(shell, wake)])
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
-    for wake in _due(shell, now, holds):
-        if holds(wake.session_key) is None:
+    for wake in due:
+        if _reached(shell, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
-    for key, wakes in sessions.items():
+    messages = chain.from_iterable(map(ways.by_host, sessions.values()))
+    for wakes in messages:
+        key = wakes[0].session_key
         if len(claimed) == room:
             break
         try:
@@ -55,6 +60,19 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
         if delivery is not None:
             claimed.append(delivery)
     return claimed
+
+
+def _reached(shell: Shell, wake: Wake) -> bool:
+    return shell.reaches(wake.host, wake.session_key)
+
+
+def _keep(shell: Shell, wakes: Sequence[Wake]) -> None:
+    """Let wakes stay that nobody can carry, until they are fetched."""
+    try:
+        shell.commit(ways.keep(wakes))
+    except Conflict:
+        # One was fetched or superseded meanwhile: the next pass looks again.
+        log.debug("what cannot be delivered is looked at again")
 
 
 def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
@@ -109,11 +127,19 @@ def _claim(
 
 
 def _with_line(shell: Shell, delivery: Delivery) -> Delivery:
-    """Return a delivery whose message has the line that people see of it."""
+    """Return a delivery whose message has what people see of it, and its host."""
     found = [_facts(shell, wake) for wake in delivery.wakes]
     line = wake_lines.describe_wakes(found)
-    message = delivery.message.model_copy(update={"line": line})
+    told = {"line": line, "host": next(filter(None, map(_host, found)), None)}
+    message = delivery.message.model_copy(update=told)
     return delivery.model_copy(update={"message": message})
+
+
+def _host(found: WakeFacts) -> str | None:
+    """Return where the agent runs that a wake is for; its task may tell it."""
+    task, wake = found.task, found.wake
+    same = task is not None and task.session_key == wake.session_key
+    return wake.host or (task.host if task is not None and same else None)
 
 
 def _facts(shell: Shell, wake: Wake) -> WakeFacts:

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Final
 
-HOSTS: Final = (
-    "OPENCLAW_SHELL",
-    "OPENCLAW_CLI",
-    "CLAUDECODE",
-    "CODEX_SANDBOX",
-    "CURSOR_AGENT",
-    "GEMINI_CLI",
-)
-"""Variables that hosts of agents set for the commands that their agents run."""
+from openclaw_taskmem.faces import hosts
 
 
 def refusal(environ: Mapping[str, str]) -> str | None:
@@ -23,7 +14,7 @@ def refusal(environ: Mapping[str, str]) -> str | None:
     Who has a shell can make a terminal: this keeps out who acts by mistake, and the
     log names the process that asked.
     """
-    host = next((name for name in HOSTS if environ.get(name)), None)
+    host = hosts.variable(environ)
     if host is not None:
         return (
             f"{host} is set, so that an agent's host runs this. Only a person may "

@@ -162,7 +162,7 @@ def transport_row(seams: Seams, settings: Settings) -> tuple[str | None, HealthR
         return None, fail("transport", str(error), cure)
     how = "" if found.name == settings.wake_transport else f" as {found.name}"
     wanted = settings.wake_transport
-    return found.name, ok("transport", f"Wakes go out by {wanted}{how}.")
+    return found.name, ok("transport", f"The transport of wakes is {wanted}{how}.")
 
 
 def plugin_rows(plugins: Sequence[Document]) -> Iterator[HealthRow]:
@@ -217,11 +217,15 @@ def reader_rows(readers: Sequence[Document]) -> Iterator[HealthRow]:
 
 def wake_rows(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
     """Look at the wakes that are owed, and at those that nobody answered."""
-    due = sorted(
+    owed = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
         key=lambda wake: _instant(wake["created_at"]),
     )
+    due = [wake for wake in owed if wake["due_at"]]
     yield _owed(due, now) if due else ok("wakes.owed", "No wake is owed.")
+    if kept := len(owed) - len(due):
+        sentence = f"{_wakes(kept)} kept until taskmem wait fetches the end of a wait."
+        yield ok("wakes.kept", sentence)
     unanswered = [
         wake
         for wake in wakes

@@ -167,8 +167,11 @@ def call(tool: str, arguments: str) -> None:
         _fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
     if not isinstance(given, dict):
         _fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
+    from openclaw_taskmem.faces.hosts import asking
+
+    asked = asking(tool, cast("dict[str, object]", given), os.environ)
     try:
-        _print(_ask("call", tool=tool, arguments=cast("dict[str, object]", given)))
+        _print(_ask("call", **asked))
     except LinkError as error:
         _print(error.answer)
         raise
@@ -283,33 +286,30 @@ def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None
 @click.option("--follow", "follows", is_flag=True, help="Show them as they move.")
 def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     """Show what is waited for, and what was last seen of it."""
-    if follows:
-        from openclaw_taskmem.faces.follow import Changes, follow
+    from openclaw_taskmem.faces import follow
 
-        changes = Changes(_say, as_json=as_json, ended_too=ended_too)
+    if follows:
+        changes = follow.Changes(_say, as_json=as_json, ended_too=ended_too)
         with reach(find_home(os.environ), os.environ) as link:
-            try:
-                for found in follow(link, limit=limit):
-                    changes.tell(found)
-            except LinkError as error:
-                if error.name != "daemon_unavailable":
-                    raise
-                _fail("The daemon has ended; call again to start one and follow it.")
+            follow.tell_all(link, changes, limit=limit)
     found = cast("list[Any]", _ask("waits", all=ended_too, limit=limit))
     if as_json:
         _print(found)
         return
-    rows = [
-        [
-            wait["wait_id"],
-            wait["status"],
-            line(wait["target"], 30),
-            line(wait["wake_when"], 60),
-            line(wait["last_observation"], 100),
-        ]
-        for wait in found
-    ]
-    _rows(rows) if rows else click.echo("No waits.")
+    _rows([*map(follow.row, found)]) if found else click.echo("No waits.")
+
+
+@cli.command()
+@click.argument("wait_id", metavar="ID")
+def wait(*, wait_id: str) -> None:
+    """Block until wait ID has ended, and print what its wake says.
+
+    The exit status is 0 when the condition holds, 1 when the target is lost or it was
+    cancelled, 124 when time is up, 2 when it is unknown, 3 when the daemon was stopped.
+    """
+    from openclaw_taskmem.faces.waiting import run
+
+    sys.exit(run(find_home(os.environ), os.environ, wait_id, _say, _fail))
 
 
 def _say(text: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from openclaw_taskmem.domain.texts import printable
-from openclaw_taskmem.faces.link import Link
+from openclaw_taskmem.faces.detail import line
+from openclaw_taskmem.faces.link import Link, LinkError
 
 Row = dict[str, Any]
 OPEN: Final = "watching"
@@ -26,6 +27,34 @@ def follow(link: Link, *, limit: int) -> Iterator[list[Row]]:
         if found["seen"] != seen:
             yield found["waits"]
         seen = found["seen"]
+
+
+def tell_all(link: Link, changes: Changes, *, limit: int) -> NoReturn:
+    """Tell of every change, until whoever reads it has enough.
+
+    Raises:
+        LinkError: The daemon has ended, or refused.
+    """
+    try:
+        for found in follow(link, limit=limit):
+            changes.tell(found)
+    except LinkError as error:
+        if error.name != "daemon_unavailable":
+            raise
+        sentence = "The daemon has ended; call again to start one and follow it."
+        raise LinkError(error.name, sentence) from error
+    raise AssertionError("following has no end of its own")
+
+
+def row(wait: Row) -> list[str]:
+    """Return a wait as a row of a table."""
+    return [
+        wait["wait_id"],
+        wait["status"],
+        line(wait["target"], 30),
+        line(wait["wake_when"], 60),
+        line(wait["last_observation"], 100),
+    ]
 
 
 class Changes:

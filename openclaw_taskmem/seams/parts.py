@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import (
     AsyncGenerator,
@@ -34,6 +35,7 @@ from taskmem_hookspecs import (
     ResumeFacts,
     ResumePacket,
     Ruling,
+    SelectiveTransport,
     Sensor,
     TaskStore,
     Value,
@@ -41,6 +43,7 @@ from taskmem_hookspecs import (
     Watch,
 )
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
 WATCH: Final = ("here", "end", "look", "changed", "close")
@@ -103,6 +106,24 @@ def is_store(answer: object) -> TypeGuard[TaskStore]:
 def is_transport(answer: object) -> TypeGuard[WakeTransport]:
     """Whether it plays `WakeTransport`, and has a name."""
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
+
+
+def reach_of(transport: WakeTransport) -> Callable[[str | None, str | None], bool]:
+    """Return what says whether a transport reaches an agent, by its host and session.
+
+    One that is not selective reaches all, and so does one that fails to say.
+    """
+    if not isinstance(transport, SelectiveTransport):
+        return lambda _host, _session_key: True
+
+    def reaches(host: str | None, session_key: str | None) -> bool:
+        try:
+            return transport.reaches(host, session_key)
+        except Exception:
+            log.exception("%s failed to say whom it reaches", transport.name)
+            return True
+
+    return reaches
 
 
 def is_host(answer: object) -> TypeGuard[AgentHost]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Task
 
 Answer = dict[str, JsonValue]
@@ -19,3 +20,14 @@ def describe_progress(task: Task) -> Answer:
         "remaining": [step + 1 for step in place.remaining],
         "pct": place.pct,
     }
+
+
+def describe_silence(shell: Shell, task: Task) -> str:
+    """Say what becomes of a task of which nothing is heard."""
+    if not shell.reaches(task.host, task.session_key):
+        return (
+            "no wake can reach you here, so find it again with task_list and a query "
+            "of task_update."
+        )
+    silence = f"{shell.stuck.threshold_seconds:g}"
+    return f"after {silence} s of silence you are woken with all you need to go on."

@@ -26,7 +26,11 @@ from openclaw_taskmem.tools import (
     wait_forms,
     waits,
 )
-from openclaw_taskmem.tools.answer import Answer, describe_progress
+from openclaw_taskmem.tools.answer import (
+    Answer,
+    describe_progress,
+    describe_silence,
+)
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import TaskmemError, UnknownTool
@@ -121,7 +125,6 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         caller=caller,
         segmented=form.segmented,
     )
-    silence = f"{shell.stuck.threshold_seconds:g}"
     unlimited = ""
     if form.segmented and caller.in_gateway is None:
         unlimited = (
@@ -137,8 +140,7 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         **runs.warned(form.plan[len(plan_) :]),
         "message": (
             f"Registered with {plural(len(task.plan), 'step')}. Report with "
-            "task_update as you go; after "
-            f"{silence} s of silence you are woken with all you need to go on. "
+            f"task_update as you go; {describe_silence(shell, task)} "
             f"{unlimited}{answers.next_step(task)}"
         ),
     }
@@ -314,8 +316,8 @@ _DEFAULT: Final = (
     Tool(
         "task_register",
         "Start tracking a piece of work that takes many steps or long. Write down "
-        "its plan once; it outlives your context, and you are woken with it if the "
-        "work goes silent.",
+        "its plan once; it outlives your context, and where a wake can reach you, you "
+        "are woken with it if the work goes silent.",
         forms.TaskRegister,
         _register,
     ),
@@ -344,10 +346,10 @@ _DEFAULT: Final = (
     ),
     Tool(
         "smart_wait",
-        "Hand over waiting: end your turn, and you are woken when the condition "
-        "holds, time is up, or what is watched is gone. For a command that takes "
-        "long, start it as `taskmem run --name NAME -- CMD` in the background and wait "
-        "on pty:NAME. Never sleep or poll yourself.",
+        "Hand over waiting, and do as the answer says: you are woken, or a command "
+        "that it names ends, when the condition holds, time is up, or what is watched "
+        "is gone. For a command that takes long, start it as `taskmem run --name NAME "
+        "-- CMD` in the background and wait on pty:NAME. Never sleep or poll yourself.",
         wait_forms.SmartWait,
         waits.smart_wait,
         looks=lambda _: True,

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger
+from openclaw_taskmem.domain import ledger, ways
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import epoch, iso_millis
 from openclaw_taskmem.engine.shell import Shell
@@ -132,6 +132,9 @@ def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[Json
 
 def _held(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
+    if ways.is_kept(wake):
+        fetched = f"taskmem wait {wake.wait_id}" if wake.wait_id else "taskmem show"
+        return f"no wake can reach its agent; see {fetched}"
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
 
@@ -203,8 +206,8 @@ def _task(task: Task) -> View:
     return {
         **_fields(
             task,
-            "task_id name status implicit original_request session_key created_at "
-            "updated_at last_stuck_alert_at",
+            "task_id name status implicit original_request session_key host "
+            "created_at updated_at last_stuck_alert_at",
         ),
         "stuck_alerts": task.alerts,
         "stuck_due_at": iso_millis(task.stuck_due_at),
@@ -228,7 +231,7 @@ def _wait(shell: Shell, wait: Wait) -> View:
         now = shell.watching.observation(wait.wait_id)
         seen = scrub(now) if now else seen
     return {
-        **_fields(wait, "wait_id status target wake_when task_id session_key"),
+        **_fields(wait, "wait_id status target wake_when task_id session_key host"),
         "timeout": wait.timeout_seconds,
         "poll_interval": wait.poll_seconds,
         **_fields(wait, "round created_at armed_at deadline_at ended_at"),
@@ -239,7 +242,7 @@ def _wait(shell: Shell, wait: Wait) -> View:
 def _wake(wake: Wake) -> View:
     return _fields(
         wake,
-        "wake_id key state cause session_key task_id wait_id attempts last_error "
+        "wake_id key state cause session_key host task_id wait_id attempts last_error "
         "created_at due_at sent_at acknowledged_at transport note text",
     )
 

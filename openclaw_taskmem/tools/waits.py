@@ -20,6 +20,12 @@ from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows."""
+_NO_WAKE: Final = (
+    "No wake can reach you here. Run in a shell: {command} (it ends when the wait "
+    "does, and prints how: exit status 0 when the condition holds, 1 when the target "
+    "is lost or the wait was cancelled, 124 when time is up). Run it in the background "
+    "if your host tells you when such a command ends; else wait for it."
+)
 _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
@@ -36,16 +42,12 @@ def smart_wait(shell: Shell, form: wait_forms.SmartWait, caller: Caller) -> Answ
         caller=caller,
     )
     wait = armed.wait
-    return {
-        "wait_id": wait.wait_id,
-        "status": wait.status,
-        "target": wait.target,
-        "understood": _list_understood(armed),
-        "message": (
-            f"Monitoring. I'll wake you when: {_condition(wait)} "
-            f"Timeout: {wait.timeout_seconds:.10g}s. End your turn now. {_seen(armed)}"
-        ).strip(),
-    }
+    watched = "Monitoring. I'll wake you when" if armed.reached else "Monitoring for"
+    return _armed(
+        shell,
+        armed,
+        f"{watched}: {_condition(wait)} Timeout: {wait.timeout_seconds:.10g}s.",
+    )
 
 
 def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
@@ -58,17 +60,12 @@ def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> An
     )
     armed = waits.rearm(shell, form.wait_id, wish, caller)
     wait = armed.wait
-    return {
-        "wait_id": wait.wait_id,
-        "status": wait.status,
-        "target": wait.target,
-        "understood": _list_understood(armed),
-        "message": (
-            f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
-            f"New timeout: {wait.timeout_seconds:.10g}s. End your turn now. "
-            f"{_seen(armed)}"
-        ).strip(),
-    }
+    return _armed(
+        shell,
+        armed,
+        f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
+        f"New timeout: {wait.timeout_seconds:.10g}s.",
+    )
 
 
 def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
@@ -89,6 +86,23 @@ def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> An
         "status": WaitStatus.CANCELLED,
         "message": f"Wait cancelled.{reason}",
     }
+
+
+def _armed(shell: Shell, armed: Armed, watched: str) -> Answer:
+    """Answer that a wait is watched, and how its agent hears of the end."""
+    wait = armed.wait
+    answer: Answer = {
+        "wait_id": wait.wait_id,
+        "status": wait.status,
+        "target": wait.target,
+        "understood": _list_understood(armed),
+    }
+    hears = "End your turn now."
+    if not armed.reached:
+        command = answer["command"] = f"{shell.command} wait {wait.wait_id}"
+        hears = _NO_WAKE.format(command=command)
+    answer["message"] = f"{watched} {hears} {_seen(armed)}".strip()
+    return answer
 
 
 def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condition:

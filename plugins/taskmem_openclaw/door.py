@@ -80,7 +80,8 @@ async def ask_for_session(
 ) -> Any:  # noqa: ANN401 - as of one gateway
     """Ask the first gateway for one thing, and each other until one has its session.
 
-    The answer is "refused" where none has it.
+    The answer is "refused" where none has it, and "elsewhere" where each says that it
+    is for another gateway.
 
     Raises:
         NobodyHome: There is no first.
@@ -89,10 +90,11 @@ async def ask_for_session(
     first = path(environ)
     answer = await ask(first, request, seconds, **given)
     for name in OTHERS:
-        if "refused" not in answer:
+        if "refused" not in answer and "elsewhere" not in answer:
             break
         with contextlib.suppress(NobodyHome):
-            answer = await ask(first.with_name(name), request, seconds, **given)
+            other = await ask(first.with_name(name), request, seconds, **given)
+            answer = answer if "elsewhere" in other else other
     return answer
 
 

@@ -54,11 +54,12 @@ def reader() -> Reader:
 
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
-    """Look at every link into OpenClaw, and send a wake along them."""
+    """Look at every host that is set up, and send a wake along OpenClaw's links."""
     from taskmem_openclaw.doctor.health import OpenClawCheck
+    from taskmem_openclaw.doctor.hosts import HostsCheck
     from taskmem_openclaw.doctor.proof import WakeProof
 
-    return [OpenClawCheck(), WakeProof()]
+    return [HostsCheck(), OpenClawCheck(), WakeProof()]
 
 
 def _transport(name: str) -> WakeTransport | None:

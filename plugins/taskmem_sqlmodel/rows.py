@@ -136,6 +136,7 @@ class Tasks(Base, table=True):
     )
     original_request: str | None = Field(sa_type=Text)
     implicit: bool = Field(sa_column_kwargs={"server_default": sa.false()})
+    host: str | None = Field(sa_type=Text)
 
 
 def task_params(task: Task) -> Params:
@@ -281,6 +282,7 @@ class Waits(Base, table=True):
     version: int
     start: str | None = Field(sa_type=Text)
     home: str | None = Field(sa_type=Text)
+    host: str | None = Field(sa_type=Text)
 
 
 def wait_params(wait: Wait) -> Params:
@@ -344,6 +346,7 @@ class Wakes(Base, table=True):
     delivery_id: str | None = Field(sa_type=Text)
     version: int
     run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
+    host: str | None = Field(sa_type=Text)
 
 
 def wake_params(wake: Wake) -> Params:

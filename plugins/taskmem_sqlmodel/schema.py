@@ -19,6 +19,7 @@ REVISIONS: Final = (
     "0007_dues_of_a_home",
     "0008_ledger",
     "0009_questions",
+    "0010_hosts",
 )
 """Every schema that was ever released, the oldest first."""
 

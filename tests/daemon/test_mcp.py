@@ -45,6 +45,14 @@ async def test_the_official_client_connects_and_is_told_how_to_use_it(daemon, mo
         assert (await client.call_tool("task_list", {})).is_error is False
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_task_is_of_the_host_that_its_client_names(daemon, mode):
+    given = {"name": "Deploy", "plan": ["Build"]}
+    async with agent(daemon.home, mode) as client:
+        made = told(await client.call_tool("task_register", given))
+    assert daemon.ask("show", id=made["task_id"])["host"] == "mcp:mcp"
+
+
 async def test_the_tools_are_listed_small_and_with_their_schemas(daemon):
     async with agent(daemon.home) as client:
         tools = (await client.list_tools()).tools

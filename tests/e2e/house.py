@@ -49,7 +49,7 @@ class House:
         """Call a tool."""
         return self.ask("call", tool=tool, arguments=arguments)
 
-    def open_wait(self, phrase: str, session: str | None = MAIN_SESSION) -> str:
+    def open_wait(self, phrase: str, session: str = MAIN_SESSION) -> str:
         """Wait for a phrase in the log; its id."""
         return self.call(
             "smart_wait",
@@ -64,7 +64,7 @@ class House:
         with self._log.open("a") as log:
             log.write("".join(f"{phrase}\n" for phrase in phrases))
 
-    def wake(self, phrase: str, session: str | None = MAIN_SESSION) -> str:
+    def wake(self, phrase: str, session: str = MAIN_SESSION) -> str:
         """Owe one wake; the id of its wait."""
         wait_id = self.open_wait(phrase, session)
         self.end(phrase)

@@ -46,7 +46,7 @@ def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered
     house: House,
 ):
     # A main session that has had no turn yet is made by one.
-    early = house.wake("early", None)
+    early = house.wake("early")
     assert house.reaches(early, "acknowledged")["transport"] == "openclaw-plugin"
     assert house.arrivals(early) == 1
 
@@ -81,13 +81,13 @@ def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered
         rpc.call("set-heartbeats", enabled=True)
 
     # The main session has two names, and takes one wake at a time by either.
-    named, unnamed = house.open_wait("one"), house.open_wait("two", None)
+    named, other = house.open_wait("one"), house.open_wait("two", "main")
     house.end("one", "two")
-    for wait in (named, unnamed):
+    for wait in (named, other):
         house.reaches(wait, "acknowledged")
         assert house.arrivals(wait) == 1
     assert not any(
-        {named, unnamed} <= set(woken_by(each)) for each in house.model.requests
+        {named, other} <= set(woken_by(each)) for each in house.model.requests
     )
 
     # A session that is not there is not made by a wake.

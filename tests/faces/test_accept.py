@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.faces import accept
+from openclaw_taskmem.faces.hosts import HOSTS
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def taskmem(
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in environ.items() if k not in accept.HOSTS}
+    return {k: v for k, v in environ.items() if k not in HOSTS}
 
 
 def call(home: Path, tool: str, **given: object) -> Any:
@@ -52,7 +52,7 @@ def call(home: Path, tool: str, **given: object) -> Any:
     return json.loads(run.stdout) if run.returncode == 0 else run.stderr
 
 
-@pytest.mark.parametrize("host", accept.HOSTS)
+@pytest.mark.parametrize("host", HOSTS)
 def test_in_an_agents_shell_nothing_is_accepted(home: Path, host: str) -> None:
     run = taskmem(home, "accept", "task_x", terminal=True, **{host: "1"})
     assert run.returncode == 1

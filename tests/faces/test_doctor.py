@@ -284,6 +284,7 @@ def wake(state="due", **given: Any):
         "wake_id": "wake_1",
         "state": state,
         "created_at": at(minutes=5),
+        "due_at": at(),
         "sent_at": None,
         "last_error": None,
         "held": None,

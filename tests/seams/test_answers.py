@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from openclaw_taskmem.domain import packet as core_packet
+from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     PacketMessage,
@@ -302,3 +303,35 @@ def test_a_part_that_hangs_is_not_asked_again_until_it_returns(hanging, caplog):
     assert len(begun) == 1
     assert seams.ask(Everything(), "recall", lambda: 7) == 7
     assert caplog.text.count("no answer within 0.2 s") == 3
+
+
+# --- whom a transport reaches ---------------------------------------------------
+
+
+class Plain:
+    """A transport that says nothing of whom it reaches."""
+
+    name = "plain"
+
+    async def deliver(self, wake):
+        raise AssertionError("nothing is delivered")
+
+
+class Selective(Plain):
+    """A transport for one host alone."""
+
+    def reaches(self, host, session_key):
+        if host is None:
+            raise RuntimeError("a bug")
+        return host == "here"
+
+
+def test_a_transport_says_whom_it_reaches():
+    reaches = parts.reach_of(Selective())
+    assert reaches("here", None)
+    assert not reaches("there", "a session")
+
+
+def test_one_that_does_not_say_reaches_all():
+    assert parts.reach_of(Plain())("there", None)
+    assert parts.reach_of(Selective())(None, None)

@@ -42,8 +42,8 @@ def told(result: CallToolResult) -> dict[str, Any]:
 class Lines:
     """MCP written by hand: it says what the SDK's own client would not."""
 
-    def __init__(self, home: Home) -> None:
-        """Connect to the daemon as a relay does, and say hello."""
+    def __init__(self, home: Home, client: str = "by hand") -> None:
+        """Connect to the daemon as a relay does, and say hello as an MCP client."""
         self._link = connect(home, "mcp")
         self._socket: socket.socket = self._link.socket
         self._socket.settimeout(PATIENCE)
@@ -53,7 +53,7 @@ class Lines:
             "initialize",
             protocolVersion="2025-06-18",
             capabilities={},
-            clientInfo={"name": "by hand", "version": "1"},
+            clientInfo={"name": client, "version": "1"},
         )
         self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

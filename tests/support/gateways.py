@@ -55,6 +55,7 @@ class FakeGateway:
         """Set when the test ends; who hangs may wait for it."""
         self.rude: Rude | None = None
         self.sessions = {MAIN, OTHER}
+        self.host = "openclaw:one"
         self.quick = True
         """Whether a turn takes what is put before it at once; else it waits there."""
         self.heartbeats = False
@@ -189,11 +190,13 @@ class FakeGateway:
         self,
         session_key: str | None,
         key: str,
-        delivery_id: str,
         text: str,
         message: str,
-    ) -> dict[str, str]:
-        del delivery_id
+        host: str | None = None,
+        **_: str,
+    ) -> dict[str, Any]:
+        if host not in (None, self.host):
+            return {"elsewhere": True}
         session = (session_key or MAIN).lower()
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}

@@ -12,7 +12,7 @@ import pytest
 
 from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.model import Wake
-from taskmem_hookspecs.roles import WakeReceipt, WakeTransport
+from taskmem_hookspecs.roles import SelectiveTransport, WakeReceipt, WakeTransport
 from taskmem_hookspecs.testing.values import a_wake
 
 HOSTILE = (
@@ -58,6 +58,14 @@ class TransportSuite:
         assert name
         assert name == name.strip()
         assert name != "auto", "`auto` means any transport"
+
+    def test_it_says_whom_it_reaches_if_it_is_selective(self, tmp_path: Path) -> None:
+        transport = self.make_transport(tmp_path)
+        if not isinstance(transport, SelectiveTransport):
+            pytest.skip("it carries wakes to all")
+        for host in (None, "openclaw", "mcp:claude-code"):
+            for session_key in (None, "agent:main:main"):
+                assert isinstance(transport.reaches(host, session_key), bool)
 
     # --- what arrives ---------------------------------------------------------
 

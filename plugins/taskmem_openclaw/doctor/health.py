@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.doctor import links
+from taskmem_openclaw.doctor import hosts, links
 from taskmem_openclaw.doctor.gateways import greeted
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
@@ -61,6 +61,10 @@ class OpenClawCheck:
             yield ok(
                 "used", f"Wakes do not go to OpenClaw, but by {checkup.transport}."
             )
+            return
+        named = checkup.transport != "auto"
+        if not gateways and not named and hosts.stand_alone(self._environ):
+            yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
             return
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         program = shutil.which(binary, path=self._environ.get("PATH"))

@@ -59,6 +59,13 @@ class Facts:
         return [path for path in (*paths, copied) if _manifest(path) is not None]
 
 
+def set_up(config: Mapping[str, Any]) -> bool:
+    """Whether OpenClaw's configuration has any trace of us."""
+    ours = plan.PLUGIN, plan.BUNDLE
+    known = entries(at(config, ("plugins", "entries")))
+    return bool(plan.servers(config)) or any(name in known for name in ours)
+
+
 def rows(facts: Facts) -> Iterator[HealthRow]:
     """Yield a row for each link that the configuration decides."""
     if facts.bundle:

@@ -56,9 +56,11 @@ export class Awaited {
     return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
   }
 
-  /** OpenClaw says where the command runs that is called next in a session. */
+  /** OpenClaw says where the command runs that is called next in a session; what it is to find in
+   * its environment: in whose name `taskmem call` speaks. */
   hosted({ host }, { sessionKey }) {
     this.#hosts.set(sessionKey, host);
+    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.root(sessionKey) } : undefined;
   }
 
   /** What a tool is called with instead, so that its command is recorded; undefined: it stays as it is. */

@@ -1,7 +1,7 @@
 // openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
 // anything means is decided by the daemon.
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Awaited } from "./awaited.js";
 import { Cards } from "./cards.js";
@@ -86,6 +86,7 @@ class Instance {
   start({ stateDir, getCron }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     this.home = home;
+    this.host = `openclaw:${identity(stateDir)}`;
     const { logger } = this.api;
     const heard = (said, events) => attempt(() => this.heard(said, events));
     this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
@@ -97,7 +98,7 @@ class Instance {
   /** What a daemon must know of this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allStillRunning() };
+    return { kind: "gateway", boot: this.boot, host: this.host, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allStillRunning() };
   }
 
   /** End the turns that must not go on and still do: their beginning may have been told late. */
@@ -118,7 +119,7 @@ class Instance {
   }
 
   handlers = {
-    wake: this.#beginning((wake) => this.sessions.wake(wake)),
+    wake: this.#beginning(({ host, ...wake }) => (host && host !== this.host ? { elsewhere: true } : this.sessions.wake(wake))),
     open: this.#beginning(({ session_key, message }) => this.sessions.run(session_key, message)),
     version: () => ({ version }),
     read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
@@ -199,6 +200,18 @@ class Instance {
       return undefined;
     }
   }
+}
+
+/** What tells this OpenClaw from every other that uses the same home, wherever its folder is moved to. */
+function identity(stateDir) {
+  const file = join(stateDir, "taskmem", "host.id"); // with the data of a home that is there by default
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(file, randomUUID(), { flag: "wx", mode: 0o600 });
+  } catch {
+    // It is known already, or cannot be kept.
+  }
+  return attempt(() => readFileSync(file, "utf8").trim()) || "unknown";
 }
 
 /** Whether answers wait until they are looked at: as was chosen in set-up, unless the environment says. */

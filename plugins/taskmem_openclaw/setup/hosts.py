@@ -43,6 +43,15 @@ class Host(NamedTuple):
     spliced: Callable[[str, tuple[str, str], dict[str, Any] | None], str]
 
     @property
+    def wakes(self) -> str:
+        """Say what works there, and what does not."""
+        return (
+            f"Tasks, plans and waits work there; no wake can reach {self.name}: its "
+            "agent runs `taskmem wait ID` in the background, which ends when the wait "
+            "does, and is not told of a task that has gone silent."
+        )
+
+    @property
     def text(self) -> str:
         """What is in the file; a file that is not there has nothing in it.
 
@@ -210,7 +219,7 @@ def move_in(host: Host, *, dry_run: bool) -> list[str]:
     if not in_place:
         host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
-    return [f"{host.name} has {where}; start a new session there."]
+    return [f"{host.name} has {where}; start a new session there.", host.wakes]
 
 
 def move_out(host: Host, *, dry_run: bool) -> list[str]:

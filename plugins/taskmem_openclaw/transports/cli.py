@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_openclaw.transports.reach import runs_there
 
 SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
@@ -44,6 +45,11 @@ class OpenClawCli:
         """Take the environment and the limit of one call in seconds."""
         self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         self._seconds = seconds
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether an agent runs in OpenClaw; without a session it is the main one."""
+        del session_key
+        return runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Queue a wake in the gateway and start a turn.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
+from taskmem_openclaw.transports.reach import runs_there
 
 
 class NotThere(WakeUndelivered):
@@ -19,6 +20,13 @@ class Ladder:
     def __init__(self, rungs: Sequence[WakeTransport]) -> None:
         """Take the transports, the best first."""
         self._rungs = rungs
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether an agent runs in OpenClaw, in a session that is known.
+
+        The operator has named no way, so none that leaves the session out is taken.
+        """
+        return session_key is not None and runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver by the first that is there; its note names those that were not.

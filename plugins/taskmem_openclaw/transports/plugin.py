@@ -20,6 +20,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.reach import gateway_of, runs_there
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
@@ -49,6 +50,11 @@ class OpenClawPlugin:
         self._seconds = seconds
         self._patience = patience
 
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether an agent runs in OpenClaw; without a session it is the main one."""
+        del session_key
+        return runs_there(host)
+
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Put a wake before the next turn of its session, and start one.
 
@@ -64,6 +70,7 @@ class OpenClawPlugin:
                 "wake",
                 self._seconds,
                 session_key=wake.session_key,
+                host=gateway_of(wake.host),
                 key=wake.key,
                 delivery_id=wake.delivery_id,
                 text=wake.text,
@@ -75,6 +82,10 @@ class OpenClawPlugin:
             raise WakeUndelivered(f"The plug-in did not take it: {error}.") from error
         if "refused" in answer:
             raise WakeRefused(f"{answer['refused']} Register the task in a living one.")
+        if "elsewhere" in answer:
+            raise WakeUndelivered(
+                "The gateway that its agent runs in is not connected here; start it."
+            )
         if "waits_for" in answer:
             raise WakeUndelivered(
                 "An earlier wake of the session still waits for its turn "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.reach import runs_there
 
 if TYPE_CHECKING:
     import httpx
@@ -35,6 +36,11 @@ class OpenClawHooks:
         """Take the environment, and what carries requests; None: the network."""
         self._environ = environ
         self._transport = transport
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether an agent runs in OpenClaw; without a session it is the main one."""
+        del session_key
+        return runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Queue a wake in the gateway and start a turn.

@@ -743,10 +743,10 @@ async def test_where_no_plugin_listens_no_gateway_is_waited_for(door):
     assert await greeted(None, door) == []
 
 
-def test_the_plugin_fits_the_hooks_and_brings_both_checks_along():
+def test_the_plugin_fits_the_hooks_and_brings_its_checks_along():
     from taskmem_openclaw import hooks
 
     check_plugin(hooks)
     checks = hooks.health_checks()
     assert all(isinstance(check, HealthCheck) for check in checks)
-    assert [check.costs for check in checks] == [False, True]
+    assert [check.costs for check in checks] == [False, False, True]

@@ -5,7 +5,13 @@ import sys
 
 import pytest
 
-from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeTransport, WakeUndelivered
+from taskmem_hookspecs import (
+    SelectiveTransport,
+    WakeReceipt,
+    WakeRefused,
+    WakeTransport,
+    WakeUndelivered,
+)
 from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw import hooks
@@ -162,3 +168,35 @@ def test_a_plugin_that_is_there_is_all_that_is_used(auto, gateway, tmp_path):
     with pytest.raises(WakeUndelivered, match="openclaw-plugin: The plug-in did not"):
         asyncio.run(auto.deliver(a_wake(wake_id="wake_2", session_key=MAIN)))
     assert not (tmp_path / "calls").exists()
+
+
+# --- whom they reach ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [
+        ("openclaw", True),
+        ("openclaw:one", True),
+        ("openclaws", False),
+        ("mcp:openclaw-bundle-mcp", True),
+        (None, True),
+        ("mcp:claude-code", False),
+        ("mcp", False),
+        ("shell:codex", False),
+    ],
+)
+@pytest.mark.parametrize("name", ["openclaw-plugin", "openclaw-hooks", "openclaw-cli"])
+def test_what_goes_to_openclaw_reaches_its_own_agents(name, host, reached):
+    transport = hooks.wake_transport(name)
+    assert isinstance(transport, SelectiveTransport)
+    assert transport.reaches(host, None) is reached
+    assert Ladder([]).reaches(host, MAIN) is reached
+
+
+def test_auto_reaches_no_session_that_is_not_known():
+    assert not Ladder([]).reaches("openclaw", None)
+
+
+def test_the_standard_output_reaches_everybody():
+    assert not isinstance(hooks.wake_transport("stdout"), SelectiveTransport)

@@ -63,6 +63,7 @@ def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
     assert asked == {
         "ask": "wake",
         "session_key": MAIN,
+        "host": None,
         "key": "test:wake_1",
         "delivery_id": "delivery_1",
         "text": "the packet",
@@ -107,6 +108,33 @@ def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
     with pytest.raises(WakeUndelivered, match=r"still waits .*\(test:wake_1\)") as late:
         deliver(gateway, wake_id="wake_2", text="second")
     assert not isinstance(late.value, NotThere)
+
+
+def test_of_two_gateways_the_agents_own_is_asked_though_both_have_such_a_session(
+    gateway, another
+):
+    another.host = "openclaw:two"
+    gateway.open()
+    for host in ("openclaw:two", "openclaw:one", "openclaw", None):
+        deliver(gateway, host=host, text=str(host))
+    assert another.seen == ["openclaw:two"]
+    assert gateway.seen == ["openclaw:one", "openclaw", "None"]
+
+
+def test_a_wake_waits_while_another_gateway_than_its_agents_is_there(gateway, another):
+    gateway.open()
+    with pytest.raises(WakeUndelivered, match="not connected here") as late:
+        deliver(gateway, host="openclaw:away")
+    assert not isinstance(late.value, NotThere)
+    assert gateway.seen == another.seen == []
+
+
+def test_a_session_that_is_gone_from_its_own_gateway_is_refused(gateway, another):
+    another.host = "openclaw:two"
+    another.sessions.clear()
+    gateway.open()
+    with pytest.raises(WakeRefused, match="has no session"):
+        deliver(gateway, host="openclaw:two")
 
 
 # --- what goes wrong ----------------------------------------------------------

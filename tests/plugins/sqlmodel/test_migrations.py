@@ -239,6 +239,17 @@ def test_runs_of_an_older_database_ask_nothing_and_count_anew(path):
     store.close()
 
 
+def test_of_the_rows_of_an_older_database_no_host_is_known(path):
+    release(path, 9)  # a task with waits and wakes
+    store = opened(path)
+    facts = store.read_task("task_a")
+    assert {row.host for row in (facts.task, *facts.waits, *facts.wakes)} == {None}
+    there = facts.task.model_copy(update={"host": "mcp:claude-code"})
+    store.commit(Change(tasks=(there,)))
+    assert store.read_task("task_a").task.host == "mcp:claude-code"
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task

@@ -575,7 +575,9 @@ test("a turn that began before the plug-in was there is as old as the plug-in", 
 test("a background command is recorded where the operator allows it, and told as it was given", async (t) => {
   const house = await at_home(t, { config: { recordCommands: true } });
   sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
-  house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
+  const env = house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
+  assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN });
+  assert.equal(house.hooks.resolve_exec_env({ host: "sandbox" }, { sessionKey: OTHER }), undefined);
   const event = { toolName: "exec", toolCallId: "c1", params: { command: "make", background: true } };
   const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
   assert.match(params.command, /^\/bin\/false run --name make-/);
@@ -601,4 +603,18 @@ test("who asks for a packet or calls a tool says what runs in the session, and s
   assert.deepEqual(running(asked), [["command", "calm-cove", "make all"]]);
   await house.tools.task_list({ sessionKey: MAIN, agentId: "main" }).execute("c2", {});
   assert.deepEqual(running(house.asked("call")), [["command", "calm-cove", "make all"]]);
+});
+
+test("a wake for an agent of another OpenClaw is not taken, and which this one is stays", async (t) => {
+  const house = await at_home(t);
+  const { handlers, host } = globalThis[STARTED];
+  assert.match(host, /^openclaw:[0-9a-f-]{36}$/);
+  assert.equal(globalThis[STARTED].hello().host, host);
+  const wake = { session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." };
+  assert.deepEqual(await handlers.wake({ ...wake, host: "openclaw:another" }), { elsewhere: true });
+  assert.equal(house.waiting(MAIN).length, 0);
+  for (const own of [host, null]) assert.ok((await handlers.wake({ ...wake, host: own })).turn);
+  await house.service.stop();
+  house.service.start({ stateDir: house.state });
+  assert.equal(globalThis[STARTED].host, host);
 });

@@ -288,3 +288,12 @@ def test_the_skill_goes_into_any_folder(setup, tmp_path):
     assert str(file) in setup("skill", str(folder)).text
     assert file.read_bytes() == shipped.skill()
     assert "Everything is in place" in setup("skill", str(folder)).text
+
+
+@pytest.mark.parametrize(
+    ("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")]
+)
+def test_set_up_says_what_works_and_what_does_not(setup, host, name):
+    *_, last = setup(host).text.splitlines()
+    assert f"no wake can reach {name}" in last
+    assert "`taskmem wait ID`" in last

@@ -1,0 +1,60 @@
+"""Those who follow the waits: they are answered when something about them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.daemon.news import News
+from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.domain import ways
+from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.tools import views
+
+SECONDS: Final = 25.0
+"""How long one who follows is kept without an answer."""
+
+
+class Followers:
+    """Answers calls on the event loop, and keeps none of them from hearing of the end.
+
+    A call that is answered without an end or news is made again.
+    """
+
+    def __init__(self, shell: Shell, news: News, apart: Apart) -> None:
+        """Take where waits are, who tells of their changes, and threads to read on."""
+        self._shell = shell
+        self._news = news
+        self._apart = apart
+
+    async def follow(self, params: Mapping[str, object]) -> JsonValue:
+        """Answer with the waits once anything about them changed, or after a while."""
+        seen = params.get("seen")
+        if isinstance(seen, int):
+            await self._news.beyond(seen, SECONDS)
+        told = self._news.told
+        found = await self._apart(views.waits, self._shell, {**params, "all": True})
+        return {"seen": told, "waits": found}
+
+    async def wait(self, params: Mapping[str, object]) -> JsonValue:
+        """Answer how a wait has ended, once it has; after a while, that it has not.
+
+        Raises:
+            WaitNotFound: No wait has that id.
+        """
+        wait_id = str(params.get("id", ""))
+        told = self._news.told
+        ended = await self._apart(waits.fetch_end, self._shell, wait_id)
+        if ended is None:
+            await self._news.beyond(told, SECONDS)
+            return {"ended": False, "stopping": self._shell.stopping.is_set()}
+        status = ended.wait.status
+        return {
+            "ended": True,
+            "status": status,
+            "text": ended.text,
+            "exit": ways.EXITS[status],
+        }

@@ -1,0 +1,55 @@
+"""Agents that no transport reaches: their wakes stay until they are fetched.
+
+Source: rulings "a wake without a session" and "`taskmem wait ID`".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from taskmem_hookspecs import Change, WaitStatus, Wake, WakeState
+
+GATEWAY: Final = "openclaw"
+"""The host of a gateway's agent, where its plug-in does not say which gateway it is."""
+MCP: Final = "mcp"
+"""The host of an agent whose MCP client has given no name; else before that name."""
+NAME_LENGTH: Final = 64
+"""Characters that are kept of such a name."""
+EXITS: Final = {
+    WaitStatus.RESOLVED: 0,
+    WaitStatus.ERROR: 1,
+    WaitStatus.CANCELLED: 1,
+    WaitStatus.TIMEOUT: 124,
+}
+"""The exit statuses of `taskmem wait`, by how the wait has ended."""
+
+
+def host_of_client(name: str | None) -> str:
+    """Return where an agent runs whose MCP client calls itself so; None: nameless."""
+    words = "".join(each for each in name or "" if each.isprintable()).strip()
+    return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
+
+
+def by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
+    """Yield the wakes of one session, those of two hosts apart.
+
+    What names no host goes with the others, where these have one and the same.
+    """
+    hosts = dict.fromkeys(wake.host for wake in wakes)
+    if len({*hosts} - {None}) <= 1:
+        yield wakes
+        return
+    for host in hosts:
+        yield [wake for wake in wakes if wake.host == host]
+
+
+def keep(wakes: Iterable[Wake]) -> Change:
+    """Return what lets owed wakes stay: nobody tries to deliver them any more."""
+    rest = {"due_at": None, "last_error": None}
+    return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
+
+
+def is_kept(wake: Wake) -> bool:
+    """Whether a wake is owed, and stays until it is fetched."""
+    return wake.state is WakeState.DUE and wake.due_at is None

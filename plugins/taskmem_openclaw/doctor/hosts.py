@@ -1,0 +1,91 @@
+"""Claude Code and Codex, for `taskmem doctor`: a row for each that is set up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from taskmem_hookspecs import Checkup, HealthRow, HealthState
+from taskmem_openclaw import configuration
+from taskmem_openclaw.doctor import links
+from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup.edits import entries
+from taskmem_openclaw.setup.hosts import Host, claude, codex
+from taskmem_openclaw.setup.openclaw import Failed
+from taskmem_openclaw.setup.skills import NotOurs
+
+HOSTS: Final = {"claude": claude, "codex": codex}
+"""The hosts, as `taskmem setup` calls them."""
+
+
+class HostsCheck:
+    """Plays `HealthCheck`."""
+
+    name = "hosts"
+    costs = False
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Take the environment, which says where the hosts keep their files."""
+        self._environ = environ
+
+    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+        """Yield a row for each host that has our server; none for the others."""
+        del checkup
+        for row in rows(self._environ):
+            yield row
+
+
+def rows(environ: Mapping[str, str]) -> Iterator[HealthRow]:
+    """Yield a row for each host that is set up, for its user or in this folder."""
+    seen: set[Path] = set()
+    for name, host_of in HOSTS.items():
+        for project in (None, Path.cwd()):
+            host = host_of(environ, project)
+            if host.file in seen:
+                continue
+            seen.add(host.file)
+            how = "" if project is None else f" --project {project}"
+            cure = f"Run: taskmem setup {name}{how}"
+            try:
+                server = host.server(host.text)
+                if server is not None:
+                    yield _row(name, host, server, cure)
+            except (Failed, NotOurs, OSError) as error:
+                yield _told(name, HealthState.WARN, f"{host.name}: {error}", None)
+
+
+def _row(name: str, host: Host, server: Mapping[str, Any], cure: str) -> HealthRow:
+    """Look at one host's server and skill."""
+    program = str(server.get("command"))
+    own = entries(server.get("env")).get("TASKMEM_HOME")
+    default = Path.home() / ".openclaw" / "taskmem"
+    home = Path(str(own)) if own else default
+    has = f"{host.name} has the MCP server {host.path[1]} ({host.file})"
+    if shutil.which(program) is None:
+        gone = f"{has}, and its command {program} is not there."
+        return _told(name, HealthState.FAIL, gone, cure)
+    if home != shipped.home():
+        other = f"{has} for the home {home}; this is {shipped.home()}."
+        wanted = f"{cure}, or see that home: TASKMEM_HOME={home} taskmem doctor"
+        return _told(name, HealthState.WARN, other, wanted)
+    if not host.skill.in_place:
+        older = f"{has}, and not this version's skill ({host.skill.folder})."
+        return _told(name, HealthState.WARN, older, cure)
+    return _told(name, HealthState.OK, f"{has} and the skill. {host.wakes}", None)
+
+
+def _told(name: str, state: HealthState, detail: str, cure: str | None) -> HealthRow:
+    return HealthRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)
+
+
+def stand_alone(environ: Mapping[str, str]) -> bool:
+    """Whether others are set up, and OpenClaw is not, as far as its file says."""
+    config = configuration.read(environ)
+    if config is None:
+        there = configuration.file(environ).exists()
+    else:
+        there = configuration.includes(config) or links.set_up(config)
+    return not there and next(rows(environ), None) is not None

@@ -1,0 +1,138 @@
+"""`taskmem wait ID`: a command that ends when the wait does, and says how."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.support.agents import agent, told
+from tests.support.daemons import COMMAND, command, environment
+from tests.support.waiting import Said, status_of
+
+AUTO = {"TASKMEM_WAKE_TRANSPORT": "auto"}
+READY = '"READY" appears'
+
+
+@pytest.fixture
+def log(home):
+    """A file that is watched."""
+    path = home.folder.parent / "build.log"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def daemon(start, openclaw):
+    """A daemon that would wake OpenClaw's agents, whose command notes its calls."""
+    openclaw.install()
+    return start(**AUTO, TASKMEM_OPENCLAW_BIN=str(openclaw.binary))
+
+
+@pytest.fixture
+def waiting(home):
+    """Starts `taskmem wait`; all are ended."""
+    started = []
+
+    def go(wait_id):
+        process = subprocess.Popen(
+            [COMMAND, "wait", wait_id],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(home, **AUTO),
+        )
+        started.append(process)
+        return process
+
+    yield go
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def open_wait(daemon, log, **given):
+    target = f"pty:file:{log}"
+    return daemon.call("smart_wait", target=target, **{"wake_when": READY, **given})
+
+
+def ended(process):
+    """How a command has ended: its status, and what it printed."""
+    said = Said(process.stdout)
+    complained = Said(process.stderr)
+    status = status_of(process)
+    said.join()
+    complained.join()
+    return status, said.text, complained.text
+
+
+def appends(daemon, log, wait_id):
+    log.write_text("READY\n")
+
+
+def removes(daemon, log, wait_id):
+    log.unlink()
+
+
+def cancels(daemon, log, wait_id):
+    daemon.call("wait_cancel", wait_id=wait_id, reason="no longer needed")
+
+
+@pytest.mark.parametrize(
+    ("act", "ending"),
+    [
+        (appends, (0, "resolved")),
+        (removes, (1, "error")),
+        (cancels, (1, "cancelled")),
+    ],
+)
+def test_its_status_says_how_the_wait_has_ended(daemon, log, waiting, act, ending):
+    wait_id = open_wait(daemon, log)["wait_id"]
+    process = waiting(wait_id)
+    act(daemon, log, wait_id)
+    status, said, complained = ended(process)
+    assert (status, complained) == (ending[0], "")
+    assert said.startswith(f"[system] smart_wait {ending[1]} ({wait_id}): ")
+
+
+def test_a_wait_whose_time_is_up_ends_it_with_124(daemon, log, waiting):
+    wait_id = open_wait(daemon, log, timeout=0.5)["wait_id"]
+    status, said, _ = ended(waiting(wait_id))
+    assert (status, "smart_wait timeout" in said) == (124, True)
+
+
+def test_a_wait_that_nobody_knows_ends_it_with_2(daemon, home):
+    status, said, complained = command(home, "wait", "wait_unknown", **AUTO)
+    assert (status, said) == (2, "")
+    assert "There is no wait wait_unknown" in complained
+
+
+async def test_an_agent_that_no_wake_reaches_hears_of_the_end_by_it(
+    daemon, log, waiting, openclaw
+):
+    async with agent(daemon.home) as client:
+        asked = {"target": f"pty:file:{log}", "wake_when": READY}
+        answer = told(await client.call_tool("smart_wait", asked))
+    assert "wake you" not in answer["message"]
+    assert answer["command"].endswith(f"taskmem wait {answer['wait_id']}")
+    assert f"TASKMEM_HOME={daemon.home.folder} " in answer["command"]
+    process = waiting(answer["wait_id"])
+    log.write_text("READY\n")
+    status, said, _ = ended(process)
+    (wake,) = daemon.wakes()
+    assert (status, said) == (0, wake["text"])
+    assert (wake["state"], wake["attempts"]) == ("acknowledged", 0)
+    assert openclaw.calls == []
+
+
+def test_the_command_in_the_answer_can_be_run_as_it_is(daemon, log):
+    answer = open_wait(daemon, log)
+    log.write_text("READY\n")
+    done = subprocess.run(
+        ["/bin/sh", "-c", answer["command"]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"resolved ({answer['wait_id']})" in done.stdout

@@ -1,0 +1,197 @@
+"""Agents that no wake reaches: what they are told, and what becomes of their wakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import waits
+from openclaw_taskmem.tools import views
+from taskmem_hookspecs import Wait, WaitNotFound, WaitStatus, WakeState
+from tests.support.world import PERSON, World
+
+SESSION = "agent:main:main"
+GATEWAY = Caller(session_key=SESSION, host="openclaw")
+CLAUDE = Caller(host="mcp:claude-code")
+CODEX = Caller(host="mcp:codex")
+
+
+def reaches(host: str | None, session_key: str | None) -> bool:
+    """As `auto` does: OpenClaw's own agents, in a session that is known."""
+    return session_key is not None and host in (None, "openclaw")
+
+
+@pytest.fixture
+def world() -> World:
+    return World(reaches=reaches, command="taskmem")
+
+
+def open_wait(world: World, caller: Caller, **given: Any) -> dict[str, Any]:
+    return world.call(
+        "smart_wait", caller, target="pty:build", wake_when="it ends", **given
+    )
+
+
+def end(world: World, wait_id: str) -> Wait:
+    world.end_wait(world.store.read_wait(wait_id))
+    return world.store.read_wait(wait_id)
+
+
+def states(world: World) -> list[WakeState]:
+    return [wake.state for wake in world.wakes()]
+
+
+# --- what is promised -------------------------------------------------------------
+
+
+def test_who_can_be_woken_is_promised_that(world: World) -> None:
+    answer = open_wait(world, GATEWAY)
+
+    assert "I'll wake you when: it ends. " in answer["message"]
+    assert "End your turn now." in answer["message"]
+    assert "command" not in answer
+
+
+@pytest.mark.parametrize("caller", [CLAUDE, PERSON])
+def test_who_cannot_be_woken_is_given_a_command(world: World, caller: Caller) -> None:
+    answer = open_wait(world, caller)
+
+    assert answer["command"] == f"taskmem wait {answer['wait_id']}"
+    assert answer["command"] in answer["message"]
+    assert "wake you" not in answer["message"]
+    assert "End your turn now" not in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("caller", "woken"), [(GATEWAY, True), (CLAUDE, False), (PERSON, False)]
+)
+def test_who_registers_a_task_is_promised_what_can_be(
+    world: World, caller: Caller, *, woken: bool
+) -> None:
+    answer = world.call("task_register", caller, name="Deploy", plan=["Build"])
+
+    assert ("you are woken" in answer["message"]) is woken
+    assert ("no wake can reach you" in answer["message"]) is not woken
+
+
+def test_a_wait_that_is_sent_back_promises_no_more(world: World) -> None:
+    wait_id = open_wait(world, CLAUDE)["wait_id"]
+
+    answer = world.call("wait_update", CLAUDE, wait_id=wait_id, timeout=60)
+
+    assert answer["command"] == f"taskmem wait {wait_id}"
+    assert "End your turn now" not in answer["message"]
+
+
+def test_a_session_that_another_host_names_is_not_woken(world: World) -> None:
+    wait_id = open_wait(world, CLAUDE, session_key=SESSION)["wait_id"]
+    end(world, wait_id)
+
+    assert world.deliver() == []
+
+
+# --- whose wakes are whose ---------------------------------------------------------
+
+
+def test_a_wait_on_anothers_task_wakes_who_asked_or_nobody(world: World) -> None:
+    given = {"name": "Deploy", "plan": ["Build"]}
+    task_id = world.call("task_register", GATEWAY, **given)["task_id"]
+    end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
+    assert world.deliver() == []
+
+    end(world, open_wait(world, PERSON, task_id=task_id)["wait_id"])
+    (wake,) = world.deliver()
+    assert (wake.host, wake.session_key) == ("openclaw", SESSION)
+
+
+def test_a_silent_task_of_another_host_wakes_nobody(world: World) -> None:
+    world.call("task_register", CLAUDE, name="Deploy", plan=["Build"])
+
+    assert world.pass_time(7200) == []
+    assert states(world) == [WakeState.DUE]
+
+
+def test_a_task_is_the_first_agents_whose_session_is_known(world: World) -> None:
+    given = {"name": "Deploy", "plan": ["Build"]}
+    task_id = world.call("task_register", CLAUDE, **given)["task_id"]
+    hosts: list[tuple[str | None, str | None]] = []
+    for caller in (CODEX, PERSON, GATEWAY, CLAUDE):
+        world.call("task_update", caller, task_id=task_id, message="Built.")
+        hosts.append((world.task(task_id).host, world.task(task_id).session_key))
+
+    there = ("openclaw", SESSION)
+    assert hosts == [("mcp:codex", None), ("mcp:codex", None), there, there]
+
+
+def test_a_session_that_claims_a_task_is_the_one_that_is_woken(world: World) -> None:
+    given = {"name": "Deploy", "plan": ["Build"]}
+    task_id = world.call("task_register", CLAUDE, **given)["task_id"]
+
+    world.call("task_claim", GATEWAY, task_id=task_id)
+
+    task = world.task(task_id)
+    assert (task.host, task.session_key) == ("openclaw", SESSION)
+
+
+def test_who_sends_a_wait_back_is_the_one_that_is_woken(world: World) -> None:
+    wait_id = open_wait(world, CLAUDE)["wait_id"]
+    end(world, wait_id)
+    again = {"wait_id": wait_id, "timeout": 60}
+
+    assert "command" not in world.call("wait_update", GATEWAY, **again)
+    world.call("wait_update", PERSON, **again)
+    end(world, wait_id)
+
+    (wake,) = world.deliver()
+    assert (wake.host, wake.session_key) == ("openclaw", SESSION)
+
+
+# --- what stays, and is fetched ----------------------------------------------------
+
+
+def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
+    wait = end(world, open_wait(world, CLAUDE)["wait_id"])
+    assert world.deliver() == []
+
+    (kept,) = world.wakes()
+    assert (kept.state, kept.due_at, kept.attempts) == (WakeState.DUE, None, 0)
+    (shown,) = views.wakes(world.shell, {}, lambda _: None)
+    assert isinstance(shown, dict)
+    assert f"taskmem wait {wait.wait_id}" in str(shown["held"])
+    assert views.unsent(world.shell) == 0
+    assert world.store.next_wake_due() is None
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["at once", "later"])
+def test_fetching_the_end_acknowledges_its_wake(world: World, *, looked: bool) -> None:
+    wait_id = open_wait(world, CLAUDE)["wait_id"]
+    assert waits.fetch_end(world.shell, wait_id) is None
+    end(world, wait_id)
+    (wake,) = world.wakes()
+    if looked:
+        world.deliver()
+
+    ended = waits.fetch_end(world.shell, wait_id)
+
+    assert ended is not None
+    assert (ended.wait.status, ended.text) == (WaitStatus.RESOLVED, wake.text)
+    assert states(world) == [WakeState.ACKNOWLEDGED]
+    assert waits.fetch_end(world.shell, wait_id) == ended
+
+
+def test_fetching_keeps_no_wake_from_a_session_that_was_promised_it(
+    world: World,
+) -> None:
+    wait_id = open_wait(world, GATEWAY)["wait_id"]
+    end(world, wait_id)
+
+    assert waits.fetch_end(world.shell, wait_id) is not None
+
+    assert [wake.session_key for wake in world.deliver()] == [SESSION]
+
+
+def test_the_end_of_an_unknown_wait_is_refused(world: World) -> None:
+    with pytest.raises(WaitNotFound):
+        waits.fetch_end(world.shell, "wait_unknown")

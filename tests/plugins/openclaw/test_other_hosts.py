@@ -1,0 +1,145 @@
+"""What `taskmem doctor` says where Claude Code and Codex are set up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from taskmem_hookspecs import HealthState
+from taskmem_openclaw.doctor import health
+from taskmem_openclaw.doctor.hosts import HostsCheck
+from taskmem_openclaw.setup import hosts
+from tests.plugins.openclaw.test_health import Looking
+
+OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+
+
+@pytest.fixture
+def environ(tmp_path, monkeypatch):
+    """A user with an empty home, in a folder of theirs."""
+    user = tmp_path / "user"
+    (user / "project").mkdir(parents=True)
+    monkeypatch.chdir(user / "project")
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCLAW_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return {"HOME": str(user), "PATH": os.environ["PATH"]}
+
+
+def looked(check, transport="auto"):
+    async def look():
+        return [row async for row in check.look(Looking(transport))]
+
+    return asyncio.run(look())
+
+
+def rows(environ):
+    return {row.id: row for row in looked(HostsCheck(environ))}
+
+
+def set_up(environ, *names, project=None):
+    for name in names:
+        hosts.move_in(getattr(hosts, name)(environ, project), dry_run=False)
+
+
+def test_there_is_a_row_for_each_host_that_is_set_up(environ):
+    assert rows(environ) == {}
+    set_up(environ, "codex")
+    assert [*rows(environ)] == ["hosts.codex"]
+    set_up(environ, "claude", project=Path.cwd())
+    found = rows(environ)
+    assert [*found] == ["hosts.claude", "hosts.codex"]
+    for row in found.values():
+        assert (row.state, row.cure) == (OK, None)
+        assert "no wake can reach" in row.detail
+
+
+def entry(environ):
+    """The server's entry, as a test is to change it."""
+    set_up(environ, "claude")
+    file = Path(environ["HOME"]) / ".claude.json"
+    config = json.loads(file.read_text())
+    return config["mcpServers"]["taskmem"], lambda: file.write_text(json.dumps(config))
+
+
+def test_a_command_that_is_gone_fails(environ):
+    server, write = entry(environ)
+    server["command"] = "/nowhere/taskmem"
+    write()
+    row = rows(environ)["hosts.claude"]
+    assert (row.state, row.cure) == (FAIL, "Run: taskmem setup claude")
+    assert "/nowhere/taskmem is not there" in row.detail
+
+
+def test_a_server_of_another_home_is_named(environ):
+    server, write = entry(environ)
+    server["env"] = {"TASKMEM_HOME": "/elsewhere"}
+    write()
+    row = rows(environ)["hosts.claude"]
+    assert row.state is WARN
+    assert "for the home /elsewhere" in row.detail
+    assert "TASKMEM_HOME=/elsewhere taskmem doctor" in row.cure
+
+
+def test_a_skill_of_another_version_is_named(environ):
+    set_up(environ, "claude")
+    folder = Path(environ["HOME"]) / ".claude" / "skills" / "task-memory"
+    (folder / "SKILL.md").write_text("---\nname: task-memory\n---\n")
+    assert rows(environ)["hosts.claude"].state is WARN
+
+
+def test_a_file_that_is_broken_is_named(environ):
+    (Path(environ["HOME"]) / ".claude.json").write_text("{ broken")
+    row = rows(environ)["hosts.claude"]
+    assert row.state is WARN
+    assert "cannot be read" in row.detail
+
+
+# --- OpenClaw beside them -------------------------------------------------------
+
+
+def openclaw(environ, transport="auto"):
+    return {row.id: row for row in looked(health.OpenClawCheck(environ), transport)}
+
+
+def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
+    set_up(environ, "claude")
+    [row] = openclaw(environ).values()
+    assert (row.id, row.state) == ("openclaw.used", OK)
+    assert "taskmem setup openclaw" in row.detail
+
+
+@pytest.mark.parametrize("transport", ["openclaw-plugin", "auto"])
+def test_openclaw_is_looked_at_where_it_is_wanted(environ, transport):
+    if transport != "auto":
+        set_up(environ, "claude")
+    assert "openclaw.version" in openclaw(environ, transport)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"plugins": {"entries": {"taskmem": {"enabled": False}}}},
+        {"mcp": {"servers": {"taskmem": {"command": "taskmem", "args": ["mcp"]}}}},
+        {"$include": "./more.json"},
+    ],
+)
+def test_openclaw_is_looked_at_where_it_has_a_trace_of_us(environ, config):
+    set_up(environ, "claude")
+    file = Path(environ["HOME"]) / ".openclaw" / "openclaw.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(config))
+    assert "openclaw.configuration" in openclaw(environ)
+
+
+def test_a_configuration_that_is_broken_is_looked_at(environ):
+    set_up(environ, "claude")
+    file = Path(environ["HOME"]) / ".openclaw" / "openclaw.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("{ broken")
+    assert openclaw(environ)["openclaw.configuration"].state is FAIL
