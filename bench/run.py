@@ -19,6 +19,7 @@ from conditions import judge_conditions
 from evidence import evidence_claims
 from figures import Figure, header, row
 from homes import disk
+from hosts import wake_hosts
 from idle import idle_daemon
 from machine import described
 from notices import tell_notices
@@ -72,6 +73,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         stop_gateway,
         call_checkpoints,
         tell_notices,
+        wake_hosts,
         tell_presence,
     )
 }

@@ -1,0 +1,208 @@
+"""Three hosts on one machine: whose wakes reach whom, in one home and in three."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from figures import Figure, count_of
+from homes import COMMAND, a_home, environment, serve
+
+from openclaw_taskmem.faces.link import Link, connect
+from openclaw_taskmem.home import Home
+from tests.support.agents import Lines
+from tests.support.gateways import FakeGateway
+from tests.support.openclaws import FakeOpenClaw
+
+WAITS = int(os.environ.get("TASKMEM_BENCH_WAITS", "2000"))
+SEED = int(os.environ.get("TASKMEM_BENCH_SEED", "17"))
+SESSIONS = [f"agent:main:chat{number}" for number in range(40)]
+"""Of the gateway: one message a session carries the ends of some twenty waits."""
+OTHERS = ("claude-code", "codex-mcp-client")
+"""The other hosts, as their MCP clients call themselves."""
+COMMANDS = 10
+"""Waits of which `taskmem wait` is run; the end of the others is asked for."""
+SECONDS = 300.0
+WAIT = re.compile(r"\((wait_\w+)\)")
+HELLO = {
+    "kind": "gateway",
+    "boot": "boot",
+    "age": 3_600_000,
+    "transport": "openclaw-plugin",
+    "version": "1",
+    "main": SESSIONS[0],
+}
+
+
+@dataclass
+class Asked:
+    """One wait: who has asked for it, and what ends it."""
+
+    wait_id: str
+    home: Home
+    mark: str
+    session: str | None
+    """The session of the gateway; None: another host's."""
+
+
+@dataclass
+class Machine:
+    """The hosts of one machine, each with the home that it uses."""
+
+    stack: ExitStack
+    gateway: FakeGateway
+    openclaw: FakeOpenClaw
+    homes: dict[str, Home]
+    chance: random.Random
+    asked: list[Asked] = field(default_factory=list)
+    tasks: dict[Path, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        home = self.homes["openclaw"]
+        self._links = {each.folder: self._link(each) for each in self.homes.values()}
+        self._plugin = self.stack.enter_context(connect(home, "gateway"))
+        self._plugin.call("report", {"events": [HELLO]})
+        self._relays = {
+            name: self.stack.enter_context(Lines(self.homes[name], name))
+            for name in OTHERS
+        }
+        for session in SESSIONS:
+            made = self._call(session, "task_register", name=session, plan=["Wait"])
+            self.tasks.setdefault(home.folder, []).append(made["task_id"])
+
+    def _link(self, home: Home) -> Link:
+        return self.stack.enter_context(connect(home))
+
+    def _call(self, session: str, tool: str, **arguments: object) -> dict[str, Any]:
+        given = {"tool": tool, "arguments": arguments, "session_key": session}
+        return dict(self._plugin.call("call", {**given, "agent_id": "main"}))
+
+    def open_wait(self, number: int) -> None:
+        """Let one of the hosts ask for a wait, as badly as agents may."""
+        host = self.chance.choice(("openclaw", *OTHERS))
+        home, mark = self.homes[host], f"mark {number}."
+        log = home.folder.parent / f"{number % 10}.log"
+        log.touch()
+        wish: dict[str, Any] = {
+            "target": f"pty:file:{log}",
+            "wake_when": f'"{mark}" appears',
+            "timeout": SECONDS * 2,
+        }
+        if self.chance.random() < 0.3 and home.folder in self.tasks:
+            wish["task_id"] = self.chance.choice(self.tasks[home.folder])
+        if host == "openclaw":
+            session = self.chance.choice(SESSIONS)
+            answer = self._call(session, "smart_wait", **wish)
+        else:
+            session = None
+            if self.chance.random() < 0.3:
+                wish["session_key"] = self.chance.choice([*SESSIONS, "main"])
+            failed, answer = self._relays[host].call("smart_wait", wish)
+            if failed:
+                raise SystemExit(answer["message"])
+        self.asked.append(Asked(answer["wait_id"], home, mark, session))
+
+    def end_all(self) -> None:
+        """Write every mark, in any order."""
+        for each in self.chance.sample(self.asked, len(self.asked)):
+            number = int(each.mark.rstrip(".").split()[1])
+            with (each.home.folder.parent / f"{number % 10}.log").open("a") as log:
+                log.write(f"{each.mark}\n")
+
+    def fetch_all(self) -> int:
+        """Fetch the ends that wake nobody, and return how many came to an end."""
+        others = [each for each in self.asked if each.session is None]
+        return sum(
+            self._fetched(each, by_command=number < COMMANDS)
+            for number, each in enumerate(others)
+        )
+
+    def _fetched(self, each: Asked, *, by_command: bool) -> bool:
+        if by_command:
+            done = subprocess.run(
+                [COMMAND, "wait", each.wait_id],
+                env=environment(each.home),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            return done.returncode == 0 and each.wait_id in done.stdout
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            found = self._links[each.home.folder].call("wait", {"id": each.wait_id})
+            if found["ended"]:
+                return found["exit"] == 0 and each.wait_id in found["text"]
+        return False
+
+    def arrivals_of(self, wanted: set[str]) -> list[tuple[str, str | None]]:
+        """Return all that arrived once these have, or when it takes too long."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            if wanted <= {wait for wait, _ in self.arrivals()}:
+                break
+            time.sleep(0.5)
+        return self.arrivals()
+
+    def arrivals(self) -> list[tuple[str, str | None]]:
+        """Return every end that was delivered into OpenClaw: the wait, the session."""
+        wakes = [each for each in self.gateway.asked if each["ask"] == "wake"]
+        told = [(each["text"], each["session_key"]) for each in wakes]
+        for call in self.openclaw.calls:
+            at = call.index("--session-key") + 1 if "--session-key" in call else None
+            told.append((" ".join(call), call[at] if at else None))
+        return [
+            (wait, session) for text, session in told for wait in WAIT.findall(text)
+        ]
+
+
+def wake_hosts() -> Iterator[Figure | str]:
+    """Count the wakes of three hosts' waits that came to a session that did not ask."""
+    for homes in (1, 3):
+        where = f"three hosts in {'one home' if homes == 1 else 'three homes'}"
+        with ExitStack() as stack:
+            machine = _machine(stack, homes)
+            for number in range(WAITS):
+                machine.open_wait(number)
+            machine.end_all()
+            fetched = machine.fetch_all()
+            wanted = {a.wait_id: a.session for a in machine.asked if a.session}
+            arrived = machine.arrivals_of({*wanted})
+        strays = sum(wanted.get(wait) != session for wait, session in arrived)
+        came = {wait for wait, session in arrived if wanted.get(wait) == session}
+        yield count_of(f"{where}: wakes to a session that did not ask", strays, WAITS)
+        lost = WAITS - len(came) - fetched
+        yield count_of(f"{where}: ends that nobody who asked has heard of", lost, WAITS)
+    yield (
+        f"Of each {WAITS:,} waits a third is of a gateway's sessions, the others of "
+        "relays; three in ten of those name a session of the gateway, and three in ten "
+        "a task of one in their home. Their ends are fetched as `taskmem wait` does."
+    )
+
+
+def _machine(stack: ExitStack, number: int) -> Machine:
+    """Start the daemons of as many homes, and a gateway and the command of OpenClaw."""
+    gateway = stack.enter_context(FakeGateway())
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tmb")))
+    openclaw = FakeOpenClaw(folder / "bin")
+    openclaw.install()
+    made = [stack.enter_context(a_home()) for _ in range(number)]
+    gateway.path = made[0].socket.with_name("openclaw.sock")
+    gateway.sessions = {*SESSIONS}
+    gateway.open()
+    for home in made:
+        settings = {"TASKMEM_OPENCLAW_BIN": str(openclaw.binary), "HOME": str(folder)}
+        process = serve(home, TASKMEM_WAKE_TRANSPORT="auto", **settings)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+    hosts = ("openclaw", *OTHERS)
+    homes = {host: made[place % number] for place, host in enumerate(hosts)}
+    return Machine(stack, gateway, openclaw, homes, random.Random(SEED))  # noqa: S311
