@@ -22,9 +22,9 @@ from threading import Thread
 from figures import Figure, count_of
 from homes import COMMAND, a_home, environment
 from host import Host
-from truth import SLACK, Moment, Truth, age
+from sentences import CLAIMS, OLDER, OTHER, UNTRUE, Seen
+from truth import SLACK, Truth
 
-from openclaw_taskmem import __version__
 from openclaw_taskmem.home import Home
 from tests.e2e.openclaw import node_program
 
@@ -37,9 +37,6 @@ INSTANT = 1.0
 start Python, to find out and to print."""
 LONGEST = 2.0
 """Seconds from what was done to the looks, at most."""
-STARTING = 15.0
-"""Seconds that a process may take to start, before anybody is told to kill it."""
-OLDER = "0.0.9"
 RELEASED = Path(__file__).parents[1] / "tests" / "plugins" / "sqlmodel" / "released"
 _OLD = (
     f"import openclaw_taskmem as it; it.__version__ = {OLDER!r}; "
@@ -96,20 +93,20 @@ def start(watched: Watched, *, old: bool = False) -> None:
 def stop(watched: Watched) -> None:
     """Stop the daemon as a person does."""
     begin = time.monotonic()
-    watched.tell("daemon stop", said(watched.home, "daemon", "stop"), begin)
+    watched.tell("daemon stop", run_command(watched.home, "daemon", "stop"), begin)
 
 
 def kill(watched: Watched) -> None:
     """Kill the daemon."""
-    signalled(watched, signal.SIGKILL)
+    send_signal(watched, signal.SIGKILL)
 
 
 def stop_unheard(watched: Watched) -> None:
     """Tell the daemon to stop, and wait for nothing."""
-    signalled(watched, signal.SIGTERM)
+    send_signal(watched, signal.SIGTERM)
 
 
-def signalled(watched: Watched, number: int) -> None:
+def send_signal(watched: Watched, number: int) -> None:
     """Send a signal to whoever holds the home; it may have gone."""
     pid = watched.truth.now.pid
     if pid is not None:
@@ -139,7 +136,7 @@ DEEDS: Sequence[Callable[[Watched], None]] = (
 # --- who speaks of it ---------------------------------------------------------
 
 
-def said(home: Home, *arguments: str) -> str:
+def run_command(home: Home, *arguments: str) -> str:
     """Return all that a command prints, on one line."""
     done = subprocess.run(
         [COMMAND, *arguments],
@@ -156,7 +153,7 @@ def said(home: Home, *arguments: str) -> str:
 def ask_status(watched: Watched) -> None:
     """Run `taskmem status`."""
     begin = time.monotonic()
-    watched.tell("status", said(watched.home, "status"), begin)
+    watched.tell("status", run_command(watched.home, "status"), begin)
 
 
 def ask_doctor(watched: Watched) -> None:
@@ -229,91 +226,6 @@ class Line:
 # --- whether it is so ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What was so while a sentence was made, and what it is compared with."""
-
-    moments: Sequence[Moment]
-    end: float
-    old: set[int]
-
-    def was(self, *states: str, pid: str | None = None) -> bool:
-        """Whether any of some states was so, of a process where one is named."""
-        return any(
-            each.state in states and (pid is None or each.pid == int(pid))
-            for each in self.moments
-        )
-
-    def is_old_enough(self, pid: str) -> bool:
-        """Whether a process had its time to start, and holds the home."""
-        return any(
-            each.pid == int(pid) and self.end - each.born >= STARTING
-            for each in self.moments
-        )
-
-    @property
-    def changed(self) -> bool:
-        """Whether a daemon went away meanwhile."""
-        served = {each.pid for each in self.moments if each.state == "serving"}
-        return len(served) > 1 or self.was("absent", "starting", "ending")
-
-
-Claim = Callable[[re.Match[str], Seen], bool]
-CLAIMS: Sequence[tuple[str, Claim]] = (
-    (r"No daemon runs for", lambda _, seen: seen.was("absent")),
-    (
-        r"is starting, as process (\d+)",
-        lambda found, seen: seen.was("starting", pid=found[1]),
-    ),
-    (r"is starting\.", lambda _, seen: seen.was("starting")),
-    (
-        r"is ending, as process (\d+)",
-        lambda found, seen: seen.was("ending", pid=found[1]),
-    ),
-    (
-        r"(?:runs as|just now, as) process (\d+)",
-        lambda found, seen: seen.was("serving", pid=found[1]),
-    ),
-    (r"^It answers\.", lambda _, seen: seen.was("serving")),
-    (
-        r"Process (\d+) is version (\S+), and this is (\S+)\.",
-        lambda found, seen: (
-            found[2] == OLDER
-            and found[3] == __version__
-            and int(found[1]) in seen.old
-            and seen.was("serving", pid=found[1])
-        ),
-    ),
-    (
-        r"^taskmem (\S+) runs as process (\d+)",
-        lambda found, seen: (
-            found[1] == (OLDER if int(found[2]) in seen.old else __version__)
-        ),
-    ),
-    (
-        r"Process (\d+) holds",
-        lambda found, seen: seen.was("starting", "ending", pid=found[1]),
-    ),
-    (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
-    (r"Process (\d+) has stopped\.", lambda found, _: age(int(found[1])) is None),
-    (r"has just ended", lambda _, seen: seen.changed),
-    (r"daemon ended while", lambda _, seen: seen.changed),
-    (r"has hung up|ended 3 times", lambda _, seen: seen.changed),
-)
-"""What a sentence may claim of the daemon, and whether it is so."""
-_OTHER = re.compile(
-    r"ok    (?!daemon)|All is well\.|\d+ links: |Run: taskmem daemon stop \(the next"
-    r"|Run this again; where|There is no \S+ yet"
-    r"|(?:warn|fail)  openclaw\.(?:version|configuration): |Install OpenClaw"
-    r"|Run: openclaw|fail  wakes\.owed: |Mend what fails; they go out"
-)
-"""What claims nothing of whether a daemon runs."""
-UNTRUE = re.compile(
-    r"daemon could not be started|daemon cannot be started|older schema|ECONN"
-)
-"""What is never so here: a daemon can always be started, and brings its database up."""
-
-
 def is_true(told: Told, watched: Watched) -> bool:
     """Whether each claim of a sentence was so while it was made."""
     moments = watched.truth.between(told.begin - SLACK, told.end + SLACK)
@@ -326,14 +238,14 @@ def is_true(told: Told, watched: Watched) -> bool:
         if (match := re.search(pattern, told.text))
     ]
     if not found:
-        return _OTHER.match(told.text) is not None
+        return OTHER.match(told.text) is not None
     return all(claim(match, seen) for match, claim in found)
 
 
 # --- the run ------------------------------------------------------------------
 
 
-def aged(home: Home, chance: random.Random) -> None:
+def age_database(home: Home, chance: random.Random) -> None:
     """Give a home the database of an earlier version."""
     released = chance.choice(sorted(RELEASED.glob("*.sql")))
     with closing(sqlite3.connect(home.database)) as database:
@@ -341,13 +253,13 @@ def aged(home: Home, chance: random.Random) -> None:
     home.database.chmod(0o600)
 
 
-def told_in_a_home(instants: int, chance: random.Random) -> Watched:
+def watch_home(instants: int, chance: random.Random) -> Watched:
     """Let all speak of one home's daemon at random instants."""
     with ExitStack() as stack:
         home = stack.enter_context(a_home())
-        aged(home, chance)
+        age_database(home, chance)
         watched = Watched(home, stack.enter_context(Truth(home)))
-        stack.callback(ended, watched)
+        stack.callback(end_daemons, watched)
         host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
         line = stack.enter_context(closing(Line(watched)))
         host.hello()
@@ -377,7 +289,7 @@ def later(delay: float, look: Callable[[], None]) -> None:
     look()
 
 
-def ended(watched: Watched) -> None:
+def end_daemons(watched: Watched) -> None:
     """End all daemons of a home."""
     while watched.truth.now.pid is not None:
         kill(watched)
@@ -394,7 +306,7 @@ def tell_presence() -> Iterator[Figure | str]:
     untrue: Counter[str] = Counter()
     states: Counter[str] = Counter()
     for _ in range(INSTANTS // A_HOME):
-        watched = told_in_a_home(A_HOME, chance)
+        watched = watch_home(A_HOME, chance)
         for each in watched.told:
             sentences[each.place] += 1
             states.update(re.findall(r"is (starting|ending)", each.text))

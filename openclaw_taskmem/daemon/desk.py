@@ -337,7 +337,7 @@ class Desk:
 
     def _offered(self) -> tuple[Tool, ...]:
         recalls = bool(self._shell.seams.recall_sources())
-        return catalog.offered(self._settings.tools, recalls=recalls)
+        return catalog.list_offered(self._settings.tools, recalls=recalls)
 
     def _show(self, params: Params) -> JsonValue:
         return views.show(self._shell, str(params.get("id", "")), self._kept)

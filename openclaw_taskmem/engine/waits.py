@@ -95,7 +95,7 @@ def open_wait(
             home=shell.home,
         )
         shell.commit(waits.open_(wait, facts, caller, now))
-        reached = _reached(shell, WaitFacts(wait=wait, task=facts))
+        reached = _is_reached(shell, WaitFacts(wait=wait, task=facts))
         return Armed(wait=wait, sighting=sighting, reached=reached)
 
     return shell.decide(task_id or "", once)
@@ -129,7 +129,7 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
             wait=wait,
             sighting=sighting,
             was=facts.wait,
-            reached=_reached(shell, facts.model_copy(update={"wait": wait})),
+            reached=_is_reached(shell, facts.model_copy(update={"wait": wait})),
         )
 
     return _on(shell, wait_id, decided)
@@ -207,7 +207,7 @@ def fetch_end(shell: Shell, wait_id: str) -> Ended | None:
         wait = facts.wait
         if wait.status is WaitStatus.WATCHING:
             return None
-        if facts.session_key is None or not _reached(shell, facts):
+        if facts.session_key is None or not _is_reached(shell, facts):
             own = [wake for wake in facts.owed if wake.wait_id == wait_id]
             shell.commit(outbox.taken(own, shell.clock.now()))
         return Ended(wait=wait, text=waits.wake_text(wait, waits.outcome_of(wait)))
@@ -215,7 +215,7 @@ def fetch_end(shell: Shell, wait_id: str) -> Ended | None:
     return _on(shell, wait_id, decided)
 
 
-def _reached(shell: Shell, facts: WaitFacts) -> bool:
+def _is_reached(shell: Shell, facts: WaitFacts) -> bool:
     """Whether the end of a wait can be told to the agent that asked for it."""
     return shell.reaches(facts.host, facts.session_key)
 

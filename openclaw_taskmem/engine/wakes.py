@@ -40,10 +40,10 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
     """
     now = shell.clock.now()
     due = _due(shell, now, holds)
-    _keep(shell, [wake for wake in due if not _reached(shell, wake)])
+    _keep(shell, [wake for wake in due if not _is_reached(shell, wake)])
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
-        if _reached(shell, wake) and holds(wake.session_key) is None:
+        if _is_reached(shell, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
     messages = chain.from_iterable(map(ways.by_host, sessions.values()))
@@ -62,7 +62,7 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
     return claimed
 
 
-def _reached(shell: Shell, wake: Wake) -> bool:
+def _is_reached(shell: Shell, wake: Wake) -> bool:
     return shell.reaches(wake.host, wake.session_key)
 
 

@@ -82,7 +82,7 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
         log.debug("a claim was not renewed", exc_info=True)
 
 
-def offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
+def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
     """Return the tools of a profile: `default`, `runs` or `all`.
 
     `recalls`: whether a source of recorded history is there. Without one its tool is

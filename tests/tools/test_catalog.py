@@ -26,14 +26,14 @@ def test_what_a_host_reads_in_every_session_stays_small() -> None:
             "description": tool.description,
             "inputSchema": tool.input_schema,
         }
-        for tool in catalog.offered("default", recalls=True)
+        for tool in catalog.list_offered("default", recalls=True)
     ]
 
     assert len(json.dumps(read, separators=(",", ":")).encode()) < 8 * 1024
 
 
 def names_offered(profile: str, *, recalls: bool) -> set[str]:
-    return {tool.name for tool in catalog.offered(profile, recalls=recalls)}
+    return {tool.name for tool in catalog.list_offered(profile, recalls=recalls)}
 
 
 def test_the_tools_on_runs_are_offered_only_when_asked_for() -> None:

@@ -13,14 +13,14 @@ from taskmem_openclaw.setup.edits import entries
 Gateways = Sequence[Mapping[str, Any]]
 
 
-def connected(status: Mapping[str, object] | None) -> Gateways:
+def read_gateways(status: Mapping[str, object] | None) -> Gateways:
     """Return the gateways that the daemon's status tells of."""
     found = (status or {}).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
     return [entries(each) for each in listed]
 
 
-async def greeted(
+async def await_gateways(
     checkup: Checkup, environ: Mapping[str, str], seconds: float
 ) -> Gateways:
     """Return the gateways that are connected; one that is on its way is waited for.
@@ -28,7 +28,7 @@ async def greeted(
     That is one whose plug-in listens and is not connected: the daemon was started after
     it, and it comes again by itself.
     """
-    found = connected(checkup.status)
+    found = read_gateways(checkup.status)
     if found or checkup.status is None:
         return found
     if not await door.opened(door.path(environ), door.GLANCE):
@@ -36,7 +36,7 @@ async def greeted(
     try:
         async with asyncio.timeout(seconds):
             while True:
-                if found := connected(await _status(checkup)):
+                if found := read_gateways(await _status(checkup)):
                     return found
                 await asyncio.sleep(door.GLANCE)
     except TimeoutError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.doctor import hosts, links
-from taskmem_openclaw.doctor.gateways import greeted
+from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import at, entries, items
@@ -56,7 +56,7 @@ class OpenClawCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each link; where OpenClaw is not used, one that says so."""
-        gateways = await greeted(checkup, self._environ, door.LOAD_SECONDS)
+        gateways = await await_gateways(checkup, self._environ, door.LOAD_SECONDS)
         if checkup.transport not in OURS and not gateways:
             yield ok(
                 "used", f"Wakes do not go to OpenClaw, but by {checkup.transport}."

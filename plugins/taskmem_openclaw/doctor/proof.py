@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 from taskmem_hookspecs import TRIAL, Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.doctor.gateways import greeted
+from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at
@@ -59,7 +59,7 @@ class WakeProof:
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield how a wake fared, and each hook; nothing where no gateway is."""
         # Whoever was on the way has been waited for by now.
-        gateways = await greeted(checkup, self._environ, door.GLANCE)
+        gateways = await await_gateways(checkup, self._environ, door.GLANCE)
         if not gateways:
             return
         main = str(gateways[0].get("main_session"))

@@ -708,13 +708,13 @@ def test_the_command_is_openclaw_on_the_path_unless_it_is_said(environ, network)
     | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
 )
 def test_a_status_of_any_form_tells_only_of_gateways(status):
-    assert all(each == {} for each in gateways.connected(status))
+    assert all(each == {} for each in gateways.read_gateways(status))
 
 
-async def greeted(asked, door, *, seconds=PATIENCE):
+async def await_gateways(asked, door, *, seconds=PATIENCE):
     checkup = Looking(gateways=[])
     checkup.ask = asked
-    return await gateways.greeted(checkup, door.environ, seconds)
+    return await gateways.await_gateways(checkup, door.environ, seconds)
 
 
 async def test_a_gateway_that_comes_again_to_a_new_daemon_is_waited_for(door):
@@ -727,7 +727,7 @@ async def test_a_gateway_that_comes_again_to_a_new_daemon_is_waited_for(door):
             raise TaskmemError("The daemon is starting.")
         return said
 
-    assert await greeted(ask, door) == [CONNECTED]
+    assert await await_gateways(ask, door) == [CONNECTED]
 
 
 async def test_a_gateway_that_never_connects_is_not_waited_for_for_ever(door):
@@ -736,11 +736,11 @@ async def test_a_gateway_that_never_connects_is_not_waited_for_for_ever(door):
     async def ask(method, params):
         return {"gateways": []}
 
-    assert await greeted(ask, door, seconds=0.01) == ()
+    assert await await_gateways(ask, door, seconds=0.01) == ()
 
 
 async def test_where_no_plugin_listens_no_gateway_is_waited_for(door):
-    assert await greeted(None, door) == []
+    assert await await_gateways(None, door) == []
 
 
 def test_the_plugin_fits_the_hooks_and_brings_its_checks_along():
