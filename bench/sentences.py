@@ -84,8 +84,7 @@ CLAIMS: Sequence[tuple[str, Claim]] = (
     (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
     (r"Process (\d+) has stopped\.", lambda found, _: age(int(found[1])) is None),
     (r"has just ended", lambda _, seen: seen.changed),
-    (r"daemon ended while", lambda _, seen: seen.changed),
-    (r"has hung up|ended 3 times", lambda _, seen: seen.changed),
+    (r"daemon ended (?:while|as)|ended 3 times", lambda _, seen: seen.changed),
 )
 """What a sentence may claim of the daemon, and whether it is so."""
 OTHER = re.compile(

@@ -26,6 +26,9 @@ let told = 0; // events so far: they are numbered, and so none is heard twice
 
 const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
 const stopped = () => new DaemonError("closed", "The plug-in has stopped.");
+const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
+const CUT_OFF = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
+const STRANGER = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
 
 export class Daemon {
   #socket;
@@ -70,7 +73,7 @@ export class Daemon {
     const unreached = () => `The daemon was not reached within ${ms} ms${this.#starts ? " and is being started; call again in a few seconds" : ""}; nothing was done.`;
     const socket = await within(this.#reach(), ms, unreached);
     const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
-    return this.#ask(socket, method, params, ends - performance.now(), late);
+    return this.#ask(socket, method, params, ends - performance.now(), { late, lost: CUT_OFF });
   }
 
   /** Report something, some time, in order; never throws, and keeps 500 at most. */
@@ -170,11 +173,12 @@ export class Daemon {
   }
 
   async #open() {
-    const socket = await this.#connect().catch(async (error) => {
+    const started = async (error) => {
       if (!ABSENT.includes(error.code)) throw error;
       await this.#start();
       return this.#connect();
-    });
+    };
+    const socket = await this.#connect().catch(started).catch((error) => Promise.reject(explained(error)));
     try {
       await this.#ask(socket, "report", { events: [this.hello()] }, HELLO_MS);
       if (this.#closed) throw stopped();
@@ -204,37 +208,37 @@ export class Daemon {
             if (open) this.#heard(said);
             else if (said.taskmem === 1) resolved(((open = true), socket));
             else {
-              reject(new DaemonError(said.error, said.message));
+              reject(said.error ? new DaemonError(said.error, said.message) : unavailable(STRANGER));
               socket.destroy();
             }
           }
         } catch {
-          socket.destroy(); // nothing of ours speaks like that
+          reject(unavailable(STRANGER));
+          socket.destroy();
         }
       });
       socket.on("close", () => {
-        reject(Object.assign(unavailable("The daemon has hung up."), { code: "EPIPE" }));
+        reject(Object.assign(new Error("It has hung up."), { code: "EPIPE" }));
         this.#lost(socket);
       });
     });
   }
 
   #lost(socket) {
-    const sentence = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
     for (const [id, call] of this.#calls) {
       if (call.socket !== socket) continue;
       this.#calls.delete(id);
-      call.reject(unavailable(sentence));
+      call.reject(unavailable(call.lost));
     }
     if (socket !== this.#socket) return;
     this.#socket = this.#opening = undefined;
     this.#later(RESTS_MS[0]);
   }
 
-  #ask(socket, method, params, ms, late = "The daemon did not answer in time.") {
+  #ask(socket, method, params, ms, { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {}) {
     const id = ++this.#number;
     const answer = new Promise((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject, socket });
+      this.#calls.set(id, { resolve, reject, socket, lost });
       socket.write(`${JSON.stringify({ id, method, params })}\n`);
     });
     return within(answer, ms, late).finally(() => this.#calls.delete(id));
@@ -266,6 +270,12 @@ export class Daemon {
       });
     });
   }
+}
+
+/** Put into a sentence what the system says of a connection; leave a refusal as it is. */
+function explained(error) {
+  if (error instanceof DaemonError) return error;
+  return unavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
 }
 
 /** What a promise brings within a time; it rejects with a sentence, or what gives one, when that is over. */

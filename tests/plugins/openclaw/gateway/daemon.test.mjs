@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { mock, test } from "node:test";
@@ -209,11 +209,12 @@ test("a daemon that ends under a call says so, and is found again and greeted", 
   await there.until((d) => d.events().filter(({ kind }) => kind === "gateway").length === 2);
 });
 
-for (const said of ["hello\n", "{\n", "null\n", "[[[\n", "\u0000\n"]) {
+for (const said of ["hello\n", "{\n", "null\n", "{}\n", "[[[\n", "\u0000\n"]) {
   test(`a daemon that greets with ${JSON.stringify(said)} is none`, async (t) => {
     const { here, there } = await both(t);
     there.greeting = said;
-    await assert.rejects(here.call("call", {}, LONG));
+    const message = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
+    await assert.rejects(here.call("call", {}, LONG), { name: "daemon_unavailable", message });
   });
 }
 
@@ -249,6 +250,35 @@ test("a daemon that ends as it lets us in is followed by another", async (t) => 
   writeFileSync(program, "#!/bin/sh\necho 'Another is started.' >&2\nexit 1\n", { mode: 0o700 });
   const here = line(t, home, { command: [program] });
   await assert.rejects(here.call("status", {}, LONG), { message: "Another is started. See: taskmem doctor" });
+});
+
+const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
+for (const [left, leave] of [
+  ["no socket", () => undefined],
+  ["a socket on which nobody listens", (socket) => writeFileSync(socket, "")],
+  ["one that hangs up", (socket, t) => {
+    const ending = createServer((client) => client.destroy()).listen(socket);
+    t.after(() => ending.close());
+  }],
+])
+  test(`a daemon that started and left ${left} has ended`, async (t) => {
+    const home = folder(t);
+    leave(join(home, "daemon.sock"), t);
+    const here = line(t, home, { command: ["/bin/true"] });
+    await assert.rejects(here.call("status", {}, LONG), { name: "daemon_unavailable", message: GONE });
+  });
+
+test("a daemon that ends as it is greeted has not begun the call", async (t) => {
+  const { here, there } = await both(t);
+  there.answer = () => void there.sockets[0].destroy();
+  await assert.rejects(here.call("status", {}, LONG), { name: "daemon_unavailable", message: GONE });
+});
+
+test("a socket that cannot be used is told of with what to do", async (t) => {
+  const home = folder(t);
+  symlinkSync("daemon.sock", join(home, "daemon.sock"));
+  const message = "The daemon's socket cannot be used (ELOOP). See: taskmem doctor";
+  await assert.rejects(line(t, home).call("status", {}, LONG), { name: "daemon_unavailable", message });
 });
 
 test("it is warned of once, however often it is tried", async (t) => {
