@@ -8,6 +8,7 @@ they would otherwise be skipped because OpenClaw cannot be fetched.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -158,5 +159,5 @@ def home(
 def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
     """A session of the test's own in the gateway of its module."""
     house, scripts = home
-    name = request.node.name.removeprefix("test_")[:40].lower()
+    name = re.sub(r"\W", "_", request.node.name.removeprefix("test_")[:40].lower())
     return Story(house, scripts, f"agent:main:{name}")
