@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
 from tests.e2e.rpc import Refused, Rpc, connected
-from tests.e2e.scripted_model import MODEL
+from tests.e2e.scripted_model import MODEL, text_of
 
 MAIN_SESSION = "agent:main:main"
 
@@ -82,10 +82,8 @@ class Gateway:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        try:
-            until(ready or self._ready, "the gateway is ready", READY_LIMIT)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.report()}") from None
+        probe = ready or self._ready
+        until(probe, "the gateway is ready", READY_LIMIT, shown=self.report)
 
     @property
     def ended(self) -> bool:
@@ -164,6 +162,12 @@ class Gateway:
                 "agent", sessionKey=session, message=message, idempotencyKey=run_id
             )
             return rpc.call("agent.wait", runId=run_id, timeoutMs=TURN_LIMIT * 1000)
+
+    def lines(self, session: str) -> list[str]:
+        """What the user sees in a session's chat, oldest first."""
+        with self.rpc() as rpc:
+            found = rpc.call("chat.history", sessionKey=session, limit=200)
+        return [text_of(each) for each in found["messages"]]
 
     def compact(self, session: str = MAIN_SESSION) -> None:
         """Compact a session, as soon as its last turn has quite ended."""

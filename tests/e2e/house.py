@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,12 +80,12 @@ class House:
 
     def reaches(self, wait_id: str, state: str, limit: float = 120) -> dict[str, Any]:
         """The wake of a wait, once it is in a state."""
-        try:
-            until(lambda: self.wake_of(wait_id)["state"] == state, state, limit)
-        except AssertionError as error:
-            seen = json.dumps(self.wake_of(wait_id), indent=1)
-            raise AssertionError(f"{error}\n{seen}") from None
-        return self.wake_of(wait_id)
+
+        def read() -> dict[str, Any]:
+            return self.wake_of(wait_id)
+
+        until(lambda: read()["state"] == state, state, limit, shown=read)
+        return read()
 
     def arrivals(self, wait_id: str) -> int:
         """How many turns began with the wake of a wait."""

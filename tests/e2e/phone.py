@@ -79,7 +79,4 @@ class Phone:
         def come() -> str | None:
             return next((one for one in self.messages if words in one), None)
 
-        try:
-            return until(come, f"the phone reads {words!r}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.messages}") from None
+        return until(come, f"the phone reads {words!r}", shown=lambda: self.messages)

@@ -18,12 +18,22 @@ MARK = "TASKMEM_E2E_ROOM"
 """The variable that every process of a room inherits."""
 
 
-def until(probe: Callable[[], T | None], what: str, limit: float = 120) -> T:
-    """Ask again and again until the answer is true, within a time limit."""
+def until(
+    probe: Callable[[], T | None],
+    what: str,
+    limit: float = 120,
+    *,
+    shown: Callable[[], object] = str,
+) -> T:
+    """Ask again and again until the answer is true, within a time limit.
+
+    Raises:
+        AssertionError: It was not; what was `shown` by then goes with it.
+    """
     end = time.monotonic() + limit
     while not (answer := probe()):
         if time.monotonic() > end:
-            raise AssertionError(f"not within {limit:g} s: {what}")
+            raise AssertionError(f"not within {limit:g} s: {what}\n{shown()}")
         time.sleep(0.1)
     return answer
 

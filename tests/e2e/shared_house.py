@@ -135,10 +135,8 @@ class Story:
         def read() -> str | None:
             return next((line for line in self.lines if words in line), None)
 
-        try:
-            return until(read, f"{command} is answered {words!r}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.lines}") from None
+        what = f"{command} is answered {words!r}"
+        return until(read, what, shown=lambda: self.lines)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool in the name of this session."""
@@ -159,17 +157,16 @@ class Story:
         """The newest run of the session's task, once it is as wanted."""
         task_id = self.task["task_id"]
 
+        def read() -> list[dict[str, Any]]:
+            return self.house.ask("runs", all=True, task_id=task_id)
+
         def found() -> dict[str, Any] | None:
-            rows = self.house.ask("runs", all=True, task_id=task_id)
+            rows = read()
             if rows and wanted.items() <= rows[0].items():
                 return rows[0]
             return None
 
-        try:
-            return until(found, f"a run of {task_id} with {wanted}")
-        except AssertionError as error:
-            rows = self.house.ask("runs", all=True, task_id=task_id)
-            raise AssertionError(f"{error}\n{rows}") from None
+        return until(found, f"a run of {task_id} with {wanted}", shown=read)
 
     def ends(self, status: str = "completed") -> dict[str, Any]:
         """The session's task, once it has this status."""
@@ -184,9 +181,7 @@ class Story:
     @property
     def lines(self) -> list[str]:
         """What the user sees in the session's chat, oldest first."""
-        with self.house.gateway.rpc() as rpc:
-            found = rpc.call("chat.history", sessionKey=self.session, limit=200)
-        return [text_of(each) for each in found["messages"]]
+        return self.house.gateway.lines(self.session)
 
     def told(self, words: str) -> str:
         """The line from taskmem that holds these words, once the user sees it."""
@@ -195,10 +190,7 @@ class Story:
             mine = (line for line in self.lines if line.startswith("[taskmem]"))
             return next((line for line in mine if words in line), None)
 
-        try:
-            return until(seen, f"the user is told {words!r}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.lines}") from None
+        return until(seen, f"the user is told {words!r}", shown=lambda: self.lines)
 
     @property
     def questions(self) -> list[dict[str, Any]]:

@@ -75,7 +75,11 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
 
     before = len(model.requests)
     chat("/resume", MAIN_SESSION)
-    until(lambda: len(model.requests) > before, "the command's turn has begun")
+    until(
+        lambda: len(model.requests) > before,
+        "the command's turn has begun",
+        shown=lambda: at_home.lines(MAIN_SESSION),
+    )
     found = reminders_in(model.requests[before].turn.text)
     assert [each["task_id"] for each in found] == [task_id]
     assert found[0]["recent_messages"][-1]["content"] == "Kneaded."

@@ -100,6 +100,7 @@ def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
     command = f"while [ ! -e {go} ]; do sleep 0.2; done; touch {done}"
 
     build(story, command, done, background=True)
+    story.run(rounds=1)  # the turn's end was reported: the hour is counted from here
     turn_clock(story, 58 * 60)
     pulse(story, 1)
     assert told_to_go_on(story) == []

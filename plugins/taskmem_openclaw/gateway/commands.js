@@ -1,5 +1,5 @@
 // What a person may say of the tasks of a chat. What is meant by it is decided by the daemon.
-const COMMAND_MS = 2_000;
+const COMMAND_MS = 10_000; // a person waits rather than not know whether it was done
 const PACKET_MS = 60_000; // for which a packet waits for the turn that its command begins
 const COMMANDS = {
   tasks: "List this chat's tasks.",
