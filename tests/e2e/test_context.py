@@ -69,17 +69,17 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
     assert heard("And now?") == []
 
     # The command brings it, and names what there is not.
-    def chat(text: str, session: str) -> None:
-        with at_home.rpc() as rpc:
-            rpc.call("chat.send", sessionKey=session, message=text, idempotencyKey=text)
-
+    at_home.rests(MAIN_SESSION)
     before = len(model.requests)
-    chat("/resume", MAIN_SESSION)
-    until(
-        lambda: len(model.requests) > before,
-        "the command's turn has begun",
-        shown=lambda: at_home.lines(MAIN_SESSION),
-    )
+    with at_home.rpc() as rpc:  # as a browser's page, it stays connected
+        rpc.call(
+            "chat.send", sessionKey=MAIN_SESSION, message="/resume", idempotencyKey="1"
+        )
+        until(
+            lambda: len(model.requests) > before,
+            "the command's turn has begun",
+            shown=lambda: at_home.lines(MAIN_SESSION),
+        )
     found = reminders_in(model.requests[before].turn.text)
     assert [each["task_id"] for each in found] == [task_id]
     assert found[0]["recent_messages"][-1]["content"] == "Kneaded."
