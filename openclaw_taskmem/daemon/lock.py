@@ -31,6 +31,8 @@ class Holder(NamedTuple):
     """None: the file does not say."""
     ending: bool = False
     """Whether it answers nobody any more."""
+    written_at: float = 0.0
+    """When the file was last written, as seconds of the epoch."""
 
 
 class Held(Exception):
@@ -122,4 +124,4 @@ def _read(file: int) -> Holder:
     )
     number = number.strip()
     pid = int(number) if number.isascii() and number.isdigit() else None
-    return Holder(pid, word.strip() == _ENDING)
+    return Holder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime)

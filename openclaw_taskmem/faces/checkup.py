@@ -224,7 +224,9 @@ def wake_rows(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
     due = [wake for wake in owed if wake["due_at"]]
     yield _owed(due, now) if due else ok("wakes.owed", "No wake is owed.")
     if kept := len(owed) - len(due):
-        sentence = f"{_wakes(kept)} kept until taskmem wait fetches the end of a wait."
+        sentence = (
+            f"No transport reaches the agents of {_wakes(kept)}: see taskmem wakes."
+        )
         yield ok("wakes.kept", sentence)
     unanswered = [
         wake

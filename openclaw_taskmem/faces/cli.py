@@ -305,11 +305,13 @@ def wait(*, wait_id: str) -> None:
     """Block until wait ID has ended, and print what its wake says.
 
     The exit status is 0 when the condition holds, 1 when the target is lost or it was
-    cancelled, 124 when time is up, 2 when it is unknown, 3 when the daemon was stopped.
+    cancelled, 124 when time is up, 2 when it is unknown, 3 when nobody can tell.
     """
     from openclaw_taskmem.faces.waiting import run
 
-    sys.exit(run(find_home(os.environ), os.environ, wait_id, _say, _fail))
+    sentence, status = run(find_home(os.environ), os.environ, wait_id)
+    click.echo(sentence.translate(CONTROLS), err=status in (2, 3))
+    sys.exit(status)
 
 
 def _say(text: str) -> None:

@@ -5,13 +5,15 @@ Told by the lock and by the process that holds it, never by how a call has faile
 
 from __future__ import annotations
 
+import time
 from typing import Final, Literal, NamedTuple
 
 from openclaw_taskmem.daemon.lock import Holder, find_holder
 from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
-"""How long a process that holds a home may live before it must answer."""
+"""How long a process that holds a home may live before it must answer, and how long it
+may take to end."""
 
 State = Literal["absent", "starting", "ending", "silent"]
 
@@ -25,32 +27,33 @@ class Presence(NamedTuple):
     """
 
 
-def judge(held: Holder | None, age: float | None) -> Presence:
+def judge(held: Holder | None, age: float | None, now: float) -> Presence:
     """Say what is there.
 
     Args:
         held: Who holds the home; None: nobody does.
         age: For how many seconds that process has lived; None: it does not, so that
             another has just taken the home, or there is no telling.
+        now: The instant, as seconds of the epoch.
     """
     if held is None:
         return Presence("absent", None)
     if age is None:
         return Presence("starting", None)
-    if held.ending:
-        return Presence("ending", held.pid)
-    state: State = "starting" if age < STARTING_SECONDS else "silent"
-    return Presence(state, held.pid)
+    seconds = now - held.written_at if held.ending else age
+    if seconds >= STARTING_SECONDS:
+        return Presence("silent", held.pid)
+    return Presence("ending" if held.ending else "starting", held.pid)
 
 
 def look(home: Home) -> Presence:
     """Look at the lock of a home whose daemon did not answer."""
-    held = find_holder(home.lock)
+    held, now = find_holder(home.lock), time.time()  # noqa: TID251 - as files are dated
     if held is None or held.pid is None:
-        return judge(held, None)
+        return judge(held, None, now)
     from openclaw_taskmem.daemon.processes import age
 
-    return judge(held, age(held.pid))
+    return judge(held, age(held.pid), now)
 
 
 def explain(found: Presence, home: Home) -> str:
@@ -65,7 +68,7 @@ def explain(found: Presence, home: Home) -> str:
         case "starting" | "ending":
             return (
                 f"The daemon of {home.folder} is {found.state}{process}. Try again in "
-                "a few seconds."
+                f"a few seconds; {home.log} says more."
             )
         case "silent":
             return (

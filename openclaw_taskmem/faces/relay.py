@@ -282,8 +282,13 @@ class Relay:
             self._give_up(self._queue.popleft(), told)
 
     def _revive(self) -> None:
-        """Start the daemon again that was killed, or find the one that another did."""
+        """Start the daemon again that was killed, or find the one that another did.
+
+        One that has ended in order meanwhile is left alone.
+        """
         self._revive_at = None
+        if not self._was_killed():
+            return
         try:
             link = reach(self._home, self._environ, "mcp", self._command)
         except LinkError:

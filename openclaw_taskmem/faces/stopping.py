@@ -35,7 +35,7 @@ def stop(home: Home) -> tuple[str, int]:
     if pid is None or process is None:
         nameless = (
             f"{home.lock} does not name the process that holds it (was the disk "
-            "full?); taskmem status does: end that one."
+            f"full?). Find it with `fuser {home.lock}`, and end it."
         )
         return nameless, 1
     try:

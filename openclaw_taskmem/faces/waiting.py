@@ -5,64 +5,63 @@ It is meant to run in the background of a host that tells its agent of a command
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from openclaw_taskmem.faces.link import LinkError, reach
+from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home
 
 PATIENCE_SECONDS: Final = 60.0
 """How long the daemon may keep one call without an answer."""
 UNKNOWN: Final = 2
 """The exit status where there is no such wait."""
-STOPPED: Final = 3
-"""The exit status where the daemon was told to stop, as of `taskmem status`."""
+UNTOLD: Final = 3
+"""The exit status where the wait may go on, but nobody can tell how it ends."""
+MOST_DOUBLINGS: Final = 6
+"""Of the rest before the daemon is asked again: 63 seconds is the longest."""
+_PASSING: Final = frozenset({"daemon_unavailable", "store_busy"})
+"""What a call may be answered while a wait goes on: it is made again."""
 
 
 def run(
     home: Home,
     environ: Mapping[str, str],
     wait_id: str,
-    say: Callable[[str], None],
-    fail: Callable[[str, int], NoReturn],
-) -> int:
-    """Block until a wait has ended, say how, and return the exit status.
+    rest: Callable[[float], None] = time.sleep,
+) -> tuple[str, int]:
+    """Block until a wait has ended, and return how, with the exit status.
 
     A daemon that is killed meanwhile is started again; one that is stopped is not.
-    `fail` ends with a sentence and a status.
-
-    Raises:
-        LinkError: The daemon cannot be started, or refuses.
+    `rest` lets so many seconds pass.
     """
+    failures = 0
     while True:
         try:
-            found = _ask(home, environ, wait_id)
+            with reach(home, environ) as link:
+                while found := _ask(link, wait_id):
+                    failures = 0
+                    if found["ended"]:
+                        return found["text"], found["exit"]
+                    if found["stopping"]:
+                        stopped = (
+                            "The daemon was told to stop, and nobody watches for "
+                            f"{wait_id} now. Call this again to start one and wait on."
+                        )
+                        return stopped, UNTOLD
         except LinkError as error:
             if error.name == "wait_not_found":
-                fail(str(error), UNKNOWN)
-            raise
-        if found is None:
-            continue
-        if found["ended"]:
-            say(str(found["text"]))
-            return int(found["exit"])
-        if found["stopping"]:
-            fail(
-                f"The daemon was told to stop, and nobody watches for {wait_id} now. "
-                "Call this again to start one and wait on.",
-                STOPPED,
-            )
+                return str(error), UNKNOWN
+            return f"{error} Then call this again: {wait_id} is kept.", UNTOLD
+        rest((1 << failures) - 1)
+        failures = min(failures + 1, MOST_DOUBLINGS)
 
 
-def _ask(home: Home, environ: Mapping[str, str], wait_id: str) -> Any:  # noqa: ANN401 - JSON
-    """Ask until there is an end; None: the daemon has died meanwhile."""
-    with reach(home, environ) as link:
-        while True:
-            try:
-                found = link.call("wait", {"id": wait_id}, PATIENCE_SECONDS)
-            except LinkError as error:
-                if error.name == "daemon_unavailable":
-                    return None
-                raise
-            if found["ended"] or found["stopping"]:
-                return found
+def _ask(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
+    """Ask how a wait has ended; None: the daemon has died, or its store is busy."""
+    try:
+        return link.call("wait", {"id": wait_id}, PATIENCE_SECONDS)
+    except LinkError as error:
+        if error.name in _PASSING:
+            return None
+        raise

@@ -133,8 +133,9 @@ def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[Json
 def _held(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
     if ways.is_kept(wake):
-        fetched = f"taskmem wait {wake.wait_id}" if wake.wait_id else "taskmem show"
-        return f"no wake can reach its agent; see {fetched}"
+        command = "wait" if wake.wait_id else "show"
+        about = wake.wait_id or wake.task_id
+        return f"no transport reaches its agent; see taskmem {command} {about}"
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
 

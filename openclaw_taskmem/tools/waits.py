@@ -23,7 +23,8 @@ SHOWN_LINES: Final = 3
 _NO_WAKE: Final = (
     "No wake can reach you here. Run in a shell: {command} (it ends when the wait "
     "does, and prints how: exit status 0 when the condition holds, 1 when the target "
-    "is lost or the wait was cancelled, 124 when time is up). Run it in the background "
+    "is lost or the wait was cancelled, 124 when time is up; after 3 the wait goes on: "
+    "call it again). Run it in the background "
     "if your host tells you when such a command ends; else wait for it."
 )
 _LINE_BYTES: Final = 200

@@ -10,7 +10,9 @@ import pytest
 from openclaw_taskmem.daemon.lock import Holder, Lock
 from openclaw_taskmem.faces.presence import STARTING_SECONDS, explain, judge, look
 
-YOUNG, OLD = STARTING_SECONDS - 0.1, STARTING_SECONDS
+YOUNG, OLD = STARTING_SECONDS - 0.5, STARTING_SECONDS
+NOW = 1_800_000_000.0
+ENDING = Holder(7, ending=True, written_at=NOW - YOUNG)
 
 
 @pytest.mark.parametrize(
@@ -20,26 +22,26 @@ YOUNG, OLD = STARTING_SECONDS - 0.1, STARTING_SECONDS
         (Holder(7), 0.0, "starting", 7),
         (Holder(7), YOUNG, "starting", 7),
         (Holder(7), OLD, "silent", 7),
-        (Holder(7, ending=True), YOUNG, "ending", 7),
-        (Holder(7, ending=True), OLD, "ending", 7),
+        (ENDING, OLD, "ending", 7),
+        (ENDING._replace(written_at=NOW - OLD), OLD, "silent", 7),
         # Another has taken the lock, and its name is not written yet.
         (Holder(None), None, "starting", None),
         (Holder(7), None, "starting", None),
-        (Holder(7, ending=True), None, "starting", None),
+        (ENDING, None, "starting", None),
     ],
 )
-def test_who_holds_a_home_starts_until_it_is_old_enough(held, age, state, pid):
-    assert judge(held, age) == (state, pid)
+def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
+    assert judge(held, age, NOW) == (state, pid)
 
 
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (judge(None, None), "No daemon runs for"),
-        (judge(Holder(7), YOUNG), "is starting, as process 7. Try again"),
-        (judge(Holder(None), None), "is starting. Try again"),
-        (judge(Holder(7, ending=True), OLD), "is ending, as process 7. Try again"),
-        (judge(Holder(7), OLD), "Process 7 holds"),
+        (judge(None, None, NOW), "No daemon runs for"),
+        (judge(Holder(7), YOUNG, NOW), "is starting, as process 7. Try again"),
+        (judge(Holder(None), None, NOW), "is starting. Try again"),
+        (judge(ENDING, OLD, NOW), "is ending, as process 7. Try again"),
+        (judge(Holder(7), OLD, NOW), "Process 7 holds"),
     ],
 )
 def test_only_of_a_silent_process_it_is_said_that_it_may_be_stopped(home, state, said):

@@ -537,6 +537,13 @@ def test_none_is_started_that_was_stopped_or_never_greeted(
     assert host.relay._revive_at is None
 
 
+def test_none_is_started_that_ended_in_order_before_a_try(home, tries):
+    tries.append(AssertionError("one was started"))
+    relay = Relay(home, {})
+    relay._revive()
+    assert relay._revive_at is None
+
+
 # When there is no daemon.
 
 

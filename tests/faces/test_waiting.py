@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from openclaw_taskmem.faces.link import LinkError
 from openclaw_taskmem.faces.waiting import run
 
 END = {"ended": True, "status": "resolved", "text": "[system] It ended.", "exit": 0}
 NOT_YET = {"ended": False, "stopping": False}
+BUSY = {"error": "store_busy", "message": "It is busy."}
 STOPPING = {"ended": False, "stopping": True}
-
-
-class Failed(Exception):
-    """What a command ends with."""
-
-
-def fail(sentence, status):
-    raise Failed(sentence, status)
 
 
 def scripted(*answers):
@@ -36,27 +26,30 @@ def scripted(*answers):
 
 
 def waited(home):
-    said = []
-    return run(home, {}, "wait_1", said.append, fail), said
+    rests = []
+    return *run(home, {}, "wait_1", rests.append), rests
 
 
 def test_it_asks_until_the_wait_has_ended(daemon, home):
     one = daemon(behaviour=scripted(NOT_YET, NOT_YET, END))
-    assert waited(home) == (0, ["[system] It ended."])
+    assert waited(home) == ("[system] It ended.", 0, [])
     asked = [one.heard.get_nowait() for _ in range(3)]
     assert {each["params"]["id"] for each in asked} == {"wait_1"}
 
 
-def test_a_daemon_that_is_killed_meanwhile_is_asked_again(daemon, home):
-    daemon(behaviour=scripted(NOT_YET, None, END))
-    assert waited(home) == (0, ["[system] It ended."])
+def test_a_daemon_that_dies_is_asked_again_at_growing_rests(daemon, home):
+    daemon(behaviour=scripted(None, None, None, NOT_YET, None, END))
+    assert waited(home) == ("[system] It ended.", 0, [0, 1, 3, 0])
+
+
+def test_a_store_that_is_busy_is_asked_again(daemon, home):
+    daemon(behaviour=scripted(BUSY, END))
+    assert waited(home) == ("[system] It ended.", 0, [0])
 
 
 def test_a_daemon_that_is_told_to_stop_is_not_started_again(daemon, home):
     daemon(behaviour=scripted(NOT_YET, STOPPING))
-    with pytest.raises(Failed) as raised:
-        waited(home)
-    sentence, status = raised.value.args
+    sentence, status, _ = waited(home)
     assert status == 3
     assert "Call this again to start one" in sentence
 
@@ -64,12 +57,10 @@ def test_a_daemon_that_is_told_to_stop_is_not_started_again(daemon, home):
 def test_a_wait_that_nobody_knows_is_a_status_of_its_own(daemon, home):
     unknown = {"error": "wait_not_found", "message": "There is no wait wait_1."}
     daemon(behaviour=scripted(unknown))
-    with pytest.raises(Failed) as raised:
-        waited(home)
-    assert raised.value.args == ("There is no wait wait_1.", 2)
+    assert waited(home) == ("There is no wait wait_1.", 2, [])
 
 
-def test_what_the_daemon_refuses_otherwise_is_passed_on(daemon, home):
-    daemon(behaviour=scripted({"error": "store_busy", "message": "It is busy."}))
-    with pytest.raises(LinkError, match="It is busy"):
-        waited(home)
+def test_what_else_is_refused_does_not_say_the_target_is_lost(daemon, home):
+    daemon(behaviour=scripted({"error": "internal", "message": "It is ill."}))
+    said = "It is ill. Then call this again: wait_1 is kept."
+    assert waited(home) == (said, 3, [])
