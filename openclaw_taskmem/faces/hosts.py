@@ -14,14 +14,22 @@ HOSTS: Final = {
     "GEMINI_CLI": "shell:gemini-cli",
 }
 """Variables that hosts set for the commands that their agents run, and the hosts as
-`Wake.host` names them."""
+`Wake.host` names them; OpenClaw's come first."""
+OPENCLAW: Final = "openclaw"
 SESSION: Final = "TASKMEM_SESSION_KEY"
 """The variable that names the session whose agent runs a command."""
+HOST: Final = "TASKMEM_HOST"
+"""The variable that names the OpenClaw of that session, as `Wake.host` does."""
 
 
 def variable(environ: Mapping[str, str]) -> str | None:
-    """Return the variable that shows an agent's host; None: none does."""
-    return next((name for name in HOSTS if environ.get(name)), None)
+    """Return the variable that shows an agent's host; None: none does.
+
+    Where one host was started by the other, both are shown, and nothing tells which
+    of them is meant: then it is not OpenClaw, so that no wake is promised.
+    """
+    shown = [name for name in HOSTS if environ.get(name)]
+    return shown[-1] if shown else None
 
 
 def asking(
@@ -29,8 +37,10 @@ def asking(
 ) -> dict[str, object]:
     """Return what the daemon is asked for by a call of a tool, and for which agent."""
     shown = variable(environ)
-    given = dict(arguments)
-    if session := environ.get(SESSION):
-        given.setdefault("session_key", session)
     host = None if shown is None else HOSTS[shown]
+    given = dict(arguments)
+    session = environ.get(SESSION)
+    if session and host in (None, OPENCLAW):
+        given.setdefault("session_key", session)
+        host = environ.get(HOST) or host
     return {"tool": tool, "arguments": given, "host": host}

@@ -57,10 +57,10 @@ export class Awaited {
   }
 
   /** OpenClaw says where the command runs that is called next in a session; what it is to find in
-   * its environment: in whose name `taskmem call` speaks. */
-  hosted({ host }, { sessionKey }) {
+   * its environment: in whose name `taskmem call` speaks, and in which OpenClaw. */
+  hosted({ host }, { sessionKey }, openclaw) {
     this.#hosts.set(sessionKey, host);
-    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.root(sessionKey) } : undefined;
+    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.root(sessionKey), TASKMEM_HOST: openclaw } : undefined;
   }
 
   /** What a tool is called with instead, so that its command is recorded; undefined: it stays as it is. */

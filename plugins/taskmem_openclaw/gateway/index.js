@@ -1,7 +1,7 @@
 // openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
 // anything means is decided by the daemon.
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Awaited } from "./awaited.js";
 import { Cards } from "./cards.js";
@@ -86,7 +86,7 @@ class Instance {
   start({ stateDir, getCron }) {
     const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     this.home = home;
-    this.host = `openclaw:${identity(stateDir)}`;
+    this.host = readHost(stateDir);
     const { logger } = this.api;
     const heard = (said, events) => attempt(() => this.heard(said, events));
     this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
@@ -202,16 +202,21 @@ class Instance {
   }
 }
 
-/** What tells this OpenClaw from every other that uses the same home, wherever its folder is moved to. */
-function identity(stateDir) {
+/** Return what tells this OpenClaw from every other that uses the same home, wherever its folder
+ * is moved to; where that cannot be kept, it is like any other. */
+function readHost(stateDir) {
   const file = join(stateDir, "taskmem", "host.id"); // with the data of a home that is there by default
+  const fresh = `${file}.${process.pid}`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    writeFileSync(file, randomUUID(), { flag: "wx", mode: 0o600 });
+    writeFileSync(fresh, randomUUID(), { mode: 0o600 });
+    linkSync(fresh, file); // never there half written, and only once
   } catch {
     // It is known already, or cannot be kept.
   }
-  return attempt(() => readFileSync(file, "utf8").trim()) || "unknown";
+  attempt(() => unlinkSync(fresh));
+  const known = attempt(() => readFileSync(file, "utf8").trim());
+  return known ? `openclaw:${known}` : "openclaw";
 }
 
 /** Whether answers wait until they are looked at: as was chosen in set-up, unless the environment says. */
@@ -233,7 +238,7 @@ async function finalized({ daemon, revised }, { runId, lastAssistantMessage: sai
 }
 
 /** Where the command runs that is called next in a session. */
-const hosted = ({ work }, event, ctx) => work.awaited.hosted(event, ctx);
+const hosted = ({ work, host }, event, ctx) => work.awaited.hosted(event, ctx, host);
 
 /** Nothing of ours may throw into the gateway. */
 function attempt(what) {

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
-from taskmem_openclaw.transports.reach import runs_there
+from taskmem_openclaw.transports.reach import require_own, runs_there
 
 SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
@@ -43,6 +43,7 @@ class OpenClawCli:
         self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS
     ) -> None:
         """Take the environment and the limit of one call in seconds."""
+        self._environ = environ
         self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         self._seconds = seconds
 
@@ -55,9 +56,11 @@ class OpenClawCli:
         """Queue a wake in the gateway and start a turn.
 
         Raises:
-            WakeUndelivered: The command is missing, failed or hung.
+            WakeUndelivered: The command is missing, failed or hung, or the agent is
+                in another OpenClaw.
             WakeRefused: The gateway will never take it.
         """
+        require_own(wake.host, self._environ)
         status, said = await self._run(command(self._binary, wake))
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {said or 'no word'}"

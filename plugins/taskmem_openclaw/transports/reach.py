@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from taskmem_hookspecs import WakeUndelivered
+from taskmem_openclaw import configuration
 
 OPENCLAW: Final = "openclaw"
 """What `Wake.host` begins with for an agent of a gateway with our plug-in: then comes
@@ -19,3 +23,24 @@ def runs_there(host: str | None) -> bool:
 def gateway_of(host: str | None) -> str | None:
     """Return the gateway that an agent runs in; None: any may be it."""
     return host if host and host.startswith(f"{OPENCLAW}:") else None
+
+
+def require_own(host: str | None, environ: Mapping[str, str]) -> None:
+    """Refuse a wake for an agent of another OpenClaw than the one that is configured.
+
+    Raises:
+        WakeUndelivered: It waits for its own gateway.
+    """
+    gateway = gateway_of(host)
+    if gateway is None:
+        return
+    try:
+        file = configuration.state_folder(environ) / "taskmem" / "host.id"
+        own = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        own = None
+    if gateway != f"{OPENCLAW}:{own}":
+        raise WakeUndelivered(
+            "Its agent runs in another OpenClaw than the one that is configured here; "
+            "start that one."
+        )

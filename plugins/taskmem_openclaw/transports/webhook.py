@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.reach import runs_there
+from taskmem_openclaw.transports.reach import require_own, runs_there
 
 if TYPE_CHECKING:
     import httpx
@@ -48,10 +48,11 @@ class OpenClawHooks:
         Raises:
             NotThere: Webhooks are not switched on, nobody listens, or whoever does
                 knows no such webhook or token.
-            WakeUndelivered: The gateway did not take it.
+            WakeUndelivered: The gateway did not take it, or the agent is in another.
         """
         import httpx
 
+        require_own(wake.host, self._environ)
         hooks = configuration.hooks(self._environ)
         if hooks is None:
             raise NotThere("Webhooks are not switched on in OpenClaw's configuration.")

@@ -39,11 +39,11 @@ def openclaw(tmp_path):
     return lambda text, seconds=LIMIT: transport_of(tmp_path, text, seconds)
 
 
-def transport_of(folder, text, seconds=LIMIT):
+def transport_of(folder, text, seconds=LIMIT, **environ):
     binary = folder / "openclaw"
     binary.write_text(text)
     binary.chmod(0o700)
-    return OpenClawCli({"TASKMEM_OPENCLAW_BIN": str(binary)}, seconds)
+    return OpenClawCli({"TASKMEM_OPENCLAW_BIN": str(binary), **environ}, seconds)
 
 
 def seen(folder):
@@ -90,6 +90,20 @@ def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
         *("system", "event", "--mode", "now", "--text", "wake up"),
         *("--session-key", "agent:main:other"),
     ]
+
+
+def test_a_wake_for_another_openclaw_is_not_given_to_this_one(tmp_path):
+    transport = transport_of(tmp_path, RECORDS, OPENCLAW_STATE_DIR=str(tmp_path))
+    other = pytest.raises(WakeUndelivered, match="another OpenClaw")
+    with other:
+        deliver(transport, host="openclaw:one")
+    (tmp_path / "taskmem").mkdir()
+    (tmp_path / "taskmem" / "host.id").write_text("two\n")
+    with other:
+        deliver(transport, host="openclaw:one")
+    for own in ("openclaw:two", "openclaw", None):
+        deliver(transport, host=own)
+    assert len(seen(tmp_path)) == 3
 
 
 @contextmanager

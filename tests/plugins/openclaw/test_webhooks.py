@@ -137,6 +137,11 @@ def test_a_wake_of_the_main_session_names_none(openclaw):
     assert openclaw.asked[0][2] == {"text": "wake up", "mode": "now"}
 
 
+def test_a_wake_for_another_openclaw_is_not_given_to_this_one(openclaw):
+    assert "another OpenClaw" in undelivered(openclaw, host="openclaw:one")
+    assert openclaw.asked == []
+
+
 def test_no_proxy_is_asked_for_what_is_on_this_machine(openclaw, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

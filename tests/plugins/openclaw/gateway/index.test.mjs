@@ -576,7 +576,7 @@ test("a background command is recorded where the operator allows it, and told as
   const house = await at_home(t, { config: { recordCommands: true } });
   sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
   const env = house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
-  assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN });
+  assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN, TASKMEM_HOST: globalThis[STARTED].host });
   assert.equal(house.hooks.resolve_exec_env({ host: "sandbox" }, { sessionKey: OTHER }), undefined);
   const event = { toolName: "exec", toolCallId: "c1", params: { command: "make", background: true } };
   const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
