@@ -39,7 +39,7 @@ class Seen:
         )
 
     @property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether a daemon went away meanwhile."""
         served = {each.pid for each in self.moments if each.state == "serving"}
         return len(served) > 1 or self.was("absent", "starting", "ending")
@@ -83,8 +83,8 @@ CLAIMS: Sequence[tuple[str, Claim]] = (
     ),
     (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
     (r"Process (\d+) has stopped\.", lambda found, _: age(int(found[1])) is None),
-    (r"has just ended", lambda _, seen: seen.changed),
-    (r"daemon ended (?:while|as)|ended 3 times", lambda _, seen: seen.changed),
+    (r"has just ended", lambda _, seen: seen.has_changed),
+    (r"daemon ended (?:while|as)|ended 3 times", lambda _, seen: seen.has_changed),
 )
 """What a sentence may claim of the daemon, and whether it is so."""
 OTHER = re.compile(

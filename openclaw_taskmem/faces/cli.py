@@ -307,10 +307,10 @@ def wait(*, wait_id: str) -> None:
     The exit status is 0 when the condition holds, 1 when the target is lost or it was
     cancelled, 124 when time is up, 2 when it is unknown, 3 when nobody can tell.
     """
-    from openclaw_taskmem.faces.waiting import run
+    from openclaw_taskmem.faces.waiting import UNKNOWN, UNTOLD, run
 
     sentence, status = run(find_home(os.environ), os.environ, wait_id)
-    click.echo(sentence.translate(CONTROLS), err=status in (2, 3))
+    click.echo(sentence.translate(CONTROLS), err=status in (UNKNOWN, UNTOLD))
     sys.exit(status)
 
 

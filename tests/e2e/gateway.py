@@ -169,15 +169,15 @@ class Gateway:
             found = rpc.call("chat.history", sessionKey=session, limit=200)
         return [text_of(each) for each in found["messages"]]
 
-    def rests(self, session: str) -> None:
+    def wait_until_idle(self, session: str) -> None:
         """Wait until a session has no run: what is sent before may go into its last."""
 
-        def idle() -> bool:
+        def is_idle() -> bool:
             with self.rpc() as rpc:
                 found = rpc.call("chat.history", sessionKey=session, limit=1)
             return not found["sessionInfo"]["hasActiveRun"]
 
-        until(idle, f"{session} has no run", TURN_LIMIT)
+        until(is_idle, f"{session} has no run", TURN_LIMIT)
 
     def compact(self, session: str = MAIN_SESSION) -> None:
         """Compact a session, as soon as its last turn has quite ended."""

@@ -81,11 +81,11 @@ class House:
     def reaches(self, wait_id: str, state: str, limit: float = 120) -> dict[str, Any]:
         """The wake of a wait, once it is in a state."""
 
-        def read() -> dict[str, Any]:
+        def read_wake() -> dict[str, Any]:
             return self.wake_of(wait_id)
 
-        until(lambda: read()["state"] == state, state, limit, shown=read)
-        return read()
+        until(lambda: read_wake()["state"] == state, state, limit, shown=read_wake)
+        return read_wake()
 
     def arrivals(self, wait_id: str) -> int:
         """How many turns began with the wake of a wait."""

@@ -132,11 +132,11 @@ class Story:
         """Type a command; what the user reads of it that holds these words."""
         self.chat(command)
 
-        def read() -> str | None:
+        def find_line() -> str | None:
             return next((line for line in self.lines if words in line), None)
 
         what = f"{command} is answered {words!r}"
-        return until(read, what, shown=lambda: self.lines)
+        return until(find_line, what, shown=lambda: self.lines)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool in the name of this session."""
@@ -157,16 +157,16 @@ class Story:
         """The newest run of the session's task, once it is as wanted."""
         task_id = self.task["task_id"]
 
-        def read() -> list[dict[str, Any]]:
+        def read_runs() -> list[dict[str, Any]]:
             return self.house.ask("runs", all=True, task_id=task_id)
 
         def found() -> dict[str, Any] | None:
-            rows = read()
+            rows = read_runs()
             if rows and wanted.items() <= rows[0].items():
                 return rows[0]
             return None
 
-        return until(found, f"a run of {task_id} with {wanted}", shown=read)
+        return until(found, f"a run of {task_id} with {wanted}", shown=read_runs)
 
     def ends(self, status: str = "completed") -> dict[str, Any]:
         """The session's task, once it has this status."""

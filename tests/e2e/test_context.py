@@ -69,7 +69,7 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
     assert heard("And now?") == []
 
     # The command brings it, and names what there is not.
-    at_home.rests(MAIN_SESSION)
+    at_home.wait_until_idle(MAIN_SESSION)
     before = len(model.requests)
     with at_home.rpc() as rpc:  # as a browser's page, it stays connected
         rpc.call(

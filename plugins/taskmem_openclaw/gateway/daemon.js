@@ -173,12 +173,12 @@ export class Daemon {
   }
 
   async #open() {
-    const started = async (error) => {
+    const startOne = async (error) => {
       if (!ABSENT.includes(error.code)) throw error;
       await this.#start();
       return this.#connect();
     };
-    const socket = await this.#connect().catch(started).catch((error) => Promise.reject(explained(error)));
+    const socket = await this.#connect().catch(startOne).catch((error) => Promise.reject(explain(error)));
     try {
       await this.#ask(socket, "report", { events: [this.hello()] }, HELLO_MS);
       if (this.#closed) throw stopped();
@@ -273,7 +273,7 @@ export class Daemon {
 }
 
 /** Put into a sentence what the system says of a connection; leave a refusal as it is. */
-function explained(error) {
+function explain(error) {
   if (error instanceof DaemonError) return error;
   return unavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
 }
