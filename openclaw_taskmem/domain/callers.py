@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from taskmem_hookspecs import Owner, Value
@@ -9,8 +10,18 @@ from taskmem_hookspecs.value import Instant
 
 AGENT: Final = "agent"
 """The role of who claims as nothing in particular."""
+USER: Final = "user"
+"""Whoever reviews what agents did: nobody's role, but who is handed a task."""
+_ROLE: Final = re.compile(r"[a-z0-9_-]{1,64}")
 KEY_BYTES: Final = 1024
 """Of a session's key or an agent's id; an entry of an index has 2,704 in PostgreSQL."""
+
+
+def role_fault(name: str) -> str | None:
+    """Return why a name is no role; None: it is one. Source: ruling "role, reopen"."""
+    if _ROLE.fullmatch(name):
+        return None
+    return "is no role: a role has 1 to 64 of a-z 0-9 _ -; give such a name"
 
 
 def too_long(key: str) -> str | None:

@@ -83,6 +83,23 @@ def begun(
     return Moved(run=held, events=log)
 
 
+def queued(
+    task: Task,
+    role: str,
+    *,
+    run_id: str,
+    now: datetime,
+    home: str | None,
+    segmented: bool,
+) -> Moved:
+    """Return the run of a task that is registered for a role, which may claim it."""
+    moved = runs.begin(
+        task, run_id=run_id, now=now, role=role, home=home, segmented=segmented
+    )
+    run = moved.run.model_copy(update={"attached": attached(task.metadata)})
+    return moved.model_copy(update={"run": run})
+
+
 def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Return the tasks that a task's metadata attaches to it."""
     named = metadata.get(ATTACHED)

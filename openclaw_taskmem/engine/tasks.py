@@ -57,8 +57,12 @@ def register(
     metadata: Mapping[str, JsonValue],
     caller: Caller,
     segmented: bool = False,
+    role: str | None = None,
 ) -> Task:
     """Make an active task and return it; its gateway's agent begins a run of it.
+
+    Where there is a `role`, its run is queued for that instead, and the caller's to
+    work on no more than anybody else's.
 
     Raises:
         InvalidArguments: It names what could never be proved.
@@ -68,7 +72,9 @@ def register(
 
     def once() -> Task:
         nonlocal rows
-        change = _registered(shell, name, plan, metadata, caller, segmented=segmented)
+        change = _registered(
+            shell, name, plan, metadata, caller, segmented=segmented, role=role
+        )
         (task,) = change.tasks
         fault = claims.find_fault(claims.list_wanted(task))
         if fault is not None:
@@ -92,10 +98,11 @@ def _registered(
     caller: Caller,
     *,
     segmented: bool,
+    role: str | None,
 ) -> Change:
     """Return what makes a task: a new one, or what the caller's turn is covered by."""
     now = shell.clock.now()
-    if (covered := find_covered(shell, caller)) is not None:
+    if role is None and (covered := find_covered(shell, caller)) is not None:
         return implicit.register_task(
             *covered,
             name=name,
@@ -117,15 +124,22 @@ def _registered(
         request=caller.request,
     )
     (task,) = change.tasks
-    moved = task_runs.begun(
-        task,
-        caller,
-        run_id=shell.new_id("run", now),
-        now=now,
-        policy=shell.runs,
-        home=shell.home,
-        segmented=segmented,
-    )
+    run_id, home = shell.new_id("run", now), shell.home
+    moved: Moved | None
+    if role is not None:
+        moved = task_runs.queued(
+            task, role, run_id=run_id, now=now, home=home, segmented=segmented
+        )
+    else:
+        moved = task_runs.begun(
+            task,
+            caller,
+            run_id=run_id,
+            now=now,
+            policy=shell.runs,
+            home=home,
+            segmented=segmented,
+        )
     if moved is None:
         return change
     log = (*change.events, *moved.events)

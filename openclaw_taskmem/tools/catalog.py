@@ -124,9 +124,10 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         metadata=form.metadata or {},
         caller=caller,
         segmented=form.segmented,
+        role=form.role,
     )
     unlimited = ""
-    if form.segmented and caller.in_gateway is None:
+    if form.segmented and caller.in_gateway is None and form.role is None:
         unlimited = (
             "segmented limits no calls here: OpenClaw's gateway counts them, and only "
             "for tasks that its agents register. "
@@ -138,10 +139,15 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         "plan": list(task.plan),
         "created_at": iso(task.created_at),
         **runs.warned(form.plan[len(plan_) :]),
+        **({} if form.role is None else {"queued_for": form.role}),
         "message": (
             f"Registered with {plural(len(task.plan), 'step')}. Report with "
             f"task_update as you go; {describe_silence(shell, task)} "
             f"{unlimited}{answers.next_step(task)}"
+            if form.role is None
+            else f"Registered with {plural(len(task.plan), 'step')}. It is queued for "
+            f"{form.role}, and whoever claims it with task_claim gets it. Do not work "
+            "on it yourself."
         ),
     }
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from openclaw_taskmem.domain import claims, metadata
+from openclaw_taskmem.domain import callers, claims, metadata
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 
@@ -73,6 +73,23 @@ Options = Annotated[
     Field(min_length=2, max_length=4),
     AfterValidator(_differ),
 ]
+
+
+def _role(name: str) -> str:
+    role = name.strip().lower()
+    fault = callers.role_fault(role)
+    if fault is not None:
+        raise ValueError(fault)
+    return role
+
+
+def _queued_role(role: str) -> str:
+    if role == callers.USER:
+        raise ValueError("user is who reviews; hand a task to them with task_handoff")
+    return role
+
+
+RoleName = Annotated[str, AfterValidator(_role)]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
@@ -147,6 +164,10 @@ class TaskRegister(Form):
     segmented: Annotated[
         bool, Field(description="Give each step a small budget of tool calls.")
     ] = False
+    role: Annotated[
+        Annotated[RoleName, AfterValidator(_queued_role)] | None,
+        Field(description="Queue it for this role."),
+    ] = None
 
 
 class TaskUpdate(Form):

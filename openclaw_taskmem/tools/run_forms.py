@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from openclaw_taskmem.domain.callers import AGENT
+from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.task_commands import LONGEST_ANSWER
-from openclaw_taskmem.tools.forms import Form, Id, Plan, Text, Token
-
-
-def _role(name: str) -> str:
-    if not name.isprintable():
-        raise ValueError("holds what nobody can see; give it in plain characters")
-    return name.strip().lower()
-
+from openclaw_taskmem.tools.forms import Form, Id, Plan, RoleName, Text, Token
 
 Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
-RoleName = Annotated[str, AfterValidator(_role), Field(max_length=200)]
 
 
 class TaskStatusForm(Form):
@@ -102,9 +94,7 @@ class TaskHandoff(Form):
     """Arguments of `task_handoff`."""
 
     task_id: Id
-    to: Annotated[RoleName, Field(min_length=1, description="user, or a role.")] = (
-        "user"
-    )
+    to: Annotated[RoleName, Field(description="user, or a role.")] = USER
     note: Annotated[Text | None, Field(description="What there is to know.")] = None
     token: Token = None
 
