@@ -90,7 +90,7 @@ class Desk:
         """The gateways that are connected."""
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call,
-            "tools": lambda _: self._tools(),
+            "tools": lambda params: self._tools(params.get("profile")),
             "status": lambda _: self._status(),
             "show": self._show,
             "waits": lambda params: views.waits(shell, params),
@@ -171,9 +171,9 @@ class Desk:
         """Forget a gateway that has hung up."""
         self.gateways.left(connection)
 
-    async def list_tools(self) -> tuple[Tool, ...]:
-        """Return the tools that hosts are offered."""
-        return await self.apart(self._offered)
+    async def list_tools(self, profile: object = None) -> tuple[Tool, ...]:
+        """Return the tools of a profile; of none that there is: the daemon's own."""
+        return await self.apart(self._offered, profile)
 
     async def call_tool(
         self, name: str, given: dict[str, Any], host: Host | None = None
@@ -325,19 +325,20 @@ class Desk:
     def _wakes(self, params: Params) -> JsonValue:
         return views.wakes(self._shell, params, self.gateways.holds())
 
-    def _tools(self) -> JsonValue:
+    def _tools(self, profile: object) -> JsonValue:
         return [
             {
                 "name": tool.name,
                 "description": tool.description,
                 "inputSchema": tool.input_schema,
             }
-            for tool in self._offered()
+            for tool in self._offered(profile)
         ]
 
-    def _offered(self) -> tuple[Tool, ...]:
+    def _offered(self, profile: object) -> tuple[Tool, ...]:
+        known = profile if profile in catalog.PROFILES else self._settings.tools
         recalls = bool(self._shell.seams.recall_sources())
-        return catalog.list_offered(self._settings.tools, recalls=recalls)
+        return catalog.list_offered(str(known), recalls=recalls)
 
     def _show(self, params: Params) -> JsonValue:
         return views.show(self._shell, str(params.get("id", "")), self._kept)

@@ -122,9 +122,9 @@ class Door:
             async with asyncio.timeout(OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
             face = opening["face"] if opening["taskmem"] == PROTOCOL else None
-            folder = opening.get("folder")
+            folder, profile = opening.get("folder"), opening.get("tools")
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
-            face = folder = None
+            face = folder = profile = None
         if face not in ("mcp", "client", "gateway"):
             _send(writer, _refusal("protocol", _OTHER_VERSION))
             return
@@ -136,7 +136,7 @@ class Door:
             process = await _process(writer.get_extra_info("socket"))
             host = Host(process, folder if isinstance(folder, str) else None)
             call = partial(self._desk_call, host)
-            tools = await self._desk.list_tools()
+            tools = await self._desk.list_tools(profile)
             await mcp.serve(reader, writer, call, tools)
         elif face == "client":
             process = await _process(writer.get_extra_info("socket"))

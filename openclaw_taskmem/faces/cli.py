@@ -181,7 +181,7 @@ def call(tool: str, arguments: str) -> None:
 @AS_JSON
 def tools(*, as_json: bool) -> None:
     """Show the tools that an agent may call; as JSON with their schemas."""
-    found = _ask("tools")
+    found = _ask("tools", profile=os.environ.get("TASKMEM_TOOLS"))
     if as_json:
         _print(found)
         return

@@ -140,7 +140,12 @@ class Link:
         try:
             due = _now() + _OPENING_SECONDS
             self._wait_at_most(due)
-            opening = {"taskmem": _PROTOCOL, "face": face, "folder": _folder()}
+            opening = {
+                "taskmem": _PROTOCOL,
+                "face": face,
+                "folder": _folder(),
+                "tools": os.environ.get("TASKMEM_TOOLS"),
+            }
             self.socket.sendall(_line(opening))
             answer = self._read(due)
             self.socket.settimeout(None)

@@ -25,6 +25,8 @@ def stop(home: Home) -> tuple[str, int]:
     for _ in range(STEPS):
         held = find_holder(home.lock)
         if held is None:
+            # What a killed one left would have relays start it again.
+            home.socket.unlink(missing_ok=True)
             return f"No daemon runs for {home.folder}.", 0
         pid = held.pid
         process = None if pid is None else identity(pid)

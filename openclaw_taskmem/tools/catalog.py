@@ -38,6 +38,8 @@ from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=forms.Form)
+PROFILES: Final = ("default", "runs", "all")
+"""The sets of tools that may be offered."""
 
 
 def call(
@@ -83,7 +85,7 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
 
 
 def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
-    """Return the tools of a profile: `default`, `runs` or `all`.
+    """Return the tools of a profile.
 
     `recalls`: whether a source of recorded history is there. Without one its tool is
     only in `all`. Source: ruling "TASKMEM_TOOLS".

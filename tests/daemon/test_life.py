@@ -200,6 +200,14 @@ def test_stopping_twice_is_fine_both_times(daemon):
     assert second == (0, f"No daemon runs for {daemon.home.folder}.\n", "")
 
 
+def test_stop_removes_the_socket_that_a_killed_daemon_left(daemon):
+    daemon.kill(signal.SIGKILL)
+    assert daemon.home.socket.exists()
+    status, said, _ = command(daemon.home, "daemon", "stop")
+    assert (status, said) == (0, f"No daemon runs for {daemon.home.folder}.\n")
+    assert not daemon.home.socket.exists()
+
+
 def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
     status, said, complained = command(home, "status")
     assert (status, complained) == (3, "")

@@ -69,6 +69,15 @@ async def test_the_tools_are_listed_small_and_with_their_schemas(daemon):
     assert sum(len(compact(tool).encode()) for tool in tools) < ROOM
 
 
+@pytest.mark.parametrize(
+    ("profile", "claims"), [("runs", True), ("default", False), ("most", False)]
+)
+async def test_a_host_is_offered_what_its_own_environment_asks(daemon, profile, claims):
+    async with agent(daemon.home, TASKMEM_TOOLS=profile) as client:
+        tools = (await client.list_tools()).tools
+    assert ("task_claim" in {tool.name for tool in tools}) is claims
+
+
 async def test_what_an_agent_is_shown_is_what_the_command_shows(daemon):
     async with agent(daemon.home) as client:
         tools = (await client.list_tools()).tools

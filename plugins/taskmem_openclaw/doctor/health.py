@@ -63,11 +63,11 @@ class OpenClawCheck:
             )
             return
         named = checkup.transport != "auto"
-        if not gateways and not named and hosts.stand_alone(self._environ):
-            yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
-            return
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         program = shutil.which(binary, path=self._environ.get("PATH"))
+        if not gateways and not named and hosts.stand_alone(self._environ, program):
+            yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
+            return
         yield await version(binary, program, self._environ, found=bool(gateways))
         file = configuration.file(self._environ)
         config, row = read(file, self._environ)

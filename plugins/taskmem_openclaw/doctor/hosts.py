@@ -81,11 +81,15 @@ def _told(name: str, state: HealthState, detail: str, cure: str | None) -> Healt
     return HealthRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)
 
 
-def stand_alone(environ: Mapping[str, str]) -> bool:
-    """Whether others are set up, and OpenClaw is not, as far as its file says."""
+def stand_alone(environ: Mapping[str, str], program: str | None) -> bool:
+    """Whether OpenClaw is not set up, and is not here or others are set up instead.
+
+    `program` is OpenClaw's command; None: there is none.
+    """
     config = configuration.read(environ)
     if config is None:
         there = configuration.file(environ).exists()
     else:
         there = configuration.includes(config) or links.set_up(config)
-    return not there and next(rows(environ), None) is not None
+    others = program is None or next(rows(environ), None) is not None
+    return not there and others

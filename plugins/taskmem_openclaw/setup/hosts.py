@@ -23,6 +23,11 @@ from taskmem_openclaw.setup.openclaw import Failed
 from taskmem_openclaw.setup.skills import Skill
 
 SERVER: Final = plan.SERVER
+TOOLS: Final = "runs"
+"""The tools that a host is offered unless its entry says otherwise: all that the skill
+names, so also those for hand-offs between roles."""
+_OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
+"""What we write into the environment of an entry."""
 
 
 class Host(NamedTuple):
@@ -253,16 +258,12 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
 def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return our entry; what else somebody has said in it stays."""
     program, *arguments = shipped.command()
-    entry: dict[str, Any] = {"command": program, "args": [*arguments, "mcp"]}
-    usual = Path.home() / ".openclaw" / "taskmem"
-    if shipped.home() != usual:
-        entry["env"] = {"TASKMEM_HOME": str(shipped.home())}
-    if there is None:
-        return entry
-    own = {k: v for k, v in entries(there.get("env")).items() if k != "TASKMEM_HOME"}
-    if own or "env" in entry:
-        entry["env"] = {**own, **entry.get("env", {})}
-    return {**{key: each for key, each in there.items() if key != "env"}, **entry}
+    env = {"TASKMEM_TOOLS": TOOLS, **entries((there or {}).get("env"))}
+    env.pop("TASKMEM_HOME", None)
+    if shipped.home() != Path.home() / ".openclaw" / "taskmem":
+        env["TASKMEM_HOME"] = str(shipped.home())
+    ours = {"command": program, "args": [*arguments, "mcp"], "env": env}
+    return {**(there or {}), **ours}
 
 
 def _difference(host: Host, before: str, after: str) -> list[str]:
@@ -273,11 +274,12 @@ def _difference(host: Host, before: str, after: str) -> list[str]:
 
 
 def _lines(entry: Mapping[str, Any] | None) -> list[str]:
-    """Return an entry as lines; what its environment holds is not shown."""
+    """Return an entry as lines; what others keep in its environment is not shown."""
     if entry is None:
         return []
     if env := entries(entry.get("env")):
-        entry = {**entry, "env": dict.fromkeys(env, "…")}
+        shown = {name: env[name] if name in _OURS else "…" for name in env}
+        entry = {**entry, "env": shown}
     return json.dumps(entry, indent=2, ensure_ascii=False).splitlines()
 
 

@@ -114,11 +114,23 @@ def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
     assert "taskmem setup openclaw" in row.detail
 
 
-@pytest.mark.parametrize("transport", ["openclaw-plugin", "auto"])
-def test_openclaw_is_looked_at_where_it_is_wanted(environ, transport):
-    if transport != "auto":
-        set_up(environ, "claude")
-    assert "openclaw.version" in openclaw(environ, transport)
+def test_who_has_no_openclaw_is_not_told_that_it_fails(environ):
+    environ["PATH"] = ""
+    [row] = openclaw(environ).values()
+    assert (row.id, row.state) == ("openclaw.used", OK)
+
+
+def test_openclaw_is_looked_at_where_its_transport_is_named(environ):
+    set_up(environ, "claude")
+    assert "openclaw.version" in openclaw(environ, "openclaw-plugin")
+
+
+def test_openclaw_is_looked_at_where_its_command_is_there(environ, tmp_path):
+    program = tmp_path / "openclaw"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    environ["TASKMEM_OPENCLAW_BIN"] = str(program)
+    assert "openclaw.version" in openclaw(environ)
 
 
 @pytest.mark.parametrize(

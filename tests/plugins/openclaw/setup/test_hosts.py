@@ -1,15 +1,21 @@
 """`taskmem setup claude`, `codex` and `skill`."""
 
 import json
+import re
 import stat
 import tomllib
 
 import pytest
 
+from openclaw_taskmem.tools import catalog
 from taskmem_openclaw.setup import shipped
 
 PROGRAM, *ARGUMENTS = shipped.command()
-ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"]}
+ENTRY = {
+    "command": PROGRAM,
+    "args": [*ARGUMENTS, "mcp"],
+    "env": {"TASKMEM_TOOLS": "runs"},
+}
 
 
 @pytest.fixture
@@ -201,7 +207,7 @@ def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):
     monkeypatch.setenv("TASKMEM_HOME", "/elsewhere")
     setup("claude")
     there = servers(user / ".claude.json")["taskmem"]
-    assert there["env"] == {"TASKMEM_HOME": "/elsewhere"}
+    assert there["env"] == {**ENTRY["env"], "TASKMEM_HOME": "/elsewhere"}
     monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
     setup("claude")
     assert servers(user / ".claude.json") == {"taskmem": ENTRY}
@@ -212,8 +218,24 @@ def test_what_somebody_has_added_to_our_entry_stays(setup, user):
     own = {"type": "stdio", "command": "taskmem", "args": ["mcp"], "env": {"A": "b"}}
     file.write_text(json.dumps({"mcpServers": {"taskmem": own}}))
     setup("claude")
-    wanted = {**ENTRY, "type": "stdio", "env": {"A": "b"}}
+    wanted = {**ENTRY, "type": "stdio", "env": {**ENTRY["env"], "A": "b"}}
     assert servers(file) == {"taskmem": wanted}
+
+
+def test_a_host_is_offered_the_tools_that_the_skill_names(setup, user):
+    setup("claude")
+    file = user / ".claude.json"
+    profile = servers(file)["taskmem"]["env"]["TASKMEM_TOOLS"]
+    offered = {tool.name for tool in catalog.list_offered(profile, recalls=False)}
+    skill = shipped.skill().decode()
+    named = set(re.findall(r"`(task_\w+|wait_\w+|smart_wait)`", skill))
+    assert named - {"task_id"} <= offered
+    # Whoever wants fewer keeps what they have set.
+    config = json.loads(file.read_text())
+    config["mcpServers"]["taskmem"]["env"]["TASKMEM_TOOLS"] = "default"
+    file.write_text(json.dumps(config))
+    setup("claude")
+    assert servers(file)["taskmem"]["env"]["TASKMEM_TOOLS"] == "default"
 
 
 @pytest.mark.parametrize("host", PLACES)
