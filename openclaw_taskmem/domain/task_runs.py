@@ -30,6 +30,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Wake,
 )
+from taskmem_hookspecs.errors import RunNotReady
 
 ATTACHED = "attached_task_ids"
 """The key of a task's metadata that names those that go to review with it."""
@@ -159,6 +160,25 @@ def followed(
         wakes=gone,
         events=(*moved.events, *told, *outbox.settled_events(gone, now)),
     )
+
+
+def guard_review(run: Run | None, caller: Caller) -> None:
+    """Refuse to complete a task in the turn that asked its user to review it.
+
+    Nobody has reviewed it by then. Where it is not known when a turn began, as of hosts
+    that are no gateway, nothing is refused. Source: ruling "consent".
+
+    Raises:
+        RunNotReady: It is that turn; the sentence says what to do.
+    """
+    if run is None or run.state is not RunState.REVIEW or caller.person:
+        return
+    if not _heard(run, caller):
+        raise RunNotReady(
+            f"The user was asked to review {run.task_id} in this turn, and has not "
+            "answered yet: end your turn now, and complete it when they accept it. "
+            "Nothing was written."
+        )
 
 
 def _heard(run: Run, caller: Caller) -> bool:

@@ -119,6 +119,7 @@ def update(
         TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
+        RunNotReady: It is to be completed in the turn that asked for its review.
     """
     before = facts.task
     guarded = (
@@ -127,6 +128,8 @@ def update(
     )
     if any(each not in (None, ()) for each in guarded):
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
+    if wish.status is TaskStatus.COMPLETED:
+        task_runs.guard_review(facts.run, wish.caller)
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
     if resting and (done or reopened):

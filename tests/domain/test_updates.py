@@ -18,7 +18,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.errors import Fenced, RunHeld, TaskEnded
+from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -392,3 +392,19 @@ def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
     assert (cut.task.plan, cut.left_out) == (plan[:11], plan[11:])
     assert cut.task.done == {0}
     assert (flat.task.plan, flat.left_out) == (plan, ())
+
+
+REVIEWER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
+
+
+@pytest.mark.parametrize("began", [-1, 1])
+def test_a_review_is_completed_in_no_turn_that_asked_for_it(began: int) -> None:
+    run = a_run(state=RunState.REVIEW, owner=REVIEWER, changed_at=DAWN)
+    facts = TaskFacts(task=a_task(status=TaskStatus.PAUSED), run=run)
+    caller = Caller(owner=REVIEWER, turn_since=DAWN + timedelta(seconds=began))
+    wish = Wish(status=TaskStatus.COMPLETED, caller=caller)
+    if began < 0:
+        with pytest.raises(RunNotReady, match="end your turn now"):
+            update(facts, wish, NOW)
+        return
+    assert update(facts, wish, NOW)[0].runs[0].state is RunState.COMPLETED
