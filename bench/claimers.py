@@ -91,7 +91,7 @@ class Claimer:
     def _claim(self) -> Run | None:
         begun = time.monotonic_ns()
         try:
-            _, run = runs.claim(self._shell, None, ROLE, (), self._caller)
+            run = runs.claim(self._shell, None, ROLE, (), self._caller).run
         except LOST:
             return None
         self._say("got", run, begun)

@@ -41,8 +41,12 @@ _LOCAL_PEERPID: Final = 2
 class Door:
     """Lets faces in and serves each until it hangs up."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(
+        self, desk: Desk, relay_left: Callable[[str | None], None] = lambda _: None
+    ) -> None:
+        """Take who answers, and who is told which relay's process has hung up."""
         self._desk = desk
+        self._relay_left = relay_left
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -137,7 +141,10 @@ class Door:
             host = Host(process, folder if isinstance(folder, str) else None)
             call = partial(self._desk_call, host)
             tools = await self._desk.list_tools(profile)
-            await mcp.serve(reader, writer, call, tools)
+            try:
+                await mcp.serve(reader, writer, call, tools)
+            finally:
+                self._relay_left(process)
         elif face == "client":
             process = await _process(writer.get_extra_info("socket"))
             answer = partial(self._desk.answer, process=process)

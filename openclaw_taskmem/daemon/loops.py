@@ -145,6 +145,7 @@ class Loops:
         try:
             await self._apart(dues.reschedule, self._shell)
             await self._apart(dues.take_back, self._shell)
+            await self._apart(recovery.requeue_abandoned, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False

@@ -25,6 +25,7 @@ from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.daemon.readers import Readers
+from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.notices import Notify
@@ -169,7 +170,8 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     )
     desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")
-    door = Door(desk)
+    relays = Relays(shell, passes)
+    door = Door(desk, relays.left)
     loops = Loops(
         shell,
         Courier(transport),
@@ -199,11 +201,9 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         lock.mark_ending()
         shell.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
-        await room.close()
-        await desk.close()
-        await later.close()
-        await passes.close()
-        await readers.spending.close()
+        in_order = (room, relays, desk, later, passes, readers.spending)
+        for close in [each.close for each in in_order]:
+            await close()
         store.close()
         log.info("stopped")
 

@@ -71,7 +71,7 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         return
     if token is not None and token == run.token:
         raise Fenced(
-            f"Your claim of {run.run_id} was taken back, so {wish}; "
+            f"Your claim of {run.run_id} was taken back ({run.why}), so {wish}; "
             f"{_since(run, caller)}."
         )
     if token is not None:
@@ -110,7 +110,7 @@ def its(run: Run, owner: Owner | None) -> bool:
 def _since(run: Run, caller: Caller) -> str:
     """Return what became of a claim whose token is no good any more."""
     if run.owner is None:
-        return "nobody holds it by now: claim it again, if you are to work on it"
+        return "nobody holds it by now: claim it again to go on with it"
     if run.owner.same(caller.owner):
         return "you hold it still, by a later claim: give that one's token, or none"
     return "another claimed it: stop working on it, or claim it again"

@@ -262,12 +262,14 @@ def reset(
     wake_id: str,
     text: str,
     turn: str | None,
+    ended: bool,
     now: datetime,
 ) -> Change:
     """Return what takes a run from whoever holds it, and queues it.
 
     `text` tells its session to go on with it, if that is one of a gateway. `turn`: the
-    session whose turn works on it, and is stopped; None: none does.
+    session whose turn works on it, and is stopped; None: none does. `ended`: whether
+    the process of who holds it has.
 
     Raises:
         RunNotReady: It does not run.
@@ -278,7 +280,7 @@ def reset(
         nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
         why = nobody if run is None else runs.standing(run)
         raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
-    if not _may(run, caller):
+    if not ended and not _may(run, caller):
         raise NotAllowed(_not_yours(run))
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
     queued = moved.run

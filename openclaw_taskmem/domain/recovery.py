@@ -7,7 +7,7 @@ put back to be worked on, and never worked on here. Source: requirements D2, D3,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,7 @@ from openclaw_taskmem.domain import (
     notices,
     outbox,
     runs,
+    thread,
     working,
 )
 from openclaw_taskmem.domain.carrying import Fail
@@ -26,10 +27,12 @@ from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import duration, plural
+from openclaw_taskmem.domain.texts import duration, plain, plural, quoted
 from taskmem_hookspecs import (
     Change,
     Event,
+    Message,
+    Role,
     Run,
     RunState,
     Task,
@@ -83,6 +86,31 @@ class Lapsed(Value):
 
     course: Course
     why: Why | None = None
+
+
+ABANDONED: Final = Lapsed(course=Course.QUEUE, why=Why.OWNER_GONE)
+"""What becomes of a run that is held by a process which has ended."""
+LEFT: Final[Mapping[str | None, str]] = {
+    Why.OWNER_GONE: "The process that held it before has ended",
+    Why.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
+}
+"""What is told of who held a run before, by why it is queued."""
+_NOTE_BYTES: Final = 300
+
+
+def describe_left(why: str | None, messages: Sequence[Message]) -> str:
+    """Return for who claims a run that its holder is gone, and the last note on it.
+
+    `why` it is queued, one of `LEFT`; `messages` are the newest of its task, oldest
+    first.
+    """
+    gone = LEFT[why]
+    spoken = [message for message in messages if message.role is not Role.SYSTEM]
+    last = thread.choose_meaningful(spoken, most=1)
+    if not last:
+        return f"{gone}, and left no note, so look what is done before you go on."
+    note = quoted(plain(last[0].content), _NOTE_BYTES)
+    return f"{gone}; the last note is {note}, and task_update with a query tells more."
 
 
 def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:

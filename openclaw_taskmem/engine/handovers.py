@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import handover, lifecycle, thread
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.shell import Shell
@@ -165,6 +165,7 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
             wake_id=wake_id,
             text=packets.told(shell, facts, wake_id, GO_ON),
             turn=turn_of(shell, run),
+            ended=run is not None and recovery.is_abandoned(shell, run),
             now=now,
         )
         shell.commit(change)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import continuations, fencing, lifecycle
+from openclaw_taskmem.domain import continuations, fencing, lifecycle, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Wake
+from taskmem_hookspecs import (
+    Change,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+)
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
@@ -24,6 +32,8 @@ MOST: Final = 10_000
 PAGE: Final = 50
 """A session's latest tasks, of which one is looked for that is its to go on with."""
 OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+RENEWALS: Final = 10
+"""How often within a lease a call that changes nothing renews it."""
 _GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
@@ -97,3 +107,19 @@ def told_again(
     wake_id = shell.new_id("wake", now)
     text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
     return continuations.make_wake(run, wake_id, text, now)
+
+
+def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
+    """Begin the lease anew of a run whose holder has called, unless it just was."""
+
+    def at_work() -> tuple[Run, ...]:
+        now = shell.clock.now()
+        fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
+        return tuple(
+            runs.called(run, caller, token, now, shell.runs)
+            for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
+            if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
+        )
+
+    if at_work():
+        shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))

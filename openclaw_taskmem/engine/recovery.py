@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import awaited, events, recovery, runs, working
+from openclaw_taskmem.domain import awaited, events, recovery, runs, thread, working
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Why
@@ -74,6 +74,79 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
         )
         shell.commit(Change(events=(swept,)))
     return len(due)
+
+
+def requeue_abandoned(
+    shell: Shell,
+    *,
+    task_id: str | None = None,
+    role: str | None = None,
+    process: str | None = None,
+) -> int:
+    """Queue the runs whose holder's process has ended, and return how many.
+
+    Only that of a task, those held as a role, or those held by a process; None: any.
+    Where nobody asks for a task or as a role, what belongs to a session of a gateway
+    is left to its lease, after which that session is told to go on. Source: seed 002.
+    """
+    asked = task_id is not None or role is not None
+    held = [
+        run
+        for run in shell.store.list_runs((RunState.RUNNING,), task_id, MOST, shell.only)
+        if run.owner is not None
+        and role in (None, run.owner.role)
+        and process in (None, run.owner.process)
+    ]
+    return sum(
+        shell.decide(run.task_id, partial(_requeue, shell, run.task_id))
+        for run in held
+        if is_abandoned(shell, run) and (asked or not _its(shell, run))
+    )
+
+
+def is_abandoned(shell: Shell, run: Run) -> bool:
+    """Whether a run is held by a process that is known to have ended.
+
+    What a gateway's agent holds has a recovery of its own.
+    """
+    in_gateway = run.owner is not None and run.owner.boot is not None
+    running = run.state is RunState.RUNNING and not in_gateway
+    return running and holder_ended(shell, run)
+
+
+def holder_ended(shell: Shell, run: Run) -> bool:
+    """Whether the process that holds a run, or held it last, is known to have ended."""
+    return _lives(shell, run) is False
+
+
+def describe_left(shell: Shell, run: Run) -> str:
+    """Return for who claims a queued run who left it behind; empty: nobody did."""
+    if run.why not in recovery.LEFT:
+        return ""
+    messages = shell.store.read_thread(run.task_id, thread.READ)
+    return recovery.describe_left(run.why, messages)
+
+
+def _requeue(shell: Shell, task_id: str) -> bool:
+    facts, now = shell.store.read_task(task_id), shell.clock.now()
+    if facts.run is None or not is_abandoned(shell, facts.run):
+        return False
+    verdict = recovery.ABANDONED
+    shell.commit(
+        recovery.lapsed(facts, verdict, wake_id="", text="", now=now, policy=shell.runs)
+    )
+    _log_reset(facts.run, verdict.why)
+    return True
+
+
+def _log_reset(run: Run, why: Why | None) -> None:
+    log.warning(
+        "[State Recovery] task=%s run=%s role=%s action=reset_to_queued why=%s",
+        run.task_id,
+        run.run_id,
+        run.owner.role if run.owner else run.role,
+        why,
+    )
 
 
 def _lapsed(shell: Shell) -> Sequence[Run]:
@@ -206,13 +279,7 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
         )
     )
     if verdict.course in _RESET:
-        owner = facts.run.owner
-        log.warning(
-            "[State Recovery] run=%s role=%s action=reset_to_queued why=%s",
-            run.run_id,
-            owner.role if owner else run.role,
-            verdict.why,
-        )
+        _log_reset(facts.run, verdict.why)
     return verdict.course
 
 

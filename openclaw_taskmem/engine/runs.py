@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import (
     asking,
@@ -21,9 +21,9 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
-from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
-from openclaw_taskmem.engine import packets, tasks
+from openclaw_taskmem.engine import packets, recovery, tasks
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import AWAY, GO_ON, told_again
 from openclaw_taskmem.engine.shell import Shell
@@ -53,8 +53,6 @@ CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
 NEWEST: Final = 200
 """Entries of a task's log that are read at first for what its user is asked."""
-RENEWALS: Final = 10
-"""How often within a lease a call that changes nothing renews it."""
 
 
 def resume(
@@ -73,6 +71,7 @@ def resume(
         RunHeld: Another session works on it.
     """
     wanted = task_id or own_task(shell, caller)
+    recovery.requeue_abandoned(shell, task_id=wanted)
 
     def once() -> tuple[TaskFacts, bool]:
         facts = shell.store.read_task(wanted)
@@ -120,10 +119,21 @@ def resume(
     return facts.task, facts.run, text
 
 
+class Claimed(NamedTuple):
+    """A run as its new owner holds it."""
+
+    task: Task
+    run: Run
+    left: str
+    """What became of who held it before; empty: it was not left behind."""
+
+
 def claim(
     shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
-) -> tuple[Task, Run]:
+) -> Claimed:
     """Claim a run: of a task, or the next that is queued for a role.
+
+    What is held by a process that has ended is queued first.
 
     Raises:
         RunNotFound: Nothing is queued for the role.
@@ -144,6 +154,8 @@ def claim(
             "was claimed."
         )
     attached = _attachable(shell, attach)
+    as_role = owner.role if task_id is None else None
+    recovery.requeue_abandoned(shell, task_id=task_id, role=as_role)
     if task_id is not None:
         return _claim_one(shell, task_id, owner, attached, caller)
     for chosen in _queue(shell, owner.role):
@@ -161,7 +173,8 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
     """Return the runs that are queued for a role, about the oldest first.
 
     Each is asked for when those before it could not be claimed; the queue is read in
-    parts, each as long as all before it.
+    parts, each as long as all before it. Of a part, what an ended process held comes
+    first.
     """
     passed: set[str] = set()
     limit = CANDIDATES
@@ -169,29 +182,14 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
         queued = shell.store.queued_runs(role, limit)
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
-            place = random.choice(range(len(fresh)))  # noqa: S311 - no secret
-            chosen = fresh.pop(place)
+            left = [run for run in fresh if run.why == Why.OWNER_GONE]
+            chosen = random.choice(left or fresh)  # noqa: S311 - no secret
+            fresh.remove(chosen)
             passed.add(chosen.run_id)
             yield chosen
         if len(queued) < limit:
             return
         limit *= 2
-
-
-def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
-    """Begin the lease anew of a run whose holder has called, unless it just was."""
-
-    def at_work() -> tuple[Run, ...]:
-        now = shell.clock.now()
-        fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
-        return tuple(
-            runs.called(run, caller, token, now, shell.runs)
-            for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
-            if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
-        )
-
-    if at_work():
-        shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
 
 
 def _of_holder(
@@ -284,7 +282,8 @@ def _taken_up(
     )
     waits = run.state.waiting
     at_work = run.state is RunState.RUNNING
-    if at_work or not (_hears(run, caller) or (waits and _gone(shell, run))):
+    gone = waits and recovery.holder_ended(shell, run)
+    if at_work or not (_hears(run, caller) or gone):
         fencing.guard_write(run, caller, None, "it was not taken up again")
     if at_work:
         return Moved(run=forgiven, events=())
@@ -296,12 +295,6 @@ def _taken_up(
     if waits:
         return runs.move(forgiven, RunState.QUEUED, now)
     return Moved(run=forgiven, events=())
-
-
-def _gone(shell: Shell, run: Run) -> bool:
-    """Whether the process that holds a run is known to have ended."""
-    process = run.owner.process if run.owner else None
-    return process is not None and shell.lives(process) is False
 
 
 def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
@@ -353,10 +346,10 @@ def _claim_one(
     caller: Caller,
     *,
     queued: bool = False,
-) -> tuple[Task, Run]:
+) -> Claimed:
     """Claim the run of a task; `queued`: only if nobody did meanwhile."""
 
-    def once() -> tuple[Task, Run]:
+    def once() -> Claimed:
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.task.status is TaskStatus.PAUSED:
@@ -392,6 +385,6 @@ def _claim_one(
         task = _of_holder(shell, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return task, held
+        return Claimed(task, held, recovery.describe_left(shell, run))
 
     return shell.decide(task_id, once)

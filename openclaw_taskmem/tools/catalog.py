@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import tasks
-from openclaw_taskmem.engine.runs import renew
+from openclaw_taskmem.engine.holding import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
     arguments,

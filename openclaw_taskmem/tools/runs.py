@@ -97,7 +97,8 @@ def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Ans
 
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
-    task, run = runs.claim(shell, form.task_id, form.role, form.attach or (), caller)
+    attach = form.attach or ()
+    task, run, left = runs.claim(shell, form.task_id, form.role, attach, caller)
     note = handovers.note_left(shell, run)
     return {
         "task_id": task.task_id,
@@ -109,6 +110,7 @@ def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answe
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
+            f"{left and f'{left} '}"
             f"{'' if note is None else 'Read the note of who handed it to you. '}"
             f"{answers.next_step(task)}"
         ),

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from openclaw_taskmem.daemon.lock import holder
-from tests.support.agents import Lines, agent, told
+from tests.support.agents import Lines, Relayed, agent, told
 from tests.support.daemons import locked, rows
 from tests.support.waiting import until
 
@@ -230,3 +230,39 @@ async def test_a_plain_host_proves_files_in_the_folder_it_was_started_in(
     assert made["path"] == str(project / "report.md")
     assert (made["change"], made["verdict"]) == ("created", "proved")
     assert answer["unverified"] == []
+
+
+def claims(role, **given):
+    """Claim as a builder; return the answer, which is no refusal."""
+    failed, answer = role.call("task_claim", {"role": "builder", **given})
+    assert not failed, answer
+    return answer
+
+
+def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
+    task = daemon.register()
+    with Relayed(daemon.home) as before, Relayed(daemon.home) as again:
+        token = claims(before, task_id=task)["token"]
+        before.call("task_update", {"task_id": task, "message": "Built, not pushed."})
+        before.kill()
+
+        answer = claims(again)
+
+    assert (answer["task_id"], answer["token"]) == (task, token + 1)
+    assert 'the last note is "Built, not pushed."' in answer["message"]
+
+
+def test_what_a_killed_role_held_is_queued_though_nobody_claims(daemon):
+    task = daemon.register()
+    with Relayed(daemon.home) as role:
+        claims(role, task_id=task)
+        role.kill()
+
+        until(lambda: run_of(daemon, task)["state"] == "queued", "it is queued")
+
+    assert run_of(daemon, task)["why"] == "owner_gone"
+
+
+def run_of(daemon, task):
+    [run] = [run for run in daemon.ask("runs") if run["task_id"] == task]
+    return run

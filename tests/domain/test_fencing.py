@@ -90,14 +90,15 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
 
 
 def test_whose_claim_was_taken_back_is_told_so() -> None:
-    lost = held().model_copy(update={"state": RunState.QUEUED, "owner": None})
+    queued = {"state": RunState.QUEUED, "owner": None, "why": "owner_gone"}
+    lost = held().model_copy(update=queued)
 
     with pytest.raises(Fenced) as caught:
         fencing.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
 
     assert str(caught.value) == (
-        "Your claim of run_1 was taken back, so nothing was written; nobody holds it "
-        "by now: claim it again, if you are to work on it."
+        "Your claim of run_1 was taken back (owner_gone), so nothing was written; "
+        "nobody holds it by now: claim it again to go on with it."
     )
 
 

@@ -73,11 +73,18 @@ class Runs(RuleBasedStateMachine):
         """The sessions in which a turn runs."""
         self.boots = 1
         self.workers = 0
+        self.gone: set[str] = set()
+        """The processes of workers that have ended."""
         self.open_world()
 
     def open_world(self, numbers: Any = None) -> None:
         shelf = plugin("shelf", evidence_verifier=lambda kind: self.shelf)
-        self.world = World(self.store, self.clock, plugins=[("shelf", shelf)])
+        self.world = World(
+            self.store,
+            self.clock,
+            plugins=[("shelf", shelf)],
+            lives=lambda process: process not in self.gone,
+        )
         if numbers is not None:
             self.world._numbers = numbers
         self.sessions = {
@@ -240,13 +247,23 @@ class Runs(RuleBasedStateMachine):
                 for wake in self.world.wakes()
             )
 
-    @rule(task=tasks, fate=fates)
-    def another_claims(self, task: str, fate: str | None) -> None:
+    @rule(task=tasks | st.none(), fate=fates)
+    def another_claims(self, task: str | None, fate: str | None) -> None:
         self.workers += 1
         process = f"{self.workers}:1"
         owner = Owner(role="agent", process=process)
         caller = Caller(process=process, owner=owner)
         self.at_risk(fate, lambda: self.world.call("task_claim", caller, task_id=task))
+
+    @rule(fate=fates, noticed=st.booleans())
+    def the_workers_end(self, fate: str | None, noticed: bool) -> None:
+        self.gone |= {f"{number}:1" for number in range(1, self.workers + 1)}
+        if noticed:
+            shell = self.world.shell
+            self.at_risk(fate, lambda: recovery.requeue_abandoned(shell))
+        if noticed and fate is None:
+            left = [run for run in self.runs if recovery.is_abandoned(shell, run)]
+            assert all((run.session_key or "").startswith("agent:") for run in left)
 
     @rule(
         task=tasks,

@@ -38,8 +38,8 @@ def test_the_new_flow_an_agent_crashes_rejoins_and_takes_up_its_recovered_task(
     assert (recovered.state, recovered.owner) == (RunState.QUEUED, None)
     [line] = [r.message for r in caplog.records if "[State Recovery]" in r.message]
     assert line == (
-        f"[State Recovery] run={held.run_id} role=main action=reset_to_queued "
-        "why=interrupted"
+        f"[State Recovery] task={task} run={held.run_id} role=main "
+        "action=reset_to_queued why=interrupted"
     )
 
     # The session picks the recovered run up at once.

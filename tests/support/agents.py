@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from mcp.types import CallToolResult, TextContent
 from openclaw_taskmem.faces.link import connect
 from openclaw_taskmem.home import Home
 from tests.support.daemons import COMMAND, environment
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, status_of
 
 
 @asynccontextmanager
@@ -44,8 +45,10 @@ class Lines:
 
     def __init__(self, home: Home, client: str = "by hand") -> None:
         """Connect to the daemon as a relay does, and say hello as an MCP client."""
-        self._link = connect(home, "mcp")
-        self._socket: socket.socket = self._link.socket
+        self._begin(connect(home, "mcp").socket, client)
+
+    def _begin(self, end: socket.socket, client: str) -> None:
+        self._socket = end
         self._socket.settimeout(PATIENCE)
         self._answers = self._socket.makefile("rb")
         self._last_id = 0
@@ -64,7 +67,7 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         """Hang up."""
         self._answers.close()
-        self._link.close()
+        self._socket.close()
 
     def say(self, document: object) -> None:
         """Write one line."""
@@ -103,3 +106,26 @@ class Lines:
         result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
         (content,) = result["content"]
         return bool(result.get("isError")), dict(json.loads(content["text"]))
+
+
+class Relayed(Lines):
+    """The same through a real `taskmem mcp`, which can be killed."""
+
+    def __init__(self, home: Home, client: str = "by hand") -> None:
+        """Start it as a host does, and say hello."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [COMMAND, "mcp"], stdin=theirs, stdout=theirs, env=environment(home)
+            )
+        self._begin(ours, client)
+
+    def kill(self) -> None:
+        """Kill it as the system does that has no memory left."""
+        self._process.kill()
+        status_of(self._process)
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up, and let it end."""
+        super().__exit__()
+        status_of(self._process)
