@@ -13,7 +13,7 @@ from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import links
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import entries
-from taskmem_openclaw.setup.hosts import Host, claude, codex
+from taskmem_openclaw.setup.hosts import Host, claude, codex, tell_path
 from taskmem_openclaw.setup.openclaw import Failed
 from taskmem_openclaw.setup.skills import NotOurs
 
@@ -52,13 +52,15 @@ def rows(environ: Mapping[str, str]) -> Iterator[HealthRow]:
             try:
                 server = host.server(host.text)
                 if server is not None:
-                    yield _row(name, host, server, cure)
+                    yield _row(name, host, server, cure, tell_path(environ))
             except (Failed, NotOurs, OSError) as error:
                 yield _told(name, HealthState.WARN, f"{host.name}: {error}", None)
 
 
-def _row(name: str, host: Host, server: Mapping[str, Any], cure: str) -> HealthRow:
-    """Look at one host's server and skill."""
+def _row(
+    name: str, host: Host, server: Mapping[str, Any], cure: str, lacks: str | None
+) -> HealthRow:
+    """Look at one host's server and skill; `lacks` is what its agent cannot run."""
     program = str(server.get("command"))
     own = entries(server.get("env")).get("TASKMEM_HOME")
     default = Path.home() / ".openclaw" / "taskmem"
@@ -74,6 +76,9 @@ def _row(name: str, host: Host, server: Mapping[str, Any], cure: str) -> HealthR
     if not host.skill.in_place:
         older = f"{has}, and not this version's skill ({host.skill.folder})."
         return _told(name, HealthState.WARN, older, cure)
+    if lacks is not None:
+        unfound = f"{has} and the skill; its agent does not find the command taskmem."
+        return _told(name, HealthState.WARN, unfound, lacks)
     return _told(name, HealthState.OK, f"{has} and the skill. {host.wakes}", None)
 
 

@@ -109,8 +109,8 @@ def _at_host(host: Host, *, dry_run: bool, remove: bool) -> None:
     from taskmem_openclaw.setup import hosts, talking
 
     with talking.sentences():
-        for line in [] if remove else hosts.tell_if_missing(host, os.environ):
-            click.echo(line)
+        for line in [] if remove else hosts.find_missing(host, os.environ):
+            click.echo(f"note: {line}")
         work = hosts.move_out if remove else hosts.move_in
         for line in work(host, dry_run=dry_run):
             click.echo(line)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import difflib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -194,13 +195,28 @@ def _json_with(text: str, path: tuple[str, str], entry: dict[str, Any] | None) -
     return splicing.json_with(after, path[:1], None)
 
 
-def tell_if_missing(host: Host, environ: Mapping[str, str]) -> list[str]:
-    """Say so where a host is not on this machine, to be told before it is set up."""
-    if host.is_installed(environ.get("PATH")):
-        return []
-    said = f"there is no command {host.command}, and nothing of its own in {host.own}"
-    then = "It takes this up once it is installed."
-    return [f"note: {host.name} was not found here: {said}. {then}"]
+def find_missing(host: Host, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a host lacks here, to be told before it is set up."""
+    if not host.is_installed(environ.get("PATH")):
+        yield (
+            f"{host.name} was not found here: there is no command {host.command}, and "
+            f"nothing of its own in {host.own}. It takes this up once it is installed."
+        )
+    if (lacks := tell_path(environ)) is not None:
+        yield lacks
+
+
+def tell_path(environ: Mapping[str, str]) -> str | None:
+    """Say so where agents, who are told to run taskmem, do not find it by that name.
+
+    None: they do.
+    """
+    if shutil.which("taskmem", path=environ.get("PATH")):
+        return None
+    return (
+        "taskmem is not on your PATH, and agents are told to run it by that name: add "
+        f"{Path(sys.executable).parent} to it."
+    )
 
 
 def move_in(host: Host, *, dry_run: bool) -> list[str]:

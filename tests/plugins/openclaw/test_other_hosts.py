@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def environ(tmp_path, monkeypatch):
     monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCLAW_CONFIG_PATH"):
         monkeypatch.delenv(name, raising=False)
-    return {"HOME": str(user), "PATH": os.environ["PATH"]}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {"HOME": str(user), "PATH": programs}
 
 
 def looked(check, transport="auto"):
@@ -91,6 +93,14 @@ def test_a_skill_of_another_version_is_named(environ):
     folder = Path(environ["HOME"]) / ".claude" / "skills" / "task-memory"
     (folder / "SKILL.md").write_text("---\nname: task-memory\n---\n")
     assert rows(environ)["hosts.claude"].state is WARN
+
+
+def test_a_command_that_is_not_on_the_path_is_a_warning(environ):
+    set_up(environ, "claude")
+    environ["PATH"] = ""
+    row = rows(environ)["hosts.claude"]
+    assert row.state is WARN
+    assert "not on your PATH" in row.cure
 
 
 def test_a_file_that_is_broken_is_named(environ):

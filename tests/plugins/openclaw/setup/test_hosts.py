@@ -176,6 +176,16 @@ def test_a_host_is_known_by_its_command_or_what_it_keeps(
     assert "was not found" not in setup(host).text
 
 
+def test_who_does_not_find_taskmem_by_its_name_is_told(setup, tmp_path):
+    said = "note: taskmem is not on your PATH"
+    assert said in setup("claude").text
+    program = tmp_path / "programs" / "taskmem"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert said not in setup("claude").text
+
+
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
 def test_a_dry_run_shows_what_would_change_and_no_secret(
     setup, user, host, file, skills
