@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.domain.texts import (
     clip,
     duration,
@@ -30,6 +31,33 @@ from taskmem_hookspecs import (
 
 _NAMED: Final = 6
 """Steps that are named before the rest is only counted."""
+
+
+def describe_left(task: Task, left: Left) -> str:
+    """Tell one who claims a task what is left for them, and what comes next."""
+    done = plan.progress(task).current is None
+    told = ["Read the note of who handed it to you."] if left.note is not None else []
+    if left.reviewed and left.user_said:
+        told.append(
+            "The user sent it back: do what they say first, see user_said. Open again "
+            "with reopened_steps what has to be done again, or plan what is new with "
+            "task_plan_update, and hand it off for review again when done."
+        )
+    elif left.reviewed:
+        told.append(
+            "It comes back from the user's review without a word of theirs: ask them "
+            "what is missing, with ask, and hand it off for review again when done."
+        )
+    elif left.user_said:
+        told.append("Act first on what the user has said, see user_said.")
+    if done and left.user_said and not left.reviewed:
+        told.append(
+            "All steps are marked done: open again with reopened_steps what that "
+            'undoes, and set status "completed" only when it is done, too.'
+        )
+    elif not (done and left.reviewed):
+        told.append(next_step(task))
+    return " ".join(told)
 
 
 def summarize(facts: QueryFacts, question: Question) -> str:
@@ -113,11 +141,19 @@ def _last_word(facts: QueryFacts) -> list[str]:
     return [f"Last message, {ago} ago: {quoted(told[0].content, 300)}."]
 
 
-def next_step(task: Task) -> str:
-    """Say what comes next, for the end of an acknowledgement."""
+def next_step(task: Task, messages: Sequence[Message] = ()) -> str:
+    """Say what comes next, for the end of an acknowledgement.
+
+    `messages` are the newest of the task, oldest first, where they are known.
+    """
     progress = plan.progress(task)
     if task.status.terminal:
         return "Nothing is watched any more."
+    if progress.current is None and thread.user_spoke_last(messages):
+        return (
+            "All steps are marked done, but the user has spoken since: do first what "
+            "they say, and reopen with reopened_steps what that undoes."
+        )
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
     return (

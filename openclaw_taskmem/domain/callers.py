@@ -36,7 +36,7 @@ class Caller(Value):
     """Who calls a tool."""
 
     person: bool = False
-    """A person at a terminal, rather than an agent through its host."""
+    """A person at a terminal, or an agent's shell, rather than its host."""
     session_key: str | None = None
     """The session the call comes from; None: unknown."""
     host: str | None = None
@@ -55,6 +55,11 @@ class Caller(Value):
     """The home that it calls; None: there is but one."""
     request: str | None = None
     """What the user said in the turn in which it calls; None: not known, or nothing."""
+
+    @property
+    def is_user(self) -> bool:
+        """Whether a person calls at a terminal or page, and not an agent's shell."""
+        return self.person and self.host is None
 
     @property
     def in_gateway(self) -> Owner | None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import (
     continuations,
+    left_words,
     lifecycle,
     notices,
     outbox,
@@ -37,7 +38,6 @@ from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
 
 NOTE_BYTES: Final = 600
 """Shown of the words with which a task is sent to the background."""
-_HANDED: Final = "Handed to "
 _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
@@ -193,7 +193,7 @@ def handed_to_user(
         _attached(other, run, new, last, now) for new, (other, last) in attached.items()
     ]
     rest = [change for change in asked if not change.empty]
-    task, message = _paused(facts.task, f"{_HANDED}the user for review. {note}", now)
+    task, message = _paused(facts.task, left_words.describe_review(note), now)
     moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{notices.name(task)}: for you to review{more}. {note}".strip()
@@ -216,7 +216,7 @@ def handed_to_role(
     A task that rested is active again: it is somebody's to work on.
     """
     ready, _ = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
-    task, message = _said(ready, f"{_handed(role)} {note}".strip(), now)
+    task, message = _said(ready, f"{left_words.describe_handed(role)} {note}", now)
     moved = Moved(run=run, events=())
     if run.state is not RunState.QUEUED:
         moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
@@ -231,28 +231,6 @@ def handed_to_role(
     )
     after = Moved(run=queued, events=moved.events)
     return _written(facts, (task, message), after, now)
-
-
-def note_left(run: Run, messages: Sequence[Message]) -> str | None:
-    """Return what was said to whoever claims a run when it was handed to its role.
-
-    `messages` are the newest of its task, oldest first. None: nothing was said.
-    """
-    handed = f"{_handed(run.role or '')} "
-    # What is told of its beginning may be later than it was, but not of its claim.
-    began = min(run.created_at, run.started_at or run.created_at)
-    for message in reversed(messages):
-        if message.created_at < began:
-            return None
-        own = message.msg_type is MessageType.LIFECYCLE
-        if own and message.content.startswith(_HANDED):
-            said = message.content.removeprefix(handed)
-            return None if said == message.content else said
-    return None
-
-
-def _handed(role: str) -> str:
-    return f"{_HANDED}{role}."
 
 
 def reset(
@@ -314,9 +292,7 @@ def _attached(
         moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
     else:
         return Change()
-    task, message = _paused(
-        facts.task, f"Goes to review together with {by.task_id}.", now
-    )
+    task, message = _paused(facts.task, left_words.describe_along(by.task_id), now)
     return _written(facts, (task, message), moved, now)
 
 

@@ -5,6 +5,7 @@ Source: seed 000 §1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -25,6 +26,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 
+_ENDED: Final = re.compile(r"Status: \w+ → (?:completed|failed|cancelled)\b")
 REQUEST_BYTES: Final = 2000
 """Kept of what a user had asked for."""
 _ALIASES: Final = {
@@ -123,6 +125,21 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
     return task.model_copy(update={"status": status, "doubts": doubts}), message
 
 
+def take_up(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message | None]:
+    """Return a task that somebody takes up again, and what the thread says of it.
+
+    Raises:
+        TaskEnded: It is completed, and is not to be reopened.
+    """
+    if task.status is TaskStatus.COMPLETED and not reopen:
+        raise TaskEnded(
+            f"{task.task_id} is completed; call task_resume with reopen true to take "
+            "it up all the same. Nothing was changed."
+        )
+    active, message = move(task, TaskStatus.ACTIVE, now)
+    return touch(active, now), message
+
+
 def status_changed(
     was: TaskStatus,
     task: Task,
@@ -158,6 +175,11 @@ def noted(task: Task, said: str, now: datetime) -> Message:
         content=said.strip(),
         created_at=now,
     )
+
+
+def tells_of_end(message: Message) -> bool:
+    """Whether what the thread says of a task's life is that it has ended."""
+    return _ENDED.match(message.content) is not None
 
 
 def answered(task: Task, answer: str, now: datetime) -> Message:

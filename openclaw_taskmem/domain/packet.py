@@ -129,10 +129,7 @@ def suggest(facts: ResumeFacts) -> str:
             f"{last.status}. Then go on with the plan, or wait again."
         )
     if progress.current is None:
-        return (
-            "All steps are marked done: check the result, then call task_update "
-            'with status "completed".'
-        )
+        return _suggest_end(facts)
     if task.implicit:
         return (
             "Finish what the user asked for, and answer them; nothing need be reported."
@@ -141,6 +138,20 @@ def suggest(facts: ResumeFacts) -> str:
     return (
         f"Go on with step {progress.current + 1}, {step}, then call task_update "
         "with what was done; if it cannot go on, say why and set the status."
+    )
+
+
+def _suggest_end(facts: ResumeFacts) -> str:
+    """Return what to do with a task whose steps are all marked done."""
+    if thread.user_spoke_last(facts.messages):
+        return (
+            "All steps are marked done, but the user has spoken since: do first what "
+            "they say, and reopen with reopened_steps what that undoes. Where it was "
+            "with them for review, hand it off for review again when done."
+        )
+    return (
+        "All steps are marked done: check the result, then call task_update "
+        'with status "completed".'
     )
 
 

@@ -136,7 +136,9 @@ def followed(
         return Change()
     change = (facts.task.status, task.status)
     moved = Moved(run=run, events=())
-    if status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
+    if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller):
+        moved = runs.move(run, RunState.QUEUED, now)
+    elif status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
         moved = _moved(run, change, caller, now, policy)
     if ask is not None:
         moved = _asked(task, moved, ask, options, now)
@@ -179,6 +181,16 @@ def guard_review(run: Run | None, caller: Caller) -> None:
             "answered yet: end your turn now, and complete it when they accept it. "
             "Nothing was written."
         )
+
+
+def _is_sent_back(run: Run, caller: Caller) -> bool:
+    """Whether a call is of the user, for whom a run waits that no gateway tells of it.
+
+    What a gateway tells its agent goes on by that agent's act. Source: ruling
+    "consent".
+    """
+    told = (run.session_key or "").startswith("agent:")
+    return caller.is_user and run.state.waiting and not told
 
 
 def _heard(run: Run, caller: Caller) -> bool:

@@ -55,6 +55,12 @@ def _is_telling(message: Message) -> bool:
     return own or tells_of_trouble(message)
 
 
+def user_spoke_last(messages: Sequence[Message]) -> bool:
+    """Whether the user has said something, and no agent anything since."""
+    spoken = [each.role for each in messages if each.role is not Role.SYSTEM]
+    return spoken[-1:] == [Role.USER]
+
+
 def tells_of_trouble(message: Message) -> bool:
     """Whether a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:

@@ -29,6 +29,7 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    RunState,
     Task,
     TaskFacts,
     TaskStatus,
@@ -94,6 +95,8 @@ class Updated(Value):
     hint: str | None = None
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
+    sent_back: bool = False
+    """Whether the user was asked, or had it for review, and its run is queued again."""
     ledger: tuple[LedgerEntry, ...] | None = None
     """What the task made, where the update completes it; None: it does not."""
     made: str = ""
@@ -169,6 +172,10 @@ def update(
         now=now,
     )
     worked = _worked(facts, updated, wish, now, policy=policy, begin=begin)
+    waited = facts.run is not None and facts.run.state.waiting
+    queued = any(run.state is RunState.QUEUED for run in worked.runs)
+    sent_back = wish.caller.is_user and waited and queued
+    updated = updated.model_copy(update={"sent_back": sent_back})
     settled = {wake.wake_id for wake in wakes}
     return (
         Change(
@@ -301,7 +308,7 @@ def _messages(
         own = (
             Message(
                 task_id=task.task_id,
-                role=Role.AGENT,
+                role=Role.USER if wish.caller.is_user else Role.AGENT,
                 msg_type=kind,
                 content=wish.message,
                 created_at=now,

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import handover, lifecycle, thread
+from openclaw_taskmem.domain import handover, left_words, lifecycle, thread
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held
@@ -127,16 +128,22 @@ def hand_off(
         change = handover.handed_to_user(facts, run, attached, note, now)
         shell.commit(change)
         along = [each.task_id for each in change.runs[1:]]
+        was = {each.task.task_id: each.run for each, _ in attached.values()}
         for each in along:
-            log.warning("[Attached Task Update] taskId=%s to=review", each)
+            before = was[each]
+            log.warning(
+                "[Attached Task Update] taskId=%s from=%s to=review",
+                each,
+                "backlog" if before is None else before.state,
+            )
         return change.tasks[0], change.runs[0], along
 
     return shell.decide(task_id, once)
 
 
-def note_left(shell: Shell, run: Run) -> str | None:
-    """Return what was said when a run was handed to its role; None: nothing was."""
-    return handover.note_left(run, shell.store.read_thread(run.task_id, thread.READ))
+def find_left(shell: Shell, run: Run) -> Left:
+    """Return what is left for whoever claims a run."""
+    return left_words.find_left(run, shell.store.read_thread(run.task_id, thread.READ))
 
 
 def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:

@@ -19,7 +19,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Wake,
 )
-from taskmem_hookspecs.errors import RunNotFound
+from taskmem_hookspecs.errors import RunHeld, RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
 """Why a packet is told to one who takes a task up."""
@@ -89,6 +89,24 @@ def held(
         )
     fencing.guard_write(facts.run, caller, token, wish)
     return facts, facts.run
+
+
+def guard_session(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
+    """Refuse to take up what belongs to another session. Source: requirement E1.
+
+    Raises:
+        RunHeld: It does.
+    """
+    if caller.person:
+        return
+    task, run, session = facts.task, facts.run, caller.session_key
+    here = shell.minds(run.home if run else task.home)
+    known = {task.session_key, run.told_session if run else None} - {None}
+    if not here or (task.session_key is not None and session not in known):
+        raise RunHeld(
+            f"{facts.task.task_id} belongs to another session, and only that one takes "
+            "it up again; say /resume there."
+        )
 
 
 def told_again(

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import effects, handover, packet, scrub, thread
+from openclaw_taskmem.domain import effects, handover, lifecycle, packet, scrub, thread
 from openclaw_taskmem.engine.history import read_past
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -31,14 +31,19 @@ def written(
     plain: bool,
     marker: str = packet.MARKER,
     background: str | None = None,
+    said: str | None = None,
 ) -> tuple[str, JsonValue]:
     """Return a packet's text and what is in it; None: the minimal text.
 
     `plain` leaves the plug-ins out. `background` is what an agent reads that is sent
-    there now. Whatever goes wrong here, there is a text. Source: requirement C5.
+    there now; `said` is what the user says with it, in the thread or not yet.
+    Whatever goes wrong here, there is a text. Source: requirement C5.
     """
     try:
         messages = tuple(shell.store.read_thread(facts.task.task_id, thread.READ))
+        if said and said not in (each.content for each in messages[-2:]):
+            answer = lifecycle.answered(facts.task, said, shell.clock.now())
+            messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
             background = handover.describe_background(told_session, messages)
@@ -90,6 +95,7 @@ def told(
         plain=plain,
         marker=packet.REMINDER,
         background=background,
+        said=answer,
     )
     if not answer:
         return text

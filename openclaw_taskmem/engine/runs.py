@@ -25,7 +25,7 @@ from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine import packets, recovery, tasks
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import AWAY, GO_ON, told_again
+from openclaw_taskmem.engine.holding import AWAY, GO_ON, guard_session, told_again
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
@@ -56,7 +56,12 @@ NEWEST: Final = 200
 
 
 def resume(
-    shell: Shell, task_id: str | None, caller: Caller, answer: str | None = None
+    shell: Shell,
+    task_id: str | None,
+    caller: Caller,
+    answer: str | None = None,
+    *,
+    reopen: bool = False,
 ) -> tuple[Task, Run | None, str]:
     """Take up a task again, and return it, its run and the packet to go on with.
 
@@ -68,6 +73,7 @@ def resume(
     Raises:
         TaskNotFound: No task has that id, or the session has none.
         InvalidArguments: Its agent has asked the user, and no answer is given.
+        TaskEnded: It is completed, and not to be reopened.
         RunHeld: Another session works on it.
     """
     wanted = task_id or own_task(shell, caller)
@@ -77,12 +83,11 @@ def resume(
         facts = shell.store.read_task(wanted)
         asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
-        _its_own(shell, facts, caller)
+        guard_session(shell, facts, caller)
         if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(tell_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
-        task, message = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
-        task = lifecycle.touch(task, now)
+        task, message = lifecycle.take_up(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
             said = (*said, lifecycle.answered(task, answer, now))
@@ -242,20 +247,6 @@ def tell_answer(
     question = find_question(shell, run)
     wake_id = shell.new_id("wake", now)
     return asking.tell_answer(facts, question, answer, wake_id=wake_id, now=now)
-
-
-def _its_own(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
-    """Refuse to take up what belongs to another session. Source: requirement E1."""
-    if caller.person:
-        return
-    task, run, session = facts.task, facts.run, caller.session_key
-    here = shell.minds(run.home if run else task.home)
-    known = {task.session_key, run.told_session if run else None} - {None}
-    if not here or (task.session_key is not None and session not in known):
-        raise RunHeld(
-            f"{facts.task.task_id} belongs to another session, and only that one takes "
-            "it up again; say /resume there."
-        )
 
 
 def _told(

@@ -35,6 +35,7 @@ from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
+    Message,
     QueryFacts,
     RunState,
     Task,
@@ -280,6 +281,8 @@ class Asked(Value):
     """The whole thread, in the order in which the question wants it read."""
     until: int
     """The newest message that was searched; 0: there is none."""
+    newest: tuple[Message, ...]
+    """The last of those that were searched, oldest first."""
 
 
 def ask(
@@ -313,6 +316,7 @@ def ask(
         summary=_summarize(shell, known, query, found),
         found=found,
         until=messages[-1].message_id if messages else 0,
+        newest=known.messages,
     )
 
 

@@ -31,6 +31,9 @@ print("Build finished in 3.2 s", flush=True)
 """
 """What is waited for: a real command, only a short one."""
 
+AGENT: Final = "shell:demo"
+"""Where the agent of the story runs."""
+
 Say = Callable[[str], None]
 
 
@@ -189,7 +192,7 @@ class _Caller:
         )
         self._say(f"   → {tool}({shown})")
         answer: dict[str, Any] = self._link.call(
-            "call", {"tool": tool, "arguments": given}
+            "call", {"tool": tool, "arguments": given, "host": AGENT}
         )
         for line in (answer.get("summary"), answer["message"]):
             if line:

@@ -190,7 +190,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
         asked = tasks.ask(shell, form.task_id, form.query, caller, until)
-        task = asked.task
+        task, newest = asked.task, asked.newest
         answer |= {
             "status": task.status,
             "summary": asked.summary,
@@ -203,7 +203,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         said.append(
             "That is where the task stands."
             if said
-            else f"That is where the task stands. {answers.next_step(task)}"
+            else f"That is where the task stands. {answers.next_step(task, newest)}"
         )
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
@@ -249,7 +249,9 @@ def _said(updated: Updated, wish: Wish) -> str:
             'set status "active" to go on with it.'
         )
         return " ".join(told)
-    if task.status.terminal and task.linkage.active_wait_ids:
+    if updated.sent_back and wish.message is not None:
+        told.append("Whoever goes on with it is told your words.")
+    elif task.status.terminal and task.linkage.active_wait_ids:
         waiting = ", ".join(task.linkage.active_wait_ids)
         told.append(f"Still waited for: {waiting}; wait_cancel ends that.")
     else:

@@ -34,6 +34,7 @@ class TaskResume(Form):
     answer: Annotated[
         Answer | None, Field(description="What the user answered, if it asked.")
     ] = None
+    reopen: Annotated[bool, Field(description="Also a completed one.")] = False
 
 
 class TaskStepDone(Form):

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import answers, notices
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.domain.texts import clip, plain, plural
 from openclaw_taskmem.engine import handovers, runs, steps
 from openclaw_taskmem.engine.shell import Shell
@@ -22,17 +23,21 @@ from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000
-"""Of the note that goes with a hand-off, in the answer to who claims what it was."""
+"""Of the note of a hand-off, and of each text of the user, in the answer to a claim."""
+SAID: Final = 10
+"""Texts of the user that are in it, the newest ones."""
 
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
-    task, run, packet = runs.resume(shell, form.task_id, caller, answer=form.answer)
+    task, run, packet = runs.resume(
+        shell, form.task_id, caller, answer=form.answer, reopen=form.reopen
+    )
     return {
         "task_id": task.task_id,
         "status": task.status,
         "packet": packet,
-        "message": _resumed(run, caller),
+        "message": _resumed(run, caller, form.answer),
     }
 
 
@@ -98,21 +103,20 @@ def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Ans
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
     attach = form.attach or ()
-    task, run, left = runs.claim(shell, form.task_id, form.role, attach, caller)
-    note = handovers.note_left(shell, run)
+    task, run, gone = runs.claim(shell, form.task_id, form.role, attach, caller)
+    left = handovers.find_left(shell, run)
     return {
         "task_id": task.task_id,
         "name": task.name,
         "plan": list(task.plan),
         "run": describe_run(run),
         "token": run.token,
-        **_noted(run, note),
+        **_shown(run, left),
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
-            f"{left and f'{left} '}"
-            f"{'' if note is None else 'Read the note of who handed it to you. '}"
-            f"{answers.next_step(task)}"
+            f"{gone and f'{gone} '}"
+            f"{answers.describe_left(task, left)}"
         ),
     }
 
@@ -176,11 +180,13 @@ def warned(left_out: Sequence[str]) -> Answer:
     }
 
 
-def _resumed(run: Run | None, caller: Caller) -> str:
+def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
     if run is not None and run.state is RunState.BLOCKED:
         return "Its agent is told the answer, and decides on that."
     if caller.person:
-        return "Its session is told to go on, if it has one."
+        given = answer is not None and run is not None and _is_free(run)
+        claim = "It is queued again, and whoever claims it is given your words."
+        return claim if given else "Its session is told to go on, if it has one."
     if run is None:
         return (
             "It is open again, and nobody holds it; claim it with task_claim before "
@@ -195,18 +201,31 @@ def _resumed(run: Run | None, caller: Caller) -> str:
     return "It is queued again; claim it with task_claim before you go on with it."
 
 
+def _is_free(run: Run) -> bool:
+    """Whether a run is queued for whoever claims it, and no session is told of it."""
+    told = (run.session_key or "").startswith("agent:")
+    return run.state is RunState.QUEUED and not told
+
+
 def _ended(task: Task, said: str) -> Answer:
     return {"task_id": task.task_id, "status": task.status, "message": said}
 
 
-def _noted(run: Run, note: str | None) -> dict[str, JsonValue]:
-    """Return a note as its reader is shown it: on one line, and no longer than that."""
-    if note is None:
-        return {}
-    whole = plain(note)
-    shown = clip(whole, NOTE_BYTES)
-    rest = {"note_rest": f"The whole note: taskmem show {run.task_id}"}
-    return {"note": shown, **(rest if shown != whole else {})}
+def _shown(run: Run, left: Left) -> dict[str, JsonValue]:
+    """Return what is left for who claims a run: each text on one line, and clipped."""
+    shown: dict[str, JsonValue] = {}
+    if left.note is not None:
+        whole = plain(left.note)
+        shown["note"] = clip(whole, NOTE_BYTES)
+        if shown["note"] != whole:
+            shown["note_rest"] = f"The whole note: taskmem show {run.task_id}"
+    said = [plain(each) for each in left.user_said]
+    newest = [clip(each, NOTE_BYTES) for each in said[-SAID:]]
+    if newest:
+        shown["user_said"] = [*newest]
+    if newest != said:
+        shown["user_said_rest"] = f"All that they said: taskmem show {run.task_id}"
+    return shown
 
 
 TOOLS: Final = (

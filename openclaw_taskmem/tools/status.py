@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, effects, ledger
+from openclaw_taskmem.domain import answers, effects, ledger, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
@@ -43,6 +43,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
             "message": "Older calls, the newest first.",
         }
     current = progress(task).current
+    newest = shell.store.read_thread(task.task_id, thread.READ)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -65,7 +66,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
         "message": (
             f"{_state(task, run)}, {plural(calls, 'tool call')} in "
-            f"{duration(elapsed)}. {answers.next_step(task)}"
+            f"{duration(elapsed)}. {answers.next_step(task, newest)}"
         ),
     }
 

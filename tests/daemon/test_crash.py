@@ -193,7 +193,7 @@ def assert_nothing_is_lost(database, load):
     said = Counter(
         (task_id, content.split(" ", 1)[0])
         for task_id, role, content in messages
-        if role == "agent"
+        if role in ("agent", "user")
     )
     announced = Counter(
         (task_id, content.removeprefix("Plan revised: "))

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import answers
+from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.domain.thread_search import read_question
 from taskmem_hookspecs import (
     Linkage,
@@ -158,3 +159,49 @@ def test_a_long_plan_is_counted_not_listed() -> None:
 )
 def test_an_acknowledgement_says_what_comes_next(task: Task, said: str) -> None:
     assert answers.next_step(task) == said
+
+
+def test_a_finished_task_on_which_the_user_spoke_last_is_not_to_be_completed() -> None:
+    task, said = a_task(done=[0, 1, 2]), a_message(role=Role.USER)
+
+    told = answers.next_step(task, [a_message(), said])
+
+    assert told.startswith("All steps are marked done, but the user has spoken since:")
+    assert "completed" not in told
+    assert "completed" in answers.next_step(task, [said, a_message()])
+
+
+@pytest.mark.parametrize(
+    ("left", "done", "begins", "ends"),
+    [
+        (Left(), (), "Next: step 1", '"Build it".'),
+        (Left(note="x"), (), "Read the note", 'Next: step 1, "Build it".'),
+        (Left(user_said=("x",)), (), "Act first on", 'Next: step 1, "Build it".'),
+        (Left(user_said=("x",)), (0, 1, 2), "Act first on", "when it is done, too."),
+        (
+            Left(user_said=("x",), reviewed=True),
+            (0, 1),
+            "The user sent it back: do what they say first",
+            'Next: step 3, "Ship it".',
+        ),
+        (
+            Left(user_said=("x",), reviewed=True),
+            (0, 1, 2),
+            "The user sent it back: do what they say first",
+            "hand it off for review again when done.",
+        ),
+        (
+            Left(reviewed=True),
+            (0, 1, 2),
+            "It comes back from the user's review without a word",
+            "hand it off for review again when done.",
+        ),
+    ],
+)
+def test_one_who_claims_is_told_to_act_on_what_is_left_for_them(
+    left: Left, done: tuple[int, ...], begins: str, ends: str
+) -> None:
+    told = answers.describe_left(a_task(done=done), left)
+
+    assert told.startswith(begins)
+    assert told.endswith(ends)

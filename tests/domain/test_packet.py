@@ -249,6 +249,17 @@ def test_a_finished_plan_suggests_to_check_and_complete() -> None:
     assert "completed" in built.suggested_next_action
 
 
+def test_a_finished_plan_on_which_the_user_spoke_last_is_not_completed() -> None:
+    task, sent_back = a_task(done=[0, 1, 2]), a_message(role=Role.USER)
+
+    heard = packet.build(facts(task, sent_back, a_message())).suggested_next_action
+    unheard = packet.build(facts(task, a_message(), sent_back)).suggested_next_action
+
+    assert "completed" in heard
+    assert "do first what they say" in unheard
+    assert "completed" not in unheard
+
+
 def test_what_was_asked_of_the_user_suggests_no_step() -> None:
     asks = a_run(state=RunState.BLOCKED, why="question", question="Delete A?")
     known = facts(a_task()).model_copy(update={"run": asks})

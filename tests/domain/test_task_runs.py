@@ -294,6 +294,25 @@ def test_a_task_that_is_taken_up_again_by_others_queues_its_run(
     assert (run.state, run.why, run.owner) == (RunState.QUEUED, None, None)
 
 
+@pytest.mark.parametrize(
+    ("caller", "session_key", "state"),
+    [
+        pytest.param(A_PERSON, None, RunState.QUEUED, id="no-session"),
+        pytest.param(A_PERSON, "cli", RunState.QUEUED, id="no-gateways"),
+        pytest.param(A_PERSON, "agent:main:main", RunState.BLOCKED, id="a-gateways"),
+        pytest.param(THE_OTHER, None, RunState.BLOCKED, id="not-the-user"),
+    ],
+)
+def test_what_asks_its_user_is_queued_by_them_where_no_gateway_tells_it(
+    caller: Caller, session_key: str | None, state: RunState
+) -> None:
+    asks = resting(why=Why.QUESTION, question="Which?", session_key=session_key)
+
+    found = after(asks, caller).runs or (asks,)
+
+    assert [run.state for run in found] == [state]
+
+
 def test_its_owner_that_takes_a_task_up_again_goes_on_with_it() -> None:
     change = after(resting(why=Why.PAUSED), was=TaskStatus.PAUSED)
 

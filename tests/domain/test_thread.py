@@ -48,3 +48,11 @@ def test_alerts_and_repeated_words_are_left_out() -> None:
     said = message("push denied")
 
     assert thread.choose_meaningful([said, alert, said]) == (said,)
+
+
+def test_the_user_spoke_last_where_no_agent_has_said_anything_since() -> None:
+    said, told = message("Mend it.", Role.USER), message("Active", Role.SYSTEM)
+
+    assert thread.user_spoke_last([message("Done."), said, told])
+    assert not thread.user_spoke_last([said, message("Mending.")])
+    assert not thread.user_spoke_last([told])

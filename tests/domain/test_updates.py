@@ -45,6 +45,43 @@ def test_a_message_is_kept_and_touches_the_task() -> None:
     assert change.tasks[0].message_count == 1
 
 
+@pytest.mark.parametrize(
+    ("caller", "role"),
+    [
+        pytest.param(Caller(), "agent", id="an-agent"),
+        pytest.param(Caller(person=True, host="shell:codex"), "agent", id="its-shell"),
+        pytest.param(Caller(person=True), "user", id="a-person"),
+    ],
+)
+def test_a_message_is_filed_as_of_whoever_says_it(caller: Caller, role: str) -> None:
+    change = after(Wish(message="Step 2 done", caller=caller))
+
+    assert [message.role for message in change.messages] == [role]
+    assert change.tasks[0].done == {1}
+
+
+@pytest.mark.parametrize(
+    ("host", "state", "sent_back"),
+    [
+        (None, RunState.REVIEW, True),
+        (None, RunState.BLOCKED, True),
+        (None, RunState.RUNNING, False),
+        ("shell:codex", RunState.REVIEW, False),
+    ],
+)
+def test_only_the_user_sends_back_what_waits_for_them(
+    host: str | None, state: RunState, *, sent_back: bool
+) -> None:
+    at_work = state is RunState.RUNNING
+    status = TaskStatus.ACTIVE if at_work else TaskStatus.PAUSED
+    facts = TaskFacts(
+        task=a_task(status=status), run=a_run(state=state, owner=HOLDER, token=2)
+    )
+    wish = Wish(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
+
+    assert update(facts, wish, NOW)[1].sent_back is sent_back
+
+
 def test_a_message_that_marks_a_step_is_progress() -> None:
     change = after(Wish(message="Step 2 done"))
 

@@ -11,6 +11,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
 from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import Change, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
@@ -20,7 +21,7 @@ from taskmem_hookspecs.errors import (
     RunNotReady,
 )
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PERSON, World, worker
+from tests.support.world import PERSON, PLAN, World, worker
 
 LEASE = THRESHOLD = 300
 HOUR = 3600
@@ -128,6 +129,72 @@ def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> Non
     claimed = world.call("task_claim", worker("2"), task_id=task, role="b")
 
     assert claimed["note"] == "Mend it."
+
+
+def reviewed() -> tuple[World, str]:
+    """Return a task whose steps are done, with the user for review."""
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="builder")
+    steps = [*range(1, len(PLAN) + 1)]
+    world.call("task_update", worker("1"), task_id=task, completed_steps=steps)
+    world.call("task_handoff", worker("1"), task_id=task, note="It is built.")
+    return world, task
+
+
+def send_back(world: World, task: str, how: str, words: str) -> str:
+    """Send a task back as the user, with words; what the user is answered."""
+    given = {"message": words, "status": "active"}
+    if how == "task_resume":
+        given = {"answer": words}
+    return str(world.call(how, PERSON, task_id=task, **given)["message"])
+
+
+@pytest.mark.parametrize("how", ["task_update", "task_resume"])
+def test_who_claims_what_was_sent_back_acts_on_the_users_words(how: str) -> None:
+    world, task = reviewed()
+    world.narrate(task, "Still before the user speaks.")
+
+    told = send_back(world, task, how, "Mend\nthe roof.")
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
+
+    assert "your words" in told
+    assert claimed["user_said"] == ["Mend the roof."]
+    assert "user_said_rest" not in claimed
+    assert "note" not in claimed
+    assert "The user sent it back: do what they say first" in claimed["message"]
+    assert "completed" not in claimed["message"]
+    for tool, given in (("task_status", {}), ("task_update", {"query": "Where?"})):
+        message = world.call(tool, worker("2"), task_id=task, **given)["message"]
+        assert "the user has spoken since" in message
+
+
+def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -> None:
+    for how in ("task_update", "task_resume"):
+        world = World()
+        task = world.register()
+        world.call("task_claim", worker("1"), task_id=task, role="b")
+        world.call("task_update", worker("1"), task_id=task, ask="Which region?")
+
+        send_back(world, task, how, "eu-west")
+        claimed = world.call("task_claim", worker("2"), task_id=task, role="b")
+
+        assert claimed["user_said"] == ["eu-west"]
+        assert "Act first on what the user has said" in claimed["message"]
+
+
+def test_long_and_many_words_of_the_user_are_cut_and_say_where_the_rest_is() -> None:
+    world, task = reviewed()
+    for number in range(runs.SAID + 1):
+        send_back(world, task, "task_update", f"{number} {'é' * 3_000}")
+
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
+
+    assert [said.split()[0] for said in claimed["user_said"]] == [
+        str(number) for number in range(1, runs.SAID + 1)
+    ]
+    assert all(len(s.encode()) <= runs.NOTE_BYTES for s in claimed["user_said"])
+    assert claimed["user_said_rest"] == f"All that they said: taskmem show {task}"
 
 
 # --- what waits for the user -------------------------------------------------------

@@ -11,7 +11,8 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.gateway import hold
 from openclaw_taskmem.engine import recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
-from taskmem_hookspecs import WakeState
+from taskmem_hookspecs import RunState, WakeState
+from taskmem_hookspecs.errors import TaskEnded
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
@@ -42,6 +43,40 @@ def test_a_failed_task_that_is_taken_up_again_is_logged_as_active(
         "from": "failed",
         "to": "active",
     }
+
+
+def test_a_completed_task_is_taken_up_again_only_where_reopen_is_given(
+    session: Session,
+) -> None:
+    task = session.register()
+    session.call("task_update", task_id=task, status="completed")
+    before = session.world.store.read_task(task)
+
+    for caller in (session.caller, PERSON):
+        with pytest.raises(TaskEnded, match="call task_resume with reopen true"):
+            session.world.call("task_resume", caller, task_id=task, answer="Go on.")
+
+    assert session.world.store.read_task(task) == before
+    answer = session.call("task_resume", task_id=task, reopen=True)
+    assert answer["status"] == "active"
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_an_agent_is_not_told_to_complete_what_the_user_sends_back(
+    session: Session,
+) -> None:
+    task = session.register(plan=["Build it"])
+    session.call("task_update", task_id=task, completed_steps=[1])
+    session.call("task_handoff", task_id=task)
+    session.ends("Look at it, please.")
+
+    session.world.call("task_resume", PERSON, task_id=task, answer="Mend the roof.")
+
+    (wake,) = session.world.deliver()
+    line, said = wake.text.split("\n")
+    suggested = json.loads(line.removeprefix("[task_resume] "))["suggested_next_action"]
+    assert "do first what they say" in suggested
+    assert said == 'The user says: "Mend the roof."'
 
 
 def test_an_active_task_that_is_taken_up_again_has_not_changed_its_status(

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from openclaw_taskmem.daemon.album import Album, Moment
 from openclaw_taskmem.faces.cli import cli
+from openclaw_taskmem.faces.hosts import HOSTS
 
 COMMANDS = sorted(cli.commands)
 
@@ -131,6 +132,32 @@ def test_a_run_is_listed_with_who_has_it_and_what_its_task_is_called(
     assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
 
 
+def test_what_a_person_sends_back_at_a_terminal_comes_with_the_next_claim(
+    home: Path,
+) -> None:
+    def call(tool: str, *, host: str = "", **given: object) -> dict[str, Any]:
+        clean = dict.fromkeys(HOSTS, "") | ({host: "1"} if host else {})
+        run = taskmem(home, "call", tool, json.dumps(given), **clean)
+        return dict(json.loads(run.stdout))
+
+    agent: dict[str, Any] = {"host": "CLAUDECODE"}
+    task = call("task_register", **agent, name="Bake", plan=["Knead"])["task_id"]
+    token = call("task_claim", **agent, task_id=task, role="baker")["token"]
+    noted = {"message": "Step 1 done", "token": token}
+    call("task_update", **agent, task_id=task, **noted)
+    call("task_handoff", **agent, task_id=task, token=token)
+
+    call("task_update", task_id=task, message="Knead longer.", status="active")
+    claimed = call("task_claim", **agent, task_id=task, role="baker")
+
+    assert claimed["user_said"] == ["Knead longer."]
+    thread = document(home, "show", task, "--json")["messages"]
+    assert [(m["role"], m["content"]) for m in thread if m["role"] != "system"] == [
+        ("agent", "Step 1 done"),
+        ("user", "Knead longer."),
+    ]
+
+
 @pytest.mark.parametrize("words", [["list"], ["waits"], ["runs"]])
 def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
     for name in ("Bake", "Brew"):
@@ -200,6 +227,8 @@ def test_the_demo_tells_the_whole_story_and_leaves_nothing(tmp_path: Path) -> No
     assert run.returncode == 0, run.stderr
     assert "[task_stuck_resume]" in run.stdout
     assert "The wake is acknowledged." in run.stdout
+    assert '"role": "agent"' in run.stdout
+    assert '"role": "user"' not in run.stdout
     assert list(tmp_path.iterdir()) == []
 
 

@@ -107,7 +107,7 @@ def test_promotion_within_a_session_comes_by_itself(session: Session) -> None:
 
 
 def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
-    real_world: World,
+    real_world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     main = real_world.register("Main")
     names = (
@@ -129,8 +129,16 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     )
     real_world.call("task_update", PERSON, task_id=attached["Done"], status="completed")
 
-    answer = real_world.call("task_handoff", me, task_id=main, to="user")
+    with caplog.at_level(logging.WARNING):
+        answer = real_world.call("task_handoff", me, task_id=main, to="user")
 
+    assert [r.message for r in caplog.records if "[Attached" in r.message] == [
+        f"[Attached Task Update] taskId={attached[name]} from={state} to=review"
+        for name, state in (
+            *(("Backlog", "backlog"), ("Queued", "queued")),
+            ("In progress", "running"),
+        )
+    ]
     along = {attached[name] for name in ("Backlog", "Queued", "In progress")}
     assert set(answer["attached"]) == along
     stay = [attached[name] for name in ("Another's", "Paused by the user", "Done")]
@@ -142,6 +150,33 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     blocked = real_world.store.read_task(attached["Paused by the user"]).run
     assert blocked.state is RunState.BLOCKED
     assert real_world.task(attached["Done"]).status is TaskStatus.COMPLETED
+
+
+def test_what_the_user_sends_back_is_done_again_and_comes_back_to_review(
+    real_world: World,
+) -> None:
+    task = real_world.register(plan=["Write the report"])
+    me, next_ = worker("1"), worker("2")
+    real_world.call("task_claim", me, task_id=task, role="writer")
+    real_world.call("task_update", me, task_id=task, completed_steps=[1])
+    real_world.call("task_handoff", me, task_id=task, to="user", note="Please read.")
+    said = {"message": "Please fix section 2.", "status": "active"}
+    real_world.call("task_update", PERSON, task_id=task, **said)
+
+    claimed = real_world.call("task_claim", next_, task_id=task, role="writer")
+    assert claimed["user_said"] == ["Please fix section 2."]
+    # Whoever takes it up after a crash hears the same, until it is handed on.
+    real_world.call("task_update", next_, task_id=task, reopened_steps=[1])
+    real_world.call("task_reset", PERSON, task_id=task)
+    again = real_world.call("task_claim", me, task_id=task, role="writer")
+    assert again["user_said"] == claimed["user_said"]
+    assert again["message"].endswith('Next: step 1, "Write the report".')
+    real_world.call("task_update", me, task_id=task, completed_steps=[1])
+    real_world.call("task_handoff", me, task_id=task, to="user", note="Fixed.")
+    real_world.call("task_update", PERSON, task_id=task, status="active")
+    silent = real_world.call("task_claim", me, task_id=task, role="writer")
+    assert "user_said" not in silent
+    assert "without a word of theirs" in silent["message"]
 
 
 def test_manual_reset_only_of_what_runs_by_whom_it_is_allowed(

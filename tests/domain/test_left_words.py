@@ -1,0 +1,92 @@
+"""What is left for whoever claims a run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from openclaw_taskmem.domain import left_words, lifecycle
+from openclaw_taskmem.domain.left_words import Left
+from taskmem_hookspecs import Message, Role, TaskStatus
+from taskmem_hookspecs.testing import a_message, a_run, a_task
+from taskmem_hookspecs.testing.clock import DAWN
+
+TO_TESTER = "Handed to tester. Look at the roof."
+TO_USER = left_words.describe_review("It is built.")
+
+
+def user(said: str) -> Message:
+    return a_message(role=Role.USER, content=said)
+
+
+def entry(said: str) -> Message:
+    return lifecycle.noted(a_task(), said, DAWN)
+
+
+def left(*messages: Message, began_later: bool = False) -> Left:
+    began = DAWN + timedelta(minutes=1) if began_later else DAWN
+    run = a_run(role="tester", created_at=began)
+    return left_words.find_left(run, messages)
+
+
+def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
+    found = left(
+        user("Build it."),
+        entry(TO_USER),
+        user("Mend the roof."),
+        a_message(),
+        user("And the door."),
+        entry("Status: paused → active"),
+    )
+
+    assert found == Left(user_said=("Mend the roof.", "And the door."), reviewed=True)
+
+
+def test_words_before_the_first_hand_off_of_a_task_are_left() -> None:
+    assert left(user("Use brick."), a_message()) == Left(user_said=("Use brick.",))
+
+
+def test_a_note_is_left_with_the_words_that_came_after_it() -> None:
+    found = left(entry(TO_TESTER), user("The door, too."))
+
+    assert found == Left(note="Look at the roof.", user_said=("The door, too.",))
+
+
+def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
+    assert left(entry("Handed to builder. Mend it.")) == Left()
+    assert left(entry(TO_TESTER), began_later=True) == Left()
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        "Handed to builder.",
+        "Status: active → completed",
+        "Status: paused → failed. It cannot be done.",
+        "Status: active → cancelled. The user said so.",
+    ],
+)
+def test_words_before_the_last_hand_off_or_end_are_not_left(heard: str) -> None:
+    found = left(entry(TO_USER), user("Old."), entry(heard), user("New."))
+
+    assert found == Left(user_said=("New.",))
+
+
+def test_what_went_to_review_with_another_task_was_reviewed() -> None:
+    found = left(entry(left_words.describe_along("task_7")), user("No."))
+
+    assert found == Left(user_said=("No.",), reviewed=True)
+
+
+def test_no_message_but_the_threads_own_passes_for_a_hand_off() -> None:
+    assert left(a_message(content=TO_USER), user(TO_TESTER)) == Left(
+        user_said=(TO_TESTER,)
+    )
+
+
+def test_a_pause_is_no_end_before_which_words_are_heard() -> None:
+    _, message = lifecycle.move(a_task(), TaskStatus.PAUSED, DAWN)
+    assert message is not None
+
+    assert left(user("Wait."), message).user_said == ("Wait.",)
