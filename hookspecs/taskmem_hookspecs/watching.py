@@ -24,7 +24,7 @@ class Target(Value):
     """Something that can be watched, as `scheme:name`."""
 
     scheme: str
-    """`pty`, `window` or `screen`."""
+    """`pty`, `window`, `screen`, or `queue`, which the core watches itself."""
     name: str
     """What comes after the colon; empty for `screen`."""
 

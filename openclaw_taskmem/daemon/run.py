@@ -24,6 +24,7 @@ from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.lock import Held, Lock
 from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
@@ -134,10 +135,11 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         judge_seconds=settings.judge_timeout_seconds,
         album=album,
         readers=readers,
+        queues=Queues(clock, lambda: shell),
     )
 
     def nudge(due: Due) -> None:
-        room.follow(due.waits)
+        room.follow(due.waits, due.roles)
         if loops is not None:
             loops.nudge(due)
 

@@ -11,9 +11,18 @@ from typing import Final
 from openclaw_taskmem.daemon.lanes import Lane, Lanes
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.daemon.watcher import Watcher
+from openclaw_taskmem.domain.queues import SCHEME
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
-from taskmem_hookspecs import Clock, Output, Target, TargetNotFound, TaskmemError, Watch
+from taskmem_hookspecs import (
+    Clock,
+    Output,
+    Sensor,
+    Target,
+    TargetNotFound,
+    TaskmemError,
+    Watch,
+)
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.watching import Feed
 
@@ -28,8 +37,16 @@ CLOSE_SECONDS: Final = 1.0
 class Watchers:
     """Shares watchers among all who wait on the same target."""
 
-    def __init__(self, seams: Seams, clock: Clock, lanes: Lanes, apart: Apart) -> None:
+    def __init__(
+        self,
+        seams: Seams,
+        clock: Clock,
+        lanes: Lanes,
+        apart: Apart,
+        queues: Sensor | None,
+    ) -> None:
         self._seams = seams
+        self._queues = queues
         self._clock = clock
         self._lanes = lanes
         self._apart = apart
@@ -108,7 +125,11 @@ class Watchers:
             TargetNotFound: None does; it says what each of them knows.
             NoProvider: There is none, or one that may know of it failed.
         """
-        sensors = await self._apart(self._seams.sensors, target)
+        sensors: Sequence[Sensor]
+        if target.scheme == SCHEME and self._queues is not None:
+            sensors = (self._queues,)
+        else:
+            sensors = await self._apart(self._seams.sensors, target)
         if not sensors:
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does, "

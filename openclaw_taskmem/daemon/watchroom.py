@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.news import News
 from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers, describe_status
 from openclaw_taskmem.daemon.snapshots import SnapshotQueue, Snapshots
 from openclaw_taskmem.daemon.threads import Threads
@@ -25,6 +26,7 @@ from openclaw_taskmem.daemon.vigil import Ending, Vigil
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.daemon.watchers import Watchers
 from openclaw_taskmem.domain import judging, targets
+from openclaw_taskmem.domain import queues as queue_rules
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.judging import Understood, rest_after
 from openclaw_taskmem.engine import waits
@@ -71,11 +73,12 @@ class Watchroom:
         judge_seconds: float,
         album: Album | None = None,
         readers: Readers | None = None,
+        queues: Queues | None = None,
     ) -> None:
         """Take what is watched with.
 
         `judge_seconds` is a judge's limit; without an album, no pictures are kept, and
-        without readers, nobody judges free English.
+        without readers, nobody judges free English; without queues, none is watched.
         """
         self._seams = seams
         self._clock = clock
@@ -84,7 +87,8 @@ class Watchroom:
         self._apart = Threads(THREADS, "watch")
         self._lanes = lanes or Lanes()
         self._readers = readers
-        self._watchers = Watchers(seams, clock, self._lanes, self._apart)
+        self._queues = queues
+        self._watchers = Watchers(seams, clock, self._lanes, self._apart, queues)
         self._snapshots = SnapshotQueue(album, seams, clock, self._apart)
         self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
@@ -118,8 +122,10 @@ class Watchroom:
         known = self._vigils.get(wait_id)
         return known[0].observation if known else None
 
-    def follow(self, wait_ids: Iterable[str]) -> None:
-        """Take note that waits changed; may be called from any thread."""
+    def follow(self, wait_ids: Iterable[str], roles: Collection[str] = ()) -> None:
+        """Take note that waits and runs of roles changed; called from any thread."""
+        if self._queues is not None and roles:
+            self._queues.note(roles)
         if ids := tuple(wait_ids):
             self._loop.call_soon_threadsafe(self._stir, ids)
 
@@ -178,6 +184,8 @@ class Watchroom:
         if found.refusal is not None:
             raise found.refusal
         understood = judging.assign_judges(condition, found.found, found.advice)
+        if target.scheme == queue_rules.SCHEME:
+            return queue_rules.name_form(understood)
         if reader is not None and status is not None:
             name, advice = reader.name, found.advice
             understood = judging.note_reader(understood, name, status, advice)
@@ -188,6 +196,8 @@ class Watchroom:
     ) -> tuple[parts.Judges, Reader | None, ReaderStatus | None]:
         """Find who judges a condition, the reader among them, and how that stands."""
         reader = status = None
+        if target.scheme == queue_rules.SCHEME and self._queues is not None:
+            return self._queues.find_judges(target, condition), None, None
         if self._readers is not None:
             reader, status = self._readers.offer()
         found = self._seams.judges(target, condition, reader)

@@ -1,9 +1,13 @@
-"""What can be watched, as an agent writes it: `pty:NAME`, `window:TITLE`, `screen`."""
+"""What can be watched, as an agent writes it.
+
+`pty:NAME`, `window:TITLE`, `screen`, `queue:ROLE`.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+from openclaw_taskmem.domain import callers, queues
 from openclaw_taskmem.domain.texts import clip, plain, quoted
 from taskmem_hookspecs import InvalidArguments, Target
 
@@ -17,7 +21,7 @@ _NAMELESS: Final = ("task", "session", "wait")
 """Schemes of targets that an id names."""
 _FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
-    "pty:file:/absolute/path, window:TITLE, window:0xID, or screen"
+    "pty:file:/absolute/path, window:TITLE, window:0xID, screen, or queue:ROLE"
 )
 
 
@@ -31,6 +35,8 @@ def parse(text: str) -> Target:
     scheme = scheme.lower()
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
+    if scheme == queues.SCHEME and name:
+        return _parse_queue(scheme, name.lower())
     if scheme in _NAMED and colon and name and name.isprintable():
         if len(name.encode()) > LONGEST:
             raise InvalidArguments(
@@ -43,6 +49,22 @@ def parse(text: str) -> Target:
     )
 
 
+def _parse_queue(scheme: str, role: str) -> Target:
+    """Return the queue of a role.
+
+    Raises:
+        InvalidArguments: It is no role, or the user's, who reviews.
+    """
+    if role == callers.USER:
+        raise InvalidArguments(
+            "Nothing is queued for the user, who reviews what is handed to them; see "
+            "taskmem list. Nothing was written."
+        )
+    if (fault := callers.role_fault(role)) is not None:
+        raise InvalidArguments(f"{quoted(role, 80)} {fault}. Nothing was written.")
+    return Target(scheme=scheme, name=role)
+
+
 def describe_target(text: str) -> str:
     """Return what people call a target: a terminal's or file's name, a window's title.
 
@@ -53,6 +75,8 @@ def describe_target(text: str) -> str:
         return "the screen"
     if not name or scheme in _NAMELESS:
         return scheme
+    if scheme == queues.SCHEME:
+        return f"the queue of {clip(plain(name), LABEL_BYTES)}"
     kind, colon, rest = name.partition(":")
     if scheme == "pty" and colon and kind in ("file", "tmux"):
         name = rest

@@ -169,8 +169,8 @@ def claim(
                 shell, chosen.task_id, owner, attached, caller, queued=True
             )
     raise RunNotFound(
-        f"Nothing is queued for {owner.role}; ask again later, or claim a task by its "
-        "id."
+        f"Nothing is queued for {owner.role}; wait for it with smart_wait, target "
+        f"queue:{owner.role}, or claim a task by its id."
     )
 
 
@@ -316,7 +316,7 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
     return tuple(attach)
 
 
-def _goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+def goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     """Whether a queued run is its own session's, which is there to go on with it."""
     run = facts.run
     if run is None:
@@ -354,7 +354,7 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        if queued and _goes_on(shell, facts, now):
+        if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = runs.begin(

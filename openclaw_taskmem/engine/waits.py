@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import outbox, targets, waits
+from openclaw_taskmem.domain import outbox, queues, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
@@ -69,11 +69,14 @@ def open_wait(
     Raises:
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
+        InvalidArguments: It is no target, or a queue of another role than the caller's.
         TaskmemError: What `Watching.sight` refuses.
     """
     if task_id:
         _refuse_early(shell, task_id)
-    sighting = shell.watching.sight(targets.parse(target), condition)
+    parsed = targets.parse(target)
+    queues.guard_wait(parsed, caller)
+    sighting = shell.watching.sight(parsed, condition)
 
     def once() -> Armed:
         facts = shell.store.read_task(task_id) if task_id else None

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue, WithJsonSchema, model_validator
 
+from openclaw_taskmem.domain.queues import is_queue
 from openclaw_taskmem.tools.forms import Filled, Form, Id, Stripped, Text
 from taskmem_hookspecs.conditions import MAX_SIDES
 
@@ -40,7 +41,8 @@ class SmartWait(Form):
     target: Annotated[
         TargetText,
         Field(
-            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen"
+            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, "
+            "screen, queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
@@ -61,7 +63,8 @@ class SmartWait(Form):
 
     @model_validator(mode="after")
     def _one_condition(self) -> SmartWait:
-        if (self.wake_when is None) == (self.signals is None):
+        given = (self.wake_when is not None) + (self.signals is not None)
+        if given > 1 or (not given and not is_queue(self.target)):
             raise ValueError("give wake_when or signals, and not both")
         return self
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain import queues
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.scrub import MASK, scrub
@@ -111,7 +112,8 @@ def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condi
     if form.signals is not None:
         condition = read_signals(form.signals)
     else:
-        condition = parse_condition(form.wake_when or "")
+        # Only of a queue it may be left out, which has no other.
+        condition = parse_condition(form.wake_when or queues.FORM)
     if MASK in condition.sentence:
         # Secrets are removed from all that is looked at, so any of them would match.
         raise InvalidArguments(

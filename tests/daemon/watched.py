@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from openclaw_taskmem.daemon.album import Album
+from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.engine.shell import Due
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import AGENT, World
@@ -81,14 +83,17 @@ async def watched(
     if worlds:
         world._numbers = worlds[0]._numbers
     room = Watchroom(
-        world.shell.seams, world.clock, judge_seconds=judge_seconds, album=album
+        world.shell.seams,
+        world.clock,
+        judge_seconds=judge_seconds,
+        album=album,
+        queues=Queues(world.clock, lambda: world.shell),
     )
-    world.shell = replace(
-        world.shell,
-        watching=room,
-        nudge=lambda due: room.follow(due.waits),
-        sole=sole,
-    )
+
+    def nudge(due: Due) -> None:
+        room.follow(due.waits, due.roles)
+
+    world.shell = replace(world.shell, watching=room, nudge=nudge, sole=sole)
     running = asyncio.create_task(room.run(world.shell))
     try:
         yield Watched(world, room)

@@ -16,6 +16,7 @@ from taskmem_hookspecs import InvalidArguments
         ("WINDOW: 0x4200003", "window", "0x4200003"),
         ("screen", "screen", ""),
         ("Screen", "screen", ""),
+        ("queue: Writer_2", "queue", "writer_2"),
     ],
 )
 def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
@@ -28,6 +29,7 @@ def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
     "text",
     [
         *("", " ", ":", "pty", "pty:", "pty: ", "window:", "build", "file:/tmp/x"),
+        *("queue", "queue:", "queue:a b", "queue:user", "queue:" + "r" * 65),
         *("screen:1", "pty:a\nb", "pty:\x1b[31m", "http://x", "pty" + ":" + "x" * 5000),
     ],
 )

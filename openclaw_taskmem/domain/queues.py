@@ -1,0 +1,84 @@
+"""The queue of a role as something to wait for: `queue:ROLE`.
+
+What is waited for is a state: a run is queued for that role, and can be claimed now.
+Source: seed 002, issue "Several hosts, several roles".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.judging import Understood
+from openclaw_taskmem.domain.texts import clip, plain
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    InvalidArguments,
+    Target,
+    Task,
+)
+
+SCHEME: Final = "queue"
+"""Of the targets that are queues."""
+FORM: Final = "a task is queued"
+"""The one condition that a queue has; it may be left out."""
+NAME_BYTES: Final = 200
+"""Shown of the name of a task that is queued."""
+
+
+def is_queue(target: str) -> bool:
+    """Whether a target, as an agent writes it, is a queue."""
+    return target.strip().lower().startswith(f"{SCHEME}:")
+
+
+def refuse_condition(condition: Condition) -> ConditionUnclear | None:
+    """Return why no queue can meet a condition; None: it is the one that it has."""
+    if condition.sentence.strip().rstrip(".").lower() == FORM:
+        return None
+    refusal = ConditionUnclear(
+        f'Of a queue one thing can be waited for, "{FORM}": give that as wake_when, or '
+        "leave wake_when out. Nothing was written.",
+        tuple(range(len(condition.sides))),
+    )
+    refusal.details = {
+        "sides": [side.words for side in condition.sides],
+        "forms": [FORM],
+        "suggestion": FORM,
+    }
+    return refusal
+
+
+def name_form(understood: Sequence[Understood]) -> tuple[Understood, ...]:
+    """Return how a condition was read with the form that it has."""
+    return tuple(each.model_copy(update={"form": FORM}) for each in understood)
+
+
+def guard_wait(target: Target, caller: Caller) -> None:
+    """Refuse a wait for a queue of which the caller could claim nothing.
+
+    Raises:
+        InvalidArguments: Its gateway says that it has another role.
+    """
+    owner = caller.in_gateway
+    if target.scheme == SCHEME and owner is not None and owner.role != target.name:
+        raise InvalidArguments(
+            f"Your gateway says that you are {owner.role}, so you cannot claim as "
+            f"{target.name}; wait for {SCHEME}:{owner.role}, or let an agent of that "
+            "role wait. Nothing was written."
+        )
+
+
+def describe_queued(task: Task, role: str) -> str:
+    """Say that a task is queued for a role, and how its agent gets it."""
+    name = clip(plain(task.name), NAME_BYTES)
+    return (
+        f'{task.task_id} "{name}" is queued for {role}; claim it with task_claim, role '
+        f'"{role}".'
+    )
+
+
+def describe_empty(role: str) -> str:
+    """Say that nothing is queued for a role."""
+    return f"Nothing is queued for {role}."

@@ -1,0 +1,217 @@
+"""A role waits for its queue: the core's own sensor, and its one condition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from openclaw_taskmem.daemon.queues import ALONE_SECONDS, SHARED_SECONDS
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import ConditionUnclear, InvalidArguments, Owner, Run, WaitStatus
+from taskmem_hookspecs.testing import MemoryStore
+from tests.daemon.watched import Watched, watched
+from tests.support.sessions import Session
+from tests.support.world import World, worker
+
+QUEUE = "queue:writer"
+
+
+def queue(world: World, role: str = "writer") -> str:
+    """Register a task for a role; its id."""
+    return world.register("Write report", role=role)
+
+
+def said(task: str) -> str:
+    """What is observed of a task that is queued."""
+    return (
+        f'{task} "Write report" is queued for writer; claim it with task_claim, role '
+        '"writer".'
+    )
+
+
+async def waits(room: Watched, **given: object) -> str:
+    """Wait for the queue, as with no condition, and return the wait's id."""
+    answer = await room.call("smart_wait", target=QUEUE, **given)
+    wait = str(answer["wait_id"])
+    await room.until(lambda: room.room.observation(wait) is not None)
+    return wait
+
+
+class Counted(MemoryStore):
+    """A store that counts how often a queue is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
+        self.reads += 1
+        return super().queued_runs(role, limit)
+
+
+async def test_a_role_is_woken_when_a_task_is_queued_for_it() -> None:
+    async with watched() as room:
+        wait = await waits(room, timeout=3600)
+        await room.clock.advance(47)
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+        task = queue(room.world)
+
+        ended = await room.ended(wait)
+        assert (ended.status, ended.wake_when) == (
+            *(WaitStatus.RESOLVED, "a task is queued"),
+        )
+        [wake] = room.world.wakes()
+        assert wake.text == (
+            f"[system] smart_wait resolved ({wait}): {said(task)} Elapsed: 47s."
+        )
+
+
+async def test_what_is_queued_already_wakes_a_role_at_once() -> None:
+    async with watched() as room:
+        first = queue(room.world)
+        room.clock.tick(1)
+        queue(room.world)
+
+        answer = await room.call(
+            "smart_wait", target="queue:WRITER", wake_when="A task is queued."
+        )
+
+        ended = await room.ended(answer["wait_id"])
+        assert ended.last_observation == said(first)
+        assert answer["understood"] == [
+            {
+                "side": "A task is queued.",
+                "form": "a task is queued",
+                "judged_by": "rules",
+                "note": None,
+            }
+        ]
+
+
+async def test_what_this_role_cannot_claim_does_not_wake_it() -> None:
+    async with watched() as room:
+        world = room.world
+        queue(world, "tester")
+        session = Session(world)
+        asks = session.works()
+        world.call("task_reset", Caller(person=True), task_id=asks)
+        await room.call("smart_wait", target="queue:main")
+        wait = await waits(room)
+
+        await room.settle()
+
+        [here] = {w.status for w in world.store.list_waits(None, None, 10)}
+        assert here is WaitStatus.WATCHING
+        assert room.room.observation(wait) == "Nothing is queued for writer."
+
+
+async def test_what_is_queued_for_anybody_does_not_wake_a_role() -> None:
+    async with watched() as room:
+        world = room.world
+        task = world.register()
+        world.call("task_claim", worker("1"), task_id=task)
+        world.call("task_reset", Caller(person=True), task_id=task)
+        wait = await waits(room)
+
+        await room.settle()
+
+        assert [run.role for run in world.store.queued_runs("writer", 9)] == [None]
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+
+async def test_after_a_claim_the_role_waits_for_the_next_task() -> None:
+    async with watched() as room:
+        queue(room.world)
+        wait = (await room.call("smart_wait", target=QUEUE))["wait_id"]
+        await room.ended(wait)
+        room.world.call("task_claim", worker("1"), role="writer")
+
+        await room.call("wait_update", wait_id=wait)
+        await room.settle()
+        assert room.row(wait).status is WaitStatus.WATCHING
+        task = queue(room.world)
+
+        assert (await room.ended(wait)).last_observation == said(task)
+
+
+async def test_a_restarted_daemon_goes_on_waiting_for_a_queue() -> None:
+    store = MemoryStore()
+    async with watched(store=store) as room:
+        wait = await waits(room, timeout=3600)
+    async with watched(store=store, clock=room.clock, worlds=[room.world]) as again:
+        await again.until(lambda: again.room.observation(wait) is not None)
+
+        task = queue(again.world)
+
+        assert (await again.ended(wait)).last_observation == said(task)
+
+
+@pytest.mark.parametrize(
+    ("sole", "rest"), [(True, ALONE_SECONDS), (False, SHARED_SECONDS)]
+)
+async def test_the_store_is_read_when_a_commit_tells_and_rarely_besides(
+    sole: bool, rest: float
+) -> None:
+    store = Counted()
+    async with watched(store=store, sole=sole) as room:
+        wait = await waits(room, timeout=86_400)
+        await room.pass_time(1)
+        before = store.reads
+
+        await room.pass_time(rest * 10, step=0.5)
+
+        assert 8 <= store.reads - before <= 12
+        assert room.row(wait).status is WaitStatus.WATCHING
+
+
+async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
+    store = MemoryStore()
+    async with watched(store=store) as room:
+        wait = await waits(room, timeout=3600)
+        other = World(store, room.clock, home="home_2")
+        other._numbers = room.world._numbers
+        task = queue(other)
+
+        await room.pass_time(4 * SHARED_SECONDS)
+
+        assert (await room.ended(wait)).last_observation == said(task)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"wake_when": '"READY" appears'},
+        {"wake_when": "a task is queued or it exits"},
+        {"wake_when": "something interesting is queued"},
+        {"signals": [{"exit": "any"}]},
+    ],
+)
+async def test_another_condition_on_a_queue_is_refused_with_the_form(
+    given: dict[str, object],
+) -> None:
+    async with watched() as room:
+        with pytest.raises(
+            ConditionUnclear, match='"a task is queued": give'
+        ) as raised:
+            await room.call("smart_wait", target=QUEUE, **given)
+
+        assert raised.value.details["forms"] == ["a task is queued"]
+        assert not room.world.store.list_waits(None, None, 10)
+
+
+async def test_only_a_queue_is_waited_for_without_a_condition() -> None:
+    async with watched() as room:
+        with pytest.raises(InvalidArguments, match="give wake_when or signals"):
+            await room.call("smart_wait", target="screen")
+
+
+async def test_who_could_claim_nothing_for_a_role_does_not_wait_for_it() -> None:
+    async with watched() as room:
+        owner = Owner(role="main", session_key="agent:main:main", boot="boot_1")
+        caller = Caller(session_key=owner.session_key, owner=owner)
+
+        with pytest.raises(InvalidArguments, match="you are main, so you cannot claim"):
+            await asyncio.to_thread(room.world.call, "smart_wait", caller, target=QUEUE)
