@@ -19,7 +19,7 @@ class Left(Value):
     note: str | None = None
     """Said when it was handed to its role; None: nothing was."""
     user_said: tuple[str, ...] = ()
-    """Said by the user since the last hand-off or end, oldest first."""
+    """Said by the user since the last hand-off or completion, oldest first."""
     reviewed: bool = False
     """Whether it was handed to the user last, and is no longer with them."""
 
@@ -43,7 +43,7 @@ def find_left(run: Run, messages: Sequence[Message]) -> Left:
     """Return what is left for whoever claims a run.
 
     `messages` are the newest of its task, oldest first. What was said before the last
-    hand-off, or before the task ended, was for others, and has been heard.
+    hand-off, or before the task was completed, was for others, and has been heard.
     """
     said: list[str] = []
     for message in reversed(messages):
@@ -56,7 +56,7 @@ def find_left(run: Run, messages: Sequence[Message]) -> Left:
             return Left(user_said=tuple(said), reviewed=True)
         if entry.startswith(_HANDED):
             return Left(note=_note(run, message), user_said=tuple(said))
-        if lifecycle.tells_of_end(message):
+        if lifecycle.tells_of_completion(message):
             break
     return Left(user_said=tuple(said))
 

@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
 
-_ENDED: Final = re.compile(r"Status: \w+ → (?:completed|failed|cancelled)\b")
+_COMPLETED: Final = re.compile(r"Status: \w+ → completed\b")
 REQUEST_BYTES: Final = 2000
 """Kept of what a user had asked for."""
 _ALIASES: Final = {
@@ -177,9 +177,9 @@ def noted(task: Task, said: str, now: datetime) -> Message:
     )
 
 
-def tells_of_end(message: Message) -> bool:
-    """Whether what the thread says of a task's life is that it has ended."""
-    return _ENDED.match(message.content) is not None
+def tells_of_completion(message: Message) -> bool:
+    """Whether what the thread says of a task's life is that it is completed."""
+    return _COMPLETED.match(message.content) is not None
 
 
 def answered(task: Task, answer: str, now: datetime) -> Message:

@@ -63,11 +63,9 @@ def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
     [
         "Handed to builder.",
         "Status: active → completed",
-        "Status: paused → failed. It cannot be done.",
-        "Status: active → cancelled. The user said so.",
     ],
 )
-def test_words_before_the_last_hand_off_or_end_are_not_left(heard: str) -> None:
+def test_words_before_the_last_hand_off_or_completion_are_not_left(heard: str) -> None:
     found = left(entry(TO_USER), user("Old."), entry(heard), user("New."))
 
     assert found == Left(user_said=("New.",))
@@ -85,8 +83,10 @@ def test_no_message_but_the_threads_own_passes_for_a_hand_off() -> None:
     )
 
 
-def test_a_pause_is_no_end_before_which_words_are_heard() -> None:
-    _, message = lifecycle.move(a_task(), TaskStatus.PAUSED, DAWN)
+@pytest.mark.parametrize("status", ["paused", "failed", "cancelled", "completed"])
+def test_words_are_left_also_where_the_task_was_not_completed(status: str) -> None:
+    _, message = lifecycle.move(a_task(), TaskStatus(status), DAWN)
     assert message is not None
 
-    assert left(user("Wait."), message).user_said == ("Wait.",)
+    heard = status == "completed"
+    assert left(user("Wait."), message).user_said == (() if heard else ("Wait.",))
