@@ -21,6 +21,7 @@ from figures import Figure, header, row
 from homes import disk
 from hosts import wake_hosts
 from idle import idle_daemon
+from kills import kill_daemon, kill_role
 from machine import described
 from notices import tell_notices
 from packets import resume_packet, thread_query
@@ -75,6 +76,8 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         tell_notices,
         wake_hosts,
         tell_presence,
+        kill_role,
+        kill_daemon,
     )
 }
 ONLY_WHEN_ASKED = tuple(
