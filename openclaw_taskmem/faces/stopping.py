@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Final
 
 from openclaw_taskmem.daemon.lock import find_holder
@@ -25,8 +26,7 @@ def stop(home: Home) -> tuple[str, int]:
     for _ in range(STEPS):
         held = find_holder(home.lock)
         if held is None:
-            # What a killed one left would have relays start it again.
-            home.socket.unlink(missing_ok=True)
+            _remove_socket(home)
             return f"No daemon runs for {home.folder}.", 0
         pid = held.pid
         process = None if pid is None else identity(pid)
@@ -46,6 +46,8 @@ def stop(home: Home) -> tuple[str, int]:
         return f"The daemon of {home.folder} has just ended.", 0
     for _ in range(STEPS):
         if lives(process) is False:
+            if find_holder(home.lock) is None:
+                _remove_socket(home)
             return f"Process {pid} has stopped.", 0
         time.sleep(STEP_SECONDS)
     late = (
@@ -53,3 +55,9 @@ def stop(home: Home) -> tuple[str, int]:
         f"kill -9 {pid}: nothing that was answered is lost."
     )
     return late, 1
+
+
+def _remove_socket(home: Home) -> None:
+    """Remove what a killed daemon left, which would have relays start one again."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        home.socket.unlink()
