@@ -41,9 +41,7 @@ _LOCAL_PEERPID: Final = 2
 class Door:
     """Lets faces in and serves each until it hangs up."""
 
-    def __init__(
-        self, desk: Desk, relay_left: Callable[[str | None], None] = lambda _: None
-    ) -> None:
+    def __init__(self, desk: Desk, relay_left: Callable[[str | None], None]) -> None:
         """Take who answers, and who is told which relay's process has hung up."""
         self._desk = desk
         self._relay_left = relay_left
@@ -52,6 +50,8 @@ class Door:
         self._servers: list[asyncio.Server] = []
         self._path = Path()
         self._bound: tuple[int, int] | None = None
+        self.speaks_mcp = asyncio.Event()
+        """To be set once what relays speak is loaded; until then they wait."""
         self.emptied = asyncio.Event()
         """Set when the last face hangs up."""
 
@@ -141,6 +141,7 @@ class Door:
             host = Host(process, folder if isinstance(folder, str) else None)
             call = partial(self._desk_call, host)
             tools = await self._desk.list_tools(profile)
+            await self.speaks_mcp.wait()
             try:
                 await mcp.serve(reader, writer, call, tools)
             finally:

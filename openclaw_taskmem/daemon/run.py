@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import shlex
@@ -17,12 +18,13 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
 from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.album import Album
+from openclaw_taskmem.daemon.begin import complain, describe_trouble
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lanes import Lanes
-from openclaw_taskmem.daemon.lock import Held, Lock
+from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers
@@ -54,34 +56,19 @@ LAST_CALLS_SECONDS = 5.0
 """How long calls that run may take to end when the daemon stops."""
 
 
-def main(environ: MutableMapping[str, str]) -> int:
-    """Run a daemon in the foreground until it is told to stop; return its status."""
+def run(environ: MutableMapping[str, str], lock: Lock) -> int:
+    """Run a daemon for the home whose lock it has; return its exit status."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Scrubbing("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     try:
-        settings = load(environ)
-        settings.home.prepare()
-        lock = Lock(settings.home.lock)
-    except Held as held:
-        return _say(
-            f"A daemon for this home runs already, as process {held.pid}; see "
-            "taskmem status, or stop it with taskmem daemon stop."
-        )
+        asyncio.run(serve(load(environ), SystemClock(), lock))
     except (TaskmemError, HomeRefused) as error:
-        return _say(str(error))
+        return complain(str(error))
     except OSError as error:
-        return _say(_cannot(error))
-    try:
-        asyncio.run(serve(settings, SystemClock(), lock))
-    except TaskmemError as error:
-        return _say(str(error))
-    except OSError as error:
-        return _say(_cannot(error))
-    finally:
-        lock.release()
+        return complain(describe_trouble(error))
     return 0
 
 
@@ -91,18 +78,6 @@ class _Scrubbing(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line without them."""
         return scrub(super().format(record))
-
-
-def _cannot(error: OSError) -> str:
-    return (
-        f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
-        "state folder and what is in it belong to you, or set TASKMEM_HOME."
-    )
-
-
-def _say(sentence: str) -> int:
-    print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
-    return 1
 
 
 async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
@@ -253,7 +228,7 @@ async def _until_done(
     background = [
         asyncio.create_task(loops.run()),
         asyncio.create_task(room.run(shell)),
-        asyncio.create_task(_load_sdk(room)),
+        asyncio.create_task(_load_sdk(room, door)),
         asyncio.create_task(_stop_when_idle(stop, door, loops, shell.clock, patience)),
     ]
     needed = background[:2]
@@ -269,12 +244,15 @@ async def _until_done(
             await task
 
 
-async def _load_sdk(room: Watchroom) -> None:
+async def _load_sdk(room: Watchroom, door: Door) -> None:
     """Load what speaks MCP before anyone asks, and after what is waited for."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
             await room.caught_up()
     await asyncio.to_thread(mcp.load_sdk)
+    door.speaks_mcp.set()
+    gc.freeze()
+    gc.enable()
 
 
 async def _stay_in_place(

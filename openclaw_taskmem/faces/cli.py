@@ -112,7 +112,7 @@ def daemon(*, detach: bool, action: str | None) -> None:
         with reach(find_home(os.environ), os.environ) as link:
             click.echo(f"A daemon runs as process {link.pid}.")
         return
-    from openclaw_taskmem.daemon.run import main as run_daemon
+    from openclaw_taskmem.daemon.begin import main as run_daemon
 
     sys.exit(run_daemon(os.environ))
 

@@ -1,7 +1,7 @@
-"""The console entry: `taskmem mcp` by the short way, all else by the command line.
+"""The console entry: relays and daemons by the short way, all else by the command line.
 
-Hosts start `taskmem mcp` once per session, so it takes a way on which nothing
-is imported that it does not need.
+Hosts start `taskmem mcp` once per session, and a daemon is to have its home at once, so
+both take a way on which nothing is imported that they do not need.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ def _run(arguments: list[str]) -> int:
         from openclaw_taskmem.faces import relay
 
         return relay.run(os.environ)
+    if arguments == ["daemon"]:
+        from openclaw_taskmem.daemon import begin
+
+        return begin.main(os.environ)
     from openclaw_taskmem.faces import cli
 
     cli.main()

@@ -37,8 +37,9 @@ _CHUNK = 64 * 1024
 _AHEAD = 1024 * 1024
 _DRAIN_SECONDS = 10.0
 _RETRY_SECONDS = 3.0
-_SPREAD_SECONDS = 1.0
-"""Within which the relays of a home begin to start a daemon, so that one does."""
+_SPREAD_SECONDS = 0.3
+"""Within which the relays of a home begin to start a daemon, so that one does: it takes
+the home before anything else."""
 _RELAYS = 16
 _LONGEST_REST = 60.0
 _YOUNG_SECONDS = 10.0

@@ -16,7 +16,7 @@ from taskmem_hookspecs import RunState
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import Session
-from tests.support.world import World
+from tests.support.world import World, worker
 
 
 class OneByOne(MemoryStore):
@@ -113,3 +113,14 @@ async def test_a_lease_that_a_clock_ahead_has_given_is_cut_at_the_start() -> Non
 
 def state(world: World, task: str) -> RunState:
     return world.store.list_runs(None, task, 1)[0].state
+
+
+async def test_at_the_start_what_ended_processes_held_is_queued() -> None:
+    world = World(lives=lambda _: False)
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task)
+    async with running(world, Gateway(world.clock)):
+        await world.clock.advance(0)
+
+    [run] = world.store.list_runs(None, task, 1)
+    assert (run.state, run.why) == (RunState.QUEUED, "owner_gone")

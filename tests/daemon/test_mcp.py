@@ -252,7 +252,7 @@ def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
     assert 'the last note is "Built, not pushed."' in answer["message"]
 
 
-def test_what_a_killed_role_held_is_queued_though_nobody_claims(daemon):
+def test_what_a_killed_role_held_is_queued_unasked(daemon):
     task = daemon.register()
     with Relayed(daemon.home) as role:
         claims(role, task_id=task)

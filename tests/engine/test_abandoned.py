@@ -85,7 +85,7 @@ def test_by_its_id_it_is_claimed_by_whoever_may_claim_it(world: World) -> None:
 
 @pytest.mark.parametrize("lives", [True, None])
 @pytest.mark.parametrize("named", [True, False])
-def test_what_a_process_holds_is_kept_unless_that_has_surely_ended(
+def test_what_a_process_holds_is_kept_until_it_has_surely_ended(
     world: World, lives: bool | None, named: bool
 ) -> None:
     world.shell = replace(world.shell, lives=lambda _: lives)
@@ -95,7 +95,7 @@ def test_what_a_process_holds_is_kept_unless_that_has_surely_ended(
         world.call("task_claim", AGAIN, task_id=task if named else None, **BUILDER)
 
 
-def test_what_a_gateways_agent_holds_is_left_to_its_own_recovery(
+def test_what_a_gateways_agent_holds_has_its_own_recovery(
     world: World,
 ) -> None:
     owner = Owner(role="main", session_key="agent:main:main", boot="b", process="1:1")
@@ -143,7 +143,7 @@ def test_who_claims_it_is_told_that_there_is_no_note(world: World) -> None:
     ) in told(world, held(world))
 
 
-def test_who_claims_what_was_not_seen_within_its_lease_is_told_so(
+def test_who_claims_what_outlived_its_lease_is_told_so(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -157,7 +157,7 @@ def test_who_claims_what_was_not_seen_within_its_lease_is_told_so(
     )
 
 
-def test_who_claims_what_nobody_left_behind_is_told_of_nobody(world: World) -> None:
+def test_who_claims_what_nobody_left_is_told_of_nobody(world: World) -> None:
     task = held(world)
     world.call("task_reset", PERSON, task_id=task)
 

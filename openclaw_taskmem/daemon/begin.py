@@ -1,0 +1,52 @@
+"""How a daemon begins: it takes its home before it loads anything that takes long.
+
+Whoever looks sees from then on that one starts, and starts no other.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import MutableMapping
+
+from openclaw_taskmem.daemon.lock import Held, Lock
+from openclaw_taskmem.home import HomeRefused, find_home
+
+
+def main(environ: MutableMapping[str, str]) -> int:
+    """Run a daemon in the foreground until it is told to stop; return its status."""
+    # What is loaded stays, so nothing is collected until all of it is.
+    gc.disable()
+    try:
+        home = find_home(environ)
+        home.prepare()
+        lock = Lock(home.lock)
+    except Held as held:
+        return complain(
+            f"A daemon for this home runs already, as process {held.pid}; see "
+            "taskmem status, or stop it with taskmem daemon stop."
+        )
+    except HomeRefused as error:
+        return complain(str(error))
+    except OSError as error:
+        return complain(describe_trouble(error))
+    try:
+        from openclaw_taskmem.daemon.run import run
+
+        return run(environ, lock)
+    finally:
+        lock.release()
+
+
+def describe_trouble(error: OSError) -> str:
+    """Return why a daemon cannot start, in a sentence."""
+    return (
+        f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
+        "state folder and what is in it belong to you, or set TASKMEM_HOME."
+    )
+
+
+def complain(sentence: str) -> int:
+    """Tell the operator why a daemon does not run, and return the exit status."""
+    print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
+    return 1
