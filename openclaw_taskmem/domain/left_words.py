@@ -61,6 +61,21 @@ def find_left(run: Run, messages: Sequence[Message]) -> Left:
     return Left(user_said=tuple(said))
 
 
+def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return what the user has said to who works on a run, oldest first.
+
+    That is since it was claimed, and since an agent last wrote to its thread, of which
+    `messages` are the newest, oldest first.
+    """
+    said: list[str] = []
+    for message in reversed(messages):
+        if message.role is Role.AGENT or message.created_at <= run.changed_at:
+            break
+        if message.role is Role.USER:
+            said.insert(0, message.content)
+    return tuple(said)
+
+
 def _note(run: Run, message: Message) -> str | None:
     # What is told of its beginning may be later than it was, but not of its claim.
     began = min(run.created_at, run.started_at or run.created_at)

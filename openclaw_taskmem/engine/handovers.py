@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import handover, left_words, lifecycle, thread
+from openclaw_taskmem.domain import fencing, handover, left_words, lifecycle, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.engine import packets, recovery
@@ -144,6 +144,19 @@ def hand_off(
 def find_left(shell: Shell, run: Run) -> Left:
     """Return what is left for whoever claims a run."""
     return left_words.find_left(run, shell.store.read_thread(run.task_id, thread.READ))
+
+
+def find_unheard(
+    shell: Shell, task_id: str, caller: Caller, token: int | None
+) -> tuple[str, ...]:
+    """Return what the user has said to a caller who works on a task, and did not hear.
+
+    A gateway's agent hears the user in its session.
+    """
+    run = shell.store.read_task(task_id).run
+    if run is None or caller.in_gateway or not fencing.holds(run, caller, token):
+        return ()
+    return left_words.find_unheard(run, shell.store.read_thread(task_id, thread.READ))
 
 
 def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:

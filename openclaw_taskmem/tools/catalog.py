@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import tasks
+from openclaw_taskmem.engine import handovers, tasks
 from openclaw_taskmem.engine.holding import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
@@ -170,6 +170,10 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
     until, start = thread_pages.read_place(form.after)
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
+    unheard = handovers.find_unheard(shell, form.task_id, caller, form.token)
+    if unheard:
+        answer |= runs.show_words(unheard, form.task_id)
+        said.append("The user has spoken meanwhile: act on user_said.")
     if wish.changes:
         updated = tasks.apply(shell, form.task_id, wish)
         task = updated.task

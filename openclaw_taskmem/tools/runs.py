@@ -219,12 +219,18 @@ def _shown(run: Run, left: Left) -> dict[str, JsonValue]:
         shown["note"] = clip(whole, NOTE_BYTES)
         if shown["note"] != whole:
             shown["note_rest"] = f"The whole note: taskmem show {run.task_id}"
-    said = [plain(each) for each in left.user_said]
+    return {**shown, **show_words(left.user_said, run.task_id)}
+
+
+def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
+    """Return what the user said of a task: each text on one line, and clipped."""
+    if not words:
+        return {}
+    said = [plain(each) for each in words]
     newest = [clip(each, NOTE_BYTES) for each in said[-SAID:]]
-    if newest:
-        shown["user_said"] = [*newest]
+    shown: dict[str, JsonValue] = {"user_said": [*newest]}
     if newest != said:
-        shown["user_said_rest"] = f"All that they said: taskmem show {run.task_id}"
+        shown["user_said_rest"] = f"All that they said: taskmem show {task_id}"
     return shown
 
 

@@ -169,6 +169,27 @@ def test_who_claims_what_was_sent_back_acts_on_the_users_words(how: str) -> None
         assert "the user has spoken since" in message
 
 
+def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
+    world, task = reviewed()
+    send_back(world, task, "task_update", "Mend the roof.")
+    world.call("task_claim", worker("2"), task_id=task, role="builder")
+    world.clock.tick(1)
+    # What came with the claim is not told again.
+    said = world.call("task_update", worker("2"), task_id=task, completed_steps=[1])
+    assert "user_said" not in said
+
+    world.clock.tick(1)
+    world.call("task_update", PERSON, task_id=task, message="And the door.")
+    world.clock.tick(1)
+    other = world.call("task_update", worker("3"), task_id=task, query="Where?")
+    told = world.call("task_update", worker("2"), task_id=task, message="Roof mended.")
+    later = world.call("task_update", worker("2"), task_id=task, message="Door, too.")
+
+    assert told["user_said"] == ["And the door."]
+    assert told["message"].startswith("The user has spoken meanwhile")
+    assert "user_said" not in {**other, **later}
+
+
 def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -> None:
     for how in ("task_update", "task_resume"):
         world = World()
