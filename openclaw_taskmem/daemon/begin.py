@@ -22,31 +22,40 @@ def main(environ: MutableMapping[str, str]) -> int:
         home.prepare()
         lock = Lock(home.lock)
     except Held as held:
-        return complain(
+        return _complain(
             f"A daemon for this home runs already, as process {held.pid}; see "
             "taskmem status, or stop it with taskmem daemon stop."
         )
     except HomeRefused as error:
-        return complain(str(error))
+        return _complain(str(error))
     except OSError as error:
-        return complain(describe_trouble(error))
+        return _cannot(error)
     try:
-        from openclaw_taskmem.daemon.run import run
-
-        return run(environ, lock)
+        return _go_on(environ, lock)
+    except OSError as error:
+        return _cannot(error)
     finally:
         lock.release()
 
 
-def describe_trouble(error: OSError) -> str:
-    """Return why a daemon cannot start, in a sentence."""
-    return (
+def _go_on(environ: MutableMapping[str, str], lock: Lock) -> int:
+    from openclaw_taskmem.daemon.run import run
+    from taskmem_hookspecs.errors import TaskmemError
+
+    try:
+        run(environ, lock)
+    except TaskmemError as error:
+        return _complain(str(error))
+    return 0
+
+
+def _cannot(error: OSError) -> int:
+    return _complain(
         f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
         "state folder and what is in it belong to you, or set TASKMEM_HOME."
     )
 
 
-def complain(sentence: str) -> int:
-    """Tell the operator why a daemon does not run, and return the exit status."""
+def _complain(sentence: str) -> int:
     print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
     return 1

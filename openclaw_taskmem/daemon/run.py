@@ -18,7 +18,6 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
 from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.album import Album
-from openclaw_taskmem.daemon.begin import complain, describe_trouble
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
@@ -39,10 +38,10 @@ from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
-from openclaw_taskmem.home import Home, HomeRefused, find_home
+from openclaw_taskmem.home import Home, find_home
 from openclaw_taskmem.seams.parts import reach_of
 from openclaw_taskmem.seams.seams import Seams
-from taskmem_hookspecs import Clock, TaskmemError
+from taskmem_hookspecs import Clock
 
 log = logging.getLogger(__name__)
 
@@ -56,20 +55,18 @@ LAST_CALLS_SECONDS = 5.0
 """How long calls that run may take to end when the daemon stops."""
 
 
-def run(environ: MutableMapping[str, str], lock: Lock) -> int:
-    """Run a daemon for the home whose lock it has; return its exit status."""
+def run(environ: MutableMapping[str, str], lock: Lock) -> None:
+    """Run a daemon for the home whose lock it has, until it is told to stop.
+
+    Raises:
+        TaskmemError: It cannot run with these settings, or this database.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Scrubbing("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
-    try:
-        asyncio.run(serve(load(environ), SystemClock(), lock))
-    except (TaskmemError, HomeRefused) as error:
-        return complain(str(error))
-    except OSError as error:
-        return complain(describe_trouble(error))
-    return 0
+    asyncio.run(serve(load(environ), SystemClock(), lock))
 
 
 class _Scrubbing(logging.Formatter):

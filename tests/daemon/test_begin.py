@@ -30,14 +30,13 @@ def test_a_daemon_has_its_home_before_it_loads_the_rest(
 ) -> None:
     held: list[int | None] = []
 
-    def run(*_: object) -> int:
+    def run(*_: object) -> None:
         held.append(holder(home.lock))
-        return 3
 
     rest = SimpleNamespace(run=run)
     monkeypatch.setitem(sys.modules, "openclaw_taskmem.daemon.run", rest)
 
-    assert begin.main({"TASKMEM_HOME": str(home.folder)}) == 3
+    assert begin.main({"TASKMEM_HOME": str(home.folder)}) == 0
 
     assert held == [os.getpid()]
     assert find_holder(home.lock) is None
