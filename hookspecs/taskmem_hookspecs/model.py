@@ -158,6 +158,12 @@ class Task(Value):
     home: str | None = None
     """The home whose daemon looks after it, and in whose gateway its session lives;
     None: any."""
+    registrar_session: str | None = None
+    """The session that registered it, whoever works on it now; None: not known."""
+    registrar_host: str | None = None
+    """Where its agent runs, as in `Wake.host`."""
+    registrar_home: str | None = None
+    """The home in whose gateway that session lives; None: any."""
     message_count: int = 0
     created_at: Instant
     updated_at: Instant
@@ -258,7 +264,8 @@ class Wake(Value):
 
     wake_id: str
     key: str
-    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`, `run:<run>:<n>`."""
+    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`, `run:<run>:<n>`,
+    `unclaimed:<task>:<n>`, `review:<run>:<n>`."""
     cause: WakeCause
     state: WakeState = WakeState.DUE
     task_id: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import outbox
+from openclaw_taskmem.domain import outbox, registrars
 from taskmem_hookspecs import Run, TaskFacts, Wake, WakeCause, WakeState
 
 ANSWER: Final = "answer:"
@@ -47,13 +47,16 @@ def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
 def drop_open(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
     """Return the wakes that tell the task's run to go on, as they are sent no more.
 
+    So are those that tell its registrar that it lies.
+
     What its user has answered it is told whatever it did; `answers`: not even that.
     """
-    return tuple(
+    told = tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in list_open(facts)
         if answers or not tells_answer(wake)
     )
+    return (*told, *registrars.settle(facts.wakes))
 
 
 def tells_answer(wake: Wake) -> bool:

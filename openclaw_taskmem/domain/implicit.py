@@ -198,6 +198,8 @@ def register_task(
             "metadata": metadata,
             "session_key": caller.session_key,
             "host": caller.host,
+            "registrar_session": caller.session_key,
+            "registrar_host": caller.host,
             "implicit": False,
         }
     )

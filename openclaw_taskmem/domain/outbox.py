@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import filterfalse
 from typing import Final
 
-from openclaw_taskmem.domain import events, packet
+from openclaw_taskmem.domain import events, packet, registrars
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -23,7 +24,6 @@ from taskmem_hookspecs import (
 )
 
 MINUTE: Final = timedelta(minutes=1)
-
 _KINDS: Final = {
     WakeState.ACKNOWLEDGED: events.WAKE_ACKNOWLEDGED,
     WakeState.SUPERSEDED: events.WAKE_SUPERSEDED,
@@ -89,7 +89,7 @@ def answered(
     it that is still due has lost its cause, too.
     """
     settled: list[Wake] = []
-    for wake in wakes:
+    for wake in filterfalse(registrars.tells_review, wakes):
         lost = moved and (
             wake.cause is WakeCause.STUCK
             or (wait_id is not None and wake.wait_id == wait_id)
@@ -196,9 +196,9 @@ def compose(wakes: Sequence[Wake]) -> str:
 
     The packet of the first stuck wake names the other stuck tasks.
     """
-    stuck = [wake.text for wake in wakes if wake.cause is WakeCause.STUCK]
+    stuck = [wake.text for wake in wakes if registrars.has_packet(wake)]
     lines = [packet.with_others(stuck[0], stuck[1:])] if stuck else []
-    lines += [wake.text for wake in wakes if wake.cause is not WakeCause.STUCK]
+    lines += [wake.text for wake in wakes if not registrars.has_packet(wake)]
     return "\n".join(lines)
 
 
@@ -233,7 +233,7 @@ def delivered(
             }
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
-            alert = wake.cause is WakeCause.STUCK
+            alert = registrars.is_alert(wake)
             due = None if alert else now + policy.again_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
             sent.append(taken.model_copy(update=rests))
@@ -271,7 +271,7 @@ def failed(
         )
         for wake in current
         if wake.state is WakeState.DUE
-        or (wake.state is WakeState.SENT and wake.cause is not WakeCause.STUCK)
+        or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
     )
     log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
     return Change(wakes=owed, events=log)
@@ -316,13 +316,13 @@ def lost(
     newest = {
         wake.task_id: wake.wake_id
         for wake in sorted(current, key=lambda wake: wake.created_at)
-        if wake.cause is WakeCause.STUCK
+        if registrars.is_alert(wake)
     }
     again: list[Wake] = []
     for wake in current:
         if wake.state is not WakeState.SENT:
             continue
-        alert = wake.cause is WakeCause.STUCK
+        alert = registrars.is_alert(wake)
         if alert and newest[wake.task_id] != wake.wake_id:
             again.append(_close(wake, WakeState.SUPERSEDED))
             continue
@@ -357,7 +357,7 @@ def retry_after(
 
 
 def _stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
-    if wake.cause is not WakeCause.STUCK or wake.state is not WakeState.DUE:
+    if not registrars.is_alert(wake) or wake.state is not WakeState.DUE:
         return None
     task = tasks.get(wake.task_id or "")
     if (

@@ -6,13 +6,20 @@ it for the threshold. Source: seed 000 §5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, outbox, runs, working
+from openclaw_taskmem.domain import (
+    events,
+    notices,
+    outbox,
+    registrars,
+    runs,
+    working,
+)
 from openclaw_taskmem.domain.gateway import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import Why
@@ -188,11 +195,7 @@ def alert(
         created_at=now,
         due_at=now,
     )
-    unanswered = tuple(
-        old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
-        for old in facts.wakes
-        if old.cause is WakeCause.STUCK and old.state is WakeState.SENT
-    )
+    unanswered = _unanswered(facts.wakes)
     return Change(
         tasks=(task,),
         messages=(
@@ -222,12 +225,19 @@ def alert(
 
 
 def given_away(
-    facts: TaskFacts, verdict: StuckVerdict, now: datetime, policy: StuckPolicy
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    *,
+    wake_id: str,
+    reaches: Callable[[str | None, str | None], bool],
+    now: datetime,
+    policy: StuckPolicy,
 ) -> Change | None:
-    """Return what tells the user, and no session, of a task that its role left lying.
+    """Return what tells whoever registered a task that its role left it lying.
 
-    It was handed to a role, so that its session is no longer to work on it. None: it
-    was not, or a session has claimed it. What is queued has the threshold until then.
+    It was handed to a role, so that no session is to work on it. None: it was not, or a
+    session has claimed it. What is queued has the threshold until then. `reaches` says
+    of a host and a session whether it can be woken; the user is told where it cannot.
     """
     run = facts.run
     if run is None or not runs.given_away(run):
@@ -236,9 +246,34 @@ def given_away(
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    line = f"{notices.name(task)} {_lies(run, verdict, now)}"
+    said, alerted = _lies(run, verdict, now), _alerted(task, now)
+    session = task.registrar_session
+    if session is not None and reaches(task.registrar_host, session):
+        return _wake_registrar(facts, alerted, said, wake_id, now)
+    line = f"{notices.name(task)} {said}"
     told = notices.notice(notices.UNCLAIMED, task, run, line, now)
-    return Change(tasks=(_alerted(task, now),), events=(told,))
+    whose = {"session_key": session, "home": task.registrar_home}
+    told = told.model_copy(update={"data": {**told.data, **whose}})
+    return Change(tasks=(alerted,), events=(told,))
+
+
+def _wake_registrar(
+    facts: TaskFacts, alerted: Task, said: str, wake_id: str, now: datetime
+) -> Change:
+    """Return the wake that tells of a task that lies; one that is owed tells it anew.
+
+    `alerted` is the task after it. One that was sent before gives way to it.
+    """
+    wake = registrars.tell_unclaimed(alerted, said, wake_id, now)
+    before = registrars.list_open(facts.wakes)
+    owed = [old for old in before if old.state is WakeState.DUE]
+    if owed:
+        task = facts.task.model_copy(update={"last_stuck_alert_at": now})
+        fresh = owed[0].model_copy(update={"text": wake.text})
+        return Change(tasks=(task,), wakes=(fresh,))
+    unanswered = _unanswered(before)
+    log = outbox.settled_events(unanswered, now)
+    return Change(tasks=(alerted,), wakes=(wake, *unanswered), events=log)
 
 
 def _lies(run: Run, verdict: StuckVerdict, now: datetime) -> str:
@@ -258,6 +293,15 @@ def _lies(run: Run, verdict: StuckVerdict, now: datetime) -> str:
     )
 
 
+def _unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
+    """Return the alerts that were sent, to which nobody has answered until now."""
+    return tuple(
+        old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
+        for old in wakes
+        if old.cause is WakeCause.STUCK and old.state is WakeState.SENT
+    )
+
+
 def _alerted(task: Task, now: datetime) -> Task:
     """Return a task of which somebody is told now: that is quiet for a cooldown."""
     last = task.last_stuck_alert_at
@@ -274,6 +318,6 @@ def _alerted(task: Task, now: datetime) -> Task:
 def owed(facts: TaskFacts) -> Wake | None:
     """Return the stuck wake of a task that is still to be delivered; None: no such."""
     for wake in facts.wakes:
-        if wake.cause is WakeCause.STUCK and wake.state is WakeState.DUE:
+        if registrars.has_packet(wake) and wake.state is WakeState.DUE:
             return wake
     return None

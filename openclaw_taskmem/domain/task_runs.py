@@ -11,6 +11,7 @@ from openclaw_taskmem.domain import (
     continuations,
     notices,
     outbox,
+    registrars,
     runs,
     working,
 )
@@ -149,8 +150,10 @@ def followed(
         )
     gone: tuple[Wake, ...] = ()
     told: tuple[Event, ...] = ()
-    if after.state is not run.state and after.state is not RunState.RUNNING:
-        gone = continuations.drop_open(facts)
+    if after.state is not run.state:
+        goes_on = after.state is RunState.RUNNING
+        settle = registrars.settle(facts.wakes)
+        gone = settle if goes_on else continuations.drop_open(facts)
     if after.state.terminal and task.status in _TOLD:
         if said and not caller.person:
             said = f"its agent says: {quoted(said, SAID_BYTES)}"

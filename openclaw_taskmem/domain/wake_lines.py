@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import notices
+from openclaw_taskmem.domain import notices, registrars
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.runs import Why
 from openclaw_taskmem.domain.targets import describe_target
@@ -56,6 +56,8 @@ def describe_wake(facts: WakeFacts) -> str:
     Of an implicit task there is nothing to see but the end of a wait.
     """
     task, wait = facts.task, facts.wait
+    if registrars.tells_registrar(facts.wake):
+        return registrars.line_of(facts.wake)
     if task is not None and task.implicit:
         if facts.wake.cause is not WakeCause.WAIT:
             return ""

@@ -5,9 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import fencing, handover, left_words, lifecycle, thread
+from openclaw_taskmem.domain import (
+    fencing,
+    handover,
+    left_words,
+    lifecycle,
+    registrars,
+    thread,
+)
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.engine import packets, recovery
@@ -15,7 +23,7 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
-from taskmem_hookspecs import Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskNotFound
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +134,7 @@ def hand_off(
             if each.task.task_id != task_id
         }
         change = handover.handed_to_user(facts, run, attached, note, now)
-        shell.commit(change)
+        shell.commit(_with_reminder(shell, change, now))
         along = [each.task_id for each in change.runs[1:]]
         was = {each.task.task_id: each.run for each, _ in attached.values()}
         for each in along:
@@ -157,6 +165,20 @@ def find_unheard(
     if run is None or caller.in_gateway or not fencing.holds(run, caller, token):
         return ()
     return left_words.find_unheard(run, shell.store.read_thread(task_id, thread.READ))
+
+
+def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:
+    """Return a hand-off to the user that also reminds whoever registered the task.
+
+    Where no wake reaches them, the user's own notice has to do.
+    """
+    task, run = change.tasks[0], change.runs[0]
+    session = task.registrar_session
+    if session is None or not shell.reaches(task.registrar_host, session):
+        return change
+    wake_id, threshold = shell.new_id("wake", now), shell.stuck.threshold_seconds
+    wake = registrars.tell_review(task, run, wake_id, now, threshold)
+    return change.model_copy(update={"wakes": (*change.wakes, wake)})
 
 
 def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:

@@ -54,7 +54,15 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     if (held := stuck.held(facts, now, shell.outbox, threshold)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
-    if (given := stuck.given_away(facts, verdict, now, shell.stuck)) is not None:
+    given = stuck.given_away(
+        facts,
+        verdict,
+        wake_id=shell.new_id("wake", now),
+        reaches=shell.reaches,
+        now=now,
+        policy=shell.stuck,
+    )
+    if given is not None:
         log.warning("%s was handed to a role: %s", task_id, verdict.reason)
         shell.commit(given)
         return

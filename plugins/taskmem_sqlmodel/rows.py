@@ -137,6 +137,9 @@ class Tasks(Base, table=True):
     original_request: str | None = Field(sa_type=Text)
     implicit: bool = Field(sa_column_kwargs={"server_default": sa.false()})
     host: str | None = Field(sa_type=Text)
+    registrar_session: str | None = Field(sa_type=Text)
+    registrar_host: str | None = Field(sa_type=Text)
+    registrar_home: str | None = Field(sa_type=Text)
 
 
 def task_params(task: Task) -> Params:

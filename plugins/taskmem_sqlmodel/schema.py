@@ -20,6 +20,7 @@ REVISIONS: Final = (
     "0008_ledger",
     "0009_questions",
     "0010_hosts",
+    "0011_registrars",
 )
 """Every schema that was ever released, the oldest first."""
 

@@ -488,9 +488,18 @@ def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
 # --- what is queued for a role ------------------------------------------------------
 
 
+@pytest.fixture
+def unreached(session: Session) -> Session:
+    """An agent's session that no transport reaches, so that its user is told."""
+    world = session.world
+    world.shell = replace(world.shell, reaches=lambda *_: False)
+    return session
+
+
 def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
-    session: Session,
+    unreached: Session,
 ) -> None:
+    session = unreached
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     session.ends("Handed on.")
@@ -511,8 +520,9 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
 
 
 def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
-    session: Session,
+    unreached: Session,
 ) -> None:
+    session = unreached
     world = session.world
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
@@ -560,8 +570,9 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
 
 
 def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
-    session: Session,
+    unreached: Session,
 ) -> None:
+    session = unreached
     given_away(session)
 
     assert session.world.pass_time(THRESHOLD) == []
@@ -573,8 +584,9 @@ def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not
 
 
 def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
-    session: Session,
+    unreached: Session,
 ) -> None:
+    session = unreached
     world = session.world
     task = given_away(session)
     world.clock.tick(LEASE + 1)
@@ -596,8 +608,9 @@ def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
 
 
 def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then(
-    session: Session,
+    unreached: Session,
 ) -> None:
+    session = unreached
     world = session.world
     task = session.works()
     world.call("task_reset", PERSON, task_id=task)

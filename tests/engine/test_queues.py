@@ -1,15 +1,17 @@
 """What is queued for a role: by whom, for whom, and what becomes of it unclaimed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import gateway, say
 from openclaw_taskmem.engine.say import Outgoing
-from taskmem_hookspecs import InvalidArguments, RunState
+from taskmem_hookspecs import InvalidArguments, Owner, RunState, WakeState
 from taskmem_hookspecs.errors import RunHeld
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PLAN, World, worker
+from tests.support.world import PERSON, PLAN, World, packet_of, worker
 
 THRESHOLD = 300.0
 
@@ -27,6 +29,12 @@ def session(world: World) -> Session:
 def queue(world: World, role: str = "writer", **given: Any) -> str:
     """Register a task for a role, from a host without a gateway; its id."""
     return world.register("Write report", role=role, **given)
+
+
+def unreached(world: World) -> World:
+    """Let no transport reach anybody."""
+    world.shell = replace(world.shell, reaches=lambda *_: False)
+    return world
 
 
 def told_lines(world: World) -> list[str]:
@@ -100,7 +108,7 @@ def test_what_is_registered_for_a_role_does_not_take_the_turns_own_task(
 def test_what_is_registered_for_a_role_and_lies_is_told_as_handed_to_it(
     world: World,
 ) -> None:
-    queue(world)
+    queue(unreached(world))
 
     assert world.pass_time(THRESHOLD) == []
 
@@ -125,3 +133,207 @@ def test_what_is_no_role_is_refused(world: World, tool: str, role: str) -> None:
 def test_nothing_is_registered_for_the_user(world: World) -> None:
     with pytest.raises(InvalidArguments, match="hand a task to them with task_handoff"):
         queue(world, "user")
+
+
+# --- telling whoever registered it --------------------------------------------------
+
+OURS = "openclaw:one"
+THEIRS = "mcp:claude-code"
+
+
+def registered(world: World, host: str | None = OURS, session: str = MAIN) -> str:
+    """Register a task for a role from a session of a host; its id."""
+    caller = Caller(session_key=session, host=host)
+    return str(
+        world.call("task_register", caller, name="Write report", plan=PLAN, role="dev")[
+            "task_id"
+        ]
+    )
+
+
+def dev(session: str | None = None) -> Caller:
+    """An agent of another host that claims for the role."""
+    owner = Owner(role="agent", process="7:9")
+    return Caller(session_key=session, host=THEIRS, process="7:9", owner=owner)
+
+
+def test_whoever_registered_it_is_woken_of_what_nobody_claims(world: World) -> None:
+    task = registered(world)
+
+    [wake] = world.pass_time(THRESHOLD)
+
+    assert (wake.session_key, wake.host, wake.home) == (MAIN, OURS, "home_1")
+    said = (
+        '"Write report" is queued for dev, and nobody has claimed it for 5 minutes. '
+        "Start an agent of that role, or hand it to another."
+    )
+    assert (wake.text, wake.line) == (f"[system] {said}", said)
+    assert wake.key == f"unclaimed:{task}:1"
+    assert told_lines(world) == []
+
+
+def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
+    registered(world)
+
+    woken = []
+    for minute in range(1, 120):
+        woken += [minute for _ in world.pass_time(60)]
+
+    assert woken == [5, 20, 50, 110]
+    states = {wake.state for wake in world.wakes()[1:]}
+    assert states == {WakeState.UNANSWERED}
+
+
+def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
+    world: World,
+) -> None:
+    registered(world)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    world.clock.tick(15 * 60)
+    world.sweep()
+
+    [wake] = world.wakes()
+
+    assert "nobody has claimed it for 20 minutes" in wake.text
+
+
+def test_who_holds_it_by_now_is_not_woken_in_the_registrars_place(
+    world: World,
+) -> None:
+    task = registered(world)
+    world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
+    world.call("task_handoff", dev("thread-1"), task_id=task, to="tester")
+    assert world.task(task).session_key == "thread-1"
+
+    [wake] = world.pass_time(THRESHOLD)
+
+    assert (wake.session_key, wake.host) == (MAIN, OURS)
+
+
+def test_where_no_wake_reaches_the_registrar_the_notice_is_for_its_user(
+    world: World,
+) -> None:
+    asked: list[tuple[str | None, str | None]] = []
+
+    def reaches(host: str | None, session: str | None) -> bool:
+        asked.append((host, session))
+        return host != OURS
+
+    world.shell = replace(world.shell, reaches=reaches)
+    task = registered(world)
+    world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
+    world.call("task_handoff", dev("thread-1"), task_id=task, to="tester")
+
+    assert world.pass_time(THRESHOLD) == []
+
+    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    [told] = [event.data for event in events if event.kind == "notice"]
+    assert (told["session_key"], told["home"]) == (MAIN, "home_1")
+    assert (OURS, MAIN) in asked
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_claim_settles_what_the_registrar_is_woken_of(
+    world: World, sent: bool
+) -> None:
+    task = registered(world)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    if sent:
+        world.deliver()
+
+    world.call("task_claim", dev(), task_id=task, role="dev")
+
+    assert [wake.state for wake in world.wakes()] == [WakeState.SUPERSEDED]
+    assert world.deliver() == []
+
+
+def test_it_shares_a_message_with_the_packet_of_a_stuck_task(world: World) -> None:
+    registered(world)
+    caller = Caller(session_key=MAIN, host=OURS)
+    own = world.call("task_register", caller, name="Deploy", plan=PLAN)["task_id"]
+
+    [message] = world.pass_time(THRESHOLD)
+
+    packet, line = message.text.splitlines()
+    assert packet_of(packet)["task_id"] == own
+    assert line.startswith('[system] "Write report" is queued for dev')
+
+
+def reviewed(world: World) -> str:
+    """Register a task, and let another agent hand it to the user; its id."""
+    task = registered(world)
+    world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
+    world.call("task_handoff", dev("thread-1"), task_id=task)
+    return task
+
+
+def test_whoever_registered_it_is_woken_of_what_waits_for_review(
+    world: World,
+) -> None:
+    world.clock.tick(60)
+    reviewed(world)
+    # The user has just been told of it.
+    assert world.pass_time(THRESHOLD - 1) == []
+
+    [wake] = world.pass_time(1)
+
+    assert (wake.session_key, wake.host) == (MAIN, OURS)
+    said = (
+        '"Write report" waits for the user\'s review since 2026-02-16 06:01 UTC. '
+        "Remind them; nobody works on it until they accept it or send it back."
+    )
+    assert (wake.text, wake.line) == (f"[system] {said}", said)
+    assert len(world.pass_time(3_600)) == 2
+
+
+def test_a_note_on_what_waits_for_review_leaves_the_reminder(world: World) -> None:
+    task = reviewed(world)
+    world.call("task_update", dev("thread-1"), task_id=task, message="Look at page 2.")
+
+    assert len(world.pass_time(THRESHOLD)) == 1
+
+
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("task_update", {"status": "completed"}),
+        ("task_update", {"status": "active", "message": "Shorter, please."}),
+        ("task_resume", {"answer": "Shorter, please."}),
+        ("task_handoff", {"to": "tester"}),
+        ("task_cancel", {}),
+    ],
+)
+def test_what_leaves_review_is_not_reminded_of(
+    world: World, tool: str, given: dict[str, str], sent: bool
+) -> None:
+    task = reviewed(world)
+    world.pass_time(THRESHOLD if sent else 60)
+
+    world.call(tool, PERSON, task_id=task, **given)
+
+    [wake] = world.wakes()
+    assert wake.state is WakeState.SUPERSEDED
+
+
+def test_who_goes_on_with_its_own_review_is_not_reminded_of_it(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.call("task_handoff", task_id=task)
+    session.ends("For you.")
+    session.turn_since = session.world.clock.now()
+    session.begins()
+
+    session.call("task_update", task_id=task, status="active")
+
+    wakes = [w for w in session.world.wakes() if w.key.startswith("review:")]
+    assert [wake.state for wake in wakes] == [WakeState.SUPERSEDED]
+
+
+def test_of_a_review_no_wake_is_owed_that_reaches_nobody(world: World) -> None:
+    reviewed(unreached(world))
+
+    assert world.wakes() == []

@@ -250,6 +250,25 @@ def test_of_the_rows_of_an_older_database_no_host_is_known(path):
     store.close()
 
 
+def test_who_was_woken_for_a_task_of_an_older_database_has_registered_it(path):
+    release(path, 10)  # tasks of homes and hosts
+    store = opened(path)
+    tasks = {task.task_id: task for task in store.list_tasks(None, 9)}
+    for task in tasks.values():
+        known = (task.session_key, task.host, task.home)
+        registrar = (
+            *(task.registrar_session, task.registrar_host, task.registrar_home),
+        )
+        assert registrar == known
+    assert tasks["task_a"].registrar_session == "agent:main:main"
+    assert tasks["task_a"].registrar_host == "openclaw:one"
+    held = {"session_key": "thread-1", "host": "mcp:claude-code"}
+    store.commit(Change(tasks=(tasks["task_a"].model_copy(update=held),)))
+    task = store.read_task("task_a").task
+    assert (task.session_key, task.registrar_host) == ("thread-1", "openclaw:one")
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task
