@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mcp import Client, StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, Implementation, TextContent
 
 from openclaw_taskmem.faces.link import connect
 from openclaw_taskmem.home import Home
@@ -22,15 +22,22 @@ from tests.support.waiting import PATIENCE, status_of
 
 @asynccontextmanager
 async def agent(
-    home: Home, mode: str = "legacy", cwd: Path | None = None, **settings: str
+    home: Home,
+    mode: str = "legacy",
+    cwd: Path | None = None,
+    client: str = "mcp",
+    **settings: str,
 ) -> AsyncIterator[Client]:
     """Start `taskmem mcp` as a host does, and speak with it by the official SDK."""
     server = StdioServerParameters(
         command=str(COMMAND), args=["mcp"], env=environment(home, **settings), cwd=cwd
     )
     transport = stdio_client(server, errlog=sys.__stderr__)
-    async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE) as client:
-        yield client
+    info = Implementation(name=client, version="1")
+    async with Client(
+        transport, mode=mode, read_timeout_seconds=PATIENCE, client_info=info
+    ) as speaking:
+        yield speaking
 
 
 def told(result: CallToolResult) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.faces.hosts import HOSTS
 from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home, find_home
 from tests.support.waiting import PATIENCE, Said, status_of, until
@@ -65,7 +66,7 @@ def _started_for(home: Home) -> set[int]:
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
     """Return the environment of a daemon: nobody's settings but these."""
-    foreign = ("TASKMEM_", "OPENCLAW_", "GEMINI_", "GOOGLE_")
+    foreign = ("TASKMEM_", "OPENCLAW_", "GEMINI_", "GOOGLE_", *HOSTS)
     inherited = {
         name: value
         for name, value in os.environ.items()

@@ -109,7 +109,7 @@ def _at_host(host: Host, *, dry_run: bool, remove: bool) -> None:
     from taskmem_openclaw.setup import hosts, talking
 
     with talking.sentences():
-        for line in [] if remove else hosts.find_missing(host, os.environ):
+        for line in () if remove else hosts.find_missing(host, os.environ):
             click.echo(f"note: {line}")
         work = hosts.move_out if remove else hosts.move_in
         for line in work(host, dry_run=dry_run):
