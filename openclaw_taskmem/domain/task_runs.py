@@ -270,7 +270,11 @@ def taken_up(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> Move
 
 
 def gone_on_with(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
-    """Return a run that rested as an owner goes on with it, in a turn."""
-    if run.owner == owner:
+    """Return a run that rested as an owner goes on with it, in a turn.
+
+    A process that goes on with what it holds keeps its role and its token.
+    """
+    by_itself = owner.boot is None and owner.same(run.owner)
+    if run.owner == owner or by_itself:
         return runs.move(runs.seen(run, now, policy), RunState.RUNNING, now)
     return runs.claim(run, owner, now, policy)

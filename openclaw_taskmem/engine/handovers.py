@@ -161,8 +161,10 @@ def find_unheard(
 
     A gateway's agent hears the user in its session.
     """
+    if caller.in_gateway or (caller.owner is None and token is None):
+        return ()
     run = shell.store.read_task(task_id).run
-    if run is None or caller.in_gateway or not fencing.holds(run, caller, token):
+    if run is None or not fencing.holds(run, caller, token):
         return ()
     return left_words.find_unheard(run, shell.store.read_thread(task_id, thread.READ))
 

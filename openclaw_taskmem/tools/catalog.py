@@ -186,7 +186,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             answer |= ledger.describe(updated.ledger, ledger.SHOWN)
         said.append(_said(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            said.append(_ASKED)
+            shown = (task.session_key or "").startswith("agent:")
+            said.append(_ASKED if shown else _ASK)
         if updated.hint is not None:
             answer["hint"] = updated.hint
             said.append(updated.hint)
@@ -214,6 +215,10 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
     return answer
 
 
+_ASK: Final = (
+    "Put your question to the user yourself: no message reaches them from here. Once "
+    "they have answered, call task_resume with what they said as answer."
+)
 _ASKED: Final = (
     "The user is shown your question, and the task waits for the answer: end your turn "
     'now, and do not repeat it. Once they have answered, set status "active".'

@@ -190,6 +190,21 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert "user_said" not in {**other, **later}
 
 
+def test_a_worker_asks_its_user_itself_and_goes_on_with_the_answer() -> None:
+    world = World()
+    task = world.register()
+    claimed = world.call("task_claim", worker("1"), task_id=task, role="b")
+    asked = world.call("task_update", worker("1"), task_id=task, ask="Which region?")
+
+    assert "Put your question to the user yourself" in asked["message"]
+    assert "is shown your question" not in asked["message"]
+    world.call("task_resume", worker("1"), task_id=task, answer="eu-west")
+
+    run = world.store.read_task(task).run
+    assert (run.state, run.owner.role) == (RunState.RUNNING, "b")
+    assert run.token == claimed["token"]
+
+
 def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -> None:
     for how in ("task_update", "task_resume"):
         world = World()
