@@ -55,6 +55,21 @@ def describe_need(run: Run) -> str | None:
     return _NEEDS.get(run.why or "", "your word")
 
 
+def find_awaited(run: Run) -> str | None:
+    """Return what a run waits for of somebody else; None: nothing.
+
+    A `claim` by its role, the user's `review`, the `answer` to a question, or another
+    `word` of the user.
+    """
+    if run.state is RunState.QUEUED:
+        return "claim" if run.session_key is None else None
+    if run.state is RunState.REVIEW:
+        return "review"
+    if asks(run):
+        return "answer"
+    return "word" if lacks_word(run) and run.why != Why.STOPPED else None
+
+
 def asks(run: Run) -> bool:
     """Whether a run waits for the user's answer to what its agent asked."""
     return run.state is RunState.BLOCKED and run.why == Why.QUESTION

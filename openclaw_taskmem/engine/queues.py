@@ -1,17 +1,40 @@
-"""What a role could claim now."""
+"""What is queued for a role, and what else waits for somebody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.engine.runs import goes_on
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run, RunState, Task, TaskNotFound, TaskStatus
 
+MOST: Final = 1000
+"""Runs that are looked at for what they wait for."""
 PAGE: Final = 50
 """Queued runs that are read at first; doubled while nothing among them is found."""
+
+
+def list_awaited(shell: Shell) -> Mapping[str, Run]:
+    """Return the runs that wait for somebody else to act, by their task.
+
+    The one that waits longest comes first.
+    """
+    states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
+    found = shell.store.list_runs(states, None, MOST, implicit=False)
+    waiting = [run for run in found if working.find_awaited(run)]
+    return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
+
+
+def list_waiting(shell: Shell, limit: int) -> Sequence[Task]:
+    """Return the tasks that wait for somebody else to act, the longest first."""
+    return [
+        shell.store.read_task(task_id).task
+        for task_id in islice(list_awaited(shell), limit)
+    ]
 
 
 def find_claimable(shell: Shell, role: str) -> Task | None:

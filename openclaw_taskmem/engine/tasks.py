@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from pydantic import JsonValue
 
@@ -37,7 +36,6 @@ from taskmem_hookspecs import (
     Change,
     Message,
     QueryFacts,
-    RunState,
     Task,
     TaskFacts,
     TaskStatus,
@@ -45,9 +43,6 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
-
-MOST: Final = 1000
-"""Runs that are looked at for questions."""
 
 
 def register(
@@ -379,12 +374,6 @@ def revise(
         return revised
 
     return shell.decide(task_id, once)
-
-
-def list_questions(shell: Shell) -> Mapping[str, str]:
-    """Return what agents ask their users, by the task that waits for the answer."""
-    blocked = shell.store.list_runs((RunState.BLOCKED,), None, MOST)
-    return {run.task_id: run.question for run in blocked if run.question is not None}
 
 
 def listed(

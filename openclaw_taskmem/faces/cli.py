@@ -188,35 +188,25 @@ def tools(*, as_json: bool) -> None:
     _rows([[tool["name"], line(tool["description"])] for tool in found])
 
 
-def _asks(task: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what a task's agent asks the user, as a row shows it."""
-    return f" (asks: {task['question']})" if "question" in task else ""
-
-
 @cli.command(name="list")
 @AS_JSON
 @ENDED_TOO
 @click.option("--implicit", is_flag=True, help="Those opened unasked for a turn.")
 @click.option("--limit", default=100, show_default=True, help="How many at most.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
-    """Show the tasks, the latest first."""
+    """Show the tasks: what waits for somebody, then the latest first."""
+    from openclaw_taskmem.faces import listing
+
     wanted = "implicit" if implicit else "all" if ended_too else "active"
     given = {"status": wanted, "limit": limit}
     found = _ask("call", tool="task_list", arguments=given)
+    if not implicit:
+        waits = _ask("call", tool="task_list", arguments={**given, "status": "waiting"})
+        found = listing.put_first(waits, found, limit)
     if as_json:
         _print(found)
         return
-    rows = [
-        [
-            task["task_id"],
-            task["status"],
-            task["last_update"],
-            f"{task['plan_steps']} step{'' if task['plan_steps'] == 1 else 's'}",
-            line(f"{task['name']}{_asks(task)}", 200),
-        ]
-        for task in found["tasks"]
-    ]
-    _listed(rows, limit, found["message"])
+    _listed(listing.rows(found), limit, found["message"])
 
 
 @cli.command()

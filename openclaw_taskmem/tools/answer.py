@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.texts import iso
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Task
+from taskmem_hookspecs import Run, Task
 
 Answer = dict[str, JsonValue]
 
@@ -20,6 +22,18 @@ def describe_progress(task: Task) -> Answer:
         "remaining": [step + 1 for step in place.remaining],
         "pct": place.pct,
     }
+
+
+def describe_awaited(run: Run | None) -> Answer:
+    """Return what a task waits for of somebody, and its question; empty: nothing."""
+    what = None if run is None else working.find_awaited(run)
+    if run is None or what is None:
+        return {}
+    waits: Answer = {"what": what, "since": iso(run.changed_at)}
+    if what == "claim":
+        waits["role"] = run.role
+    asked: Answer = {} if run.question is None else {"question": run.question}
+    return {**asked, "waits_for": waits}
 
 
 def describe_silence(shell: Shell, task: Task) -> str:

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import handovers, tasks
+from openclaw_taskmem.engine import handovers, queues, tasks
 from openclaw_taskmem.engine.holding import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
@@ -28,6 +28,7 @@ from openclaw_taskmem.tools import (
 )
 from openclaw_taskmem.tools.answer import (
     Answer,
+    describe_awaited,
     describe_progress,
     describe_silence,
 )
@@ -302,13 +303,17 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
 def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     del caller  # whoever asks sees all tasks of this home
     word = form.status.strip().lower()
-    besides = ("all", "implicit")
+    besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
-    covering = word == "implicit"
-    found = tasks.listed(shell, status, form.limit, implicit=covering)
-    kind = "" if word == "all" else f"{word if covering else status} "
-    start = "" if covering else " Start one with task_register."
-    asked = tasks.list_questions(shell)
+    if word == "waiting":
+        found, order = queues.list_waiting(shell, form.limit), "the longest waiting"
+    else:
+        covering = word == "implicit"
+        found = tasks.listed(shell, status, form.limit, implicit=covering)
+        order = "the latest"
+    kind = "" if word == "all" else f"{word if status is None else status} "
+    start = "" if word in besides[1:] else " Start one with task_register."
+    awaited = queues.list_awaited(shell)
     return {
         "tasks": [
             {
@@ -318,12 +323,12 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
                 "last_update": iso(task.updated_at),
-                **({"question": asked[task.task_id]} if task.task_id in asked else {}),
+                **describe_awaited(awaited.get(task.task_id)),
             }
             for task in found
         ],
         "message": (
-            f"{plural(len(found), f'{kind}task')}, the latest first. Ask for one "
+            f"{plural(len(found), f'{kind}task')}, {order} first. Ask for one "
             "with task_update and a query."
             if found
             else f"There is no {kind}task.{start}"

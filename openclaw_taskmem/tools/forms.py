@@ -246,7 +246,9 @@ class TaskPlanUpdate(Form):
 class TaskList(Form):
     """Arguments of `task_list`."""
 
-    status: Annotated[str, Field(description="A status, all, or implicit.")] = "active"
+    status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = (
+        "active"
+    )
     limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
 
 

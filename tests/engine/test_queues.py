@@ -337,3 +337,65 @@ def test_of_a_review_no_wake_is_owed_that_reaches_nobody(world: World) -> None:
     reviewed(unreached(world))
 
     assert world.wakes() == []
+
+
+# --- the list -----------------------------------------------------------------------
+
+
+def waiting(world: World, status: str = "waiting") -> list[tuple[str, Any]]:
+    """What `task_list` says that tasks wait for, by name."""
+    listed = world.call("task_list", status=status)["tasks"]
+    return [(task["name"], task.get("waits_for")) for task in listed]
+
+
+def test_the_list_says_what_each_task_waits_for(session: Session) -> None:
+    world = session.world
+    session.works()
+    session.asks("Shall I?")
+    world.clock.tick(60)
+    queue(world)
+    world.clock.tick(60)
+    anybody = world.register("Bake")
+    world.call("task_claim", worker("1"), task_id=anybody)
+    world.call("task_reset", PERSON, task_id=anybody)
+    world.clock.tick(60)
+    reviewed_task = world.register("Brew")
+    world.call("task_claim", worker("2"), task_id=reviewed_task)
+    world.call("task_handoff", worker("2"), task_id=reviewed_task)
+    world.register("Nobody's")
+
+    since = [f"2026-02-16T06:0{minute}:00Z" for minute in range(4)]
+    assert waiting(world) == [
+        ("Deploy", {"what": "answer", "since": since[0]}),
+        ("Write report", {"what": "claim", "role": "writer", "since": since[1]}),
+        ("Bake", {"what": "claim", "role": None, "since": since[2]}),
+        ("Brew", {"what": "review", "since": since[3]}),
+    ]
+    assert dict(waiting(world, "all"))["Nobody's"] is None
+    assert "Brew" not in dict(waiting(world, "active"))
+
+
+def test_what_waits_longest_is_listed_first_and_no_more_than_asked(
+    world: World,
+) -> None:
+    for name in ("First", "Second", "Third"):
+        world.register(name, role="writer")
+        world.clock.tick(1)
+
+    listed = world.call("task_list", status="waiting", limit=2)
+
+    assert [task["name"] for task in listed["tasks"]] == ["First", "Second"]
+    assert listed["message"].startswith("2 waiting tasks, the longest waiting first.")
+
+
+def test_what_is_claimed_or_ended_waits_for_nobody(session: Session) -> None:
+    world = session.world
+    session.works()
+    task = queue(world)
+    world.call("task_claim", worker("1"), task_id=task, role="writer")
+    ended = queue(world)
+    world.call("task_cancel", PERSON, task_id=ended)
+
+    assert waiting(world) == []
+    answer = world.call("task_list", status="waiting")
+    assert answer["message"] == "There is no waiting task."

@@ -1,0 +1,66 @@
+"""The list of tasks, as people read it."""
+
+from typing import Any
+
+from openclaw_taskmem.faces import listing
+
+SINCE = "2026-02-16T10:02:31Z"
+
+
+def task(name: str, **fields: Any) -> dict[str, Any]:
+    """A task as `task_list` answers it."""
+    return {
+        "task_id": f"task_{name}",
+        "name": name,
+        "status": "active",
+        "last_update": SINCE,
+        "plan_steps": 2,
+        **fields,
+    }
+
+
+def answer(*tasks: dict[str, Any], message: str = "Some.") -> dict[str, Any]:
+    """An answer of `task_list`."""
+    return {"tasks": [*tasks], "message": message}
+
+
+def test_a_row_says_what_its_task_waits_for() -> None:
+    def waits(what: str, **more: Any) -> dict[str, Any]:
+        return {"waits_for": {"what": what, "since": SINCE, **more}}
+
+    found = answer(
+        task("a", **waits("claim", role="writer")),
+        task("b", **waits("claim", role=None)),
+        task("c", **waits("review")),
+        task("d", **waits("word")),
+        task("e", question="Shall I?", **waits("answer")),
+        task("f"),
+        task("g", **waits("something new")),
+    )
+
+    assert [row[-1] for row in listing.rows(found)] == [
+        "a (queued for writer since 2026-02-16 10:02 UTC)",
+        "b (queued for anybody since 2026-02-16 10:02 UTC)",
+        "c (for your review since 2026-02-16 10:02 UTC)",
+        "d (for your word since 2026-02-16 10:02 UTC)",
+        "e (asks: Shall I?)",
+        "f",
+        "g",
+    ]
+
+
+def test_what_waits_stands_above_all_else_and_once() -> None:
+    waits, others = answer(task("b")), answer(task("a"), task("b"), task("c"))
+
+    found = listing.put_first(waits, others, 2)
+
+    assert [each["name"] for each in found["tasks"]] == ["b", "a"]
+    assert found["message"] == "Some."
+
+
+def test_where_all_wait_the_list_does_not_say_that_there_is_none() -> None:
+    waits = answer(task("b"), message="1 waiting task.")
+    none = answer(message="There is no active task.")
+
+    assert listing.put_first(waits, none, 9)["message"] == "1 waiting task."
+    assert listing.put_first(none, none, 9)["message"] == "There is no active task."
