@@ -3,7 +3,7 @@
 | state           | who may write    | who may claim |
 | --------------- | ---------------- | ------------- |
 | queued          | its session, [1] | [1]           |
-| running         | its owner        | its owner     |
+| running         | its owner        | its owner [3] |
 | blocked, review | its owner [2]    | its owner [2] |
 
 A person may write in every state, and while a run has an owner whoever has the token of
@@ -12,6 +12,7 @@ its last claim.
 [1] Anybody, or who has its role where it has one.
 [2] Who held it last; where nobody did, its session. Another lets the user, or where the
 process of its owner has ended any agent, call `task_resume`: then it is queued.
+[3] What is held by a process that is known to have ended is queued before it is claimed.
 
 Source: seeds 002 and 004, requirement D.
 """
