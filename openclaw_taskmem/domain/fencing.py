@@ -12,7 +12,7 @@ its last claim.
 [1] Anybody, or who has its role where it has one.
 [2] Who held it last; where nobody did, its session. Another lets the user, or where the
 process of its owner has ended any agent, call `task_resume`: then it is queued.
-[3] What is held by a process that is known to have ended is queued before it is claimed.
+[3] What a process holds that is known to have ended is queued before it is claimed.
 
 Source: seeds 002 and 004, requirement D.
 """
