@@ -269,7 +269,9 @@ def _wake_registrar(
     owed = [old for old in before if old.state is WakeState.DUE]
     if owed:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
-        fresh = owed[0].model_copy(update={"text": wake.text})
+        # One that was kept, for want of a way, has no instant.
+        update = {"text": wake.text, "due_at": owed[0].due_at or now}
+        fresh = owed[0].model_copy(update=update)
         return Change(tasks=(task,), wakes=(fresh,))
     unanswered = _unanswered(before)
     log = outbox.settled_events(unanswered, now)

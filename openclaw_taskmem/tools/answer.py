@@ -36,6 +36,19 @@ def describe_awaited(run: Run | None) -> Answer:
     return {**asked, "waits_for": waits}
 
 
+def describe_queue(shell: Shell, task: Task, role: str) -> str:
+    """Say of a task that was registered for a role who gets it, and who is told."""
+    session = task.registrar_session
+    told = 'task_list with status "waiting" shows it until somebody has.'
+    if session is not None and shell.reaches(task.registrar_host, session):
+        silence = f"{shell.stuck.threshold_seconds:g}"
+        told = f"You are woken if nobody has claimed it after {silence} s."
+    return (
+        f"It is queued for {role}, and whoever claims it with task_claim gets it. Do "
+        f"not work on it yourself. {told}"
+    )
+
+
 def describe_silence(shell: Shell, task: Task) -> str:
     """Say what becomes of a task of which nothing is heard."""
     if not shell.reaches(task.host, task.session_key):

@@ -30,6 +30,7 @@ from openclaw_taskmem.tools.answer import (
     Answer,
     describe_awaited,
     describe_progress,
+    describe_queue,
     describe_silence,
 )
 from openclaw_taskmem.tools.tool import Tool
@@ -148,9 +149,8 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
             f"task_update as you go; {describe_silence(shell, task)} "
             f"{unlimited}{answers.next_step(task)}"
             if form.role is None
-            else f"Registered with {plural(len(task.plan), 'step')}. It is queued for "
-            f"{form.role}, and whoever claims it with task_claim gets it. Do not work "
-            "on it yourself."
+            else f"Registered with {plural(len(task.plan), 'step')}. "
+            f"{describe_queue(shell, task, form.role)}"
         ),
     }
 

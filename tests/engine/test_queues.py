@@ -14,6 +14,8 @@ from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, packet_of, worker
 
 THRESHOLD = 300.0
+OURS = "openclaw:one"
+THEIRS = "mcp:claude-code"
 
 
 @pytest.fixture
@@ -58,8 +60,24 @@ def test_what_is_registered_for_a_role_is_queued_for_it(world: World) -> None:
     assert answer["queued_for"] == "writer"
     assert answer["message"] == (
         "Registered with 4 steps. It is queued for writer, and whoever claims it with "
-        "task_claim gets it. Do not work on it yourself."
+        "task_claim gets it. Do not work on it yourself. task_list with status "
+        '"waiting" shows it until somebody has.'
     )
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_who_registers_for_a_role_is_promised_a_wake_where_one_comes(
+    world: World, reached: bool
+) -> None:
+    world.shell = replace(world.shell, reaches=lambda *_: reached)
+    caller = Caller(session_key=MAIN, host=OURS)
+
+    answer = world.call(
+        "task_register", caller, name="Write report", plan=PLAN, role="writer"
+    )
+
+    promised = "You are woken if nobody has claimed it after 300 s."
+    assert (promised in answer["message"]) is reached
 
 
 def test_whoever_claims_for_the_role_gets_it_and_no_other(world: World) -> None:
@@ -137,9 +155,6 @@ def test_nothing_is_registered_for_the_user(world: World) -> None:
 
 # --- telling whoever registered it --------------------------------------------------
 
-OURS = "openclaw:one"
-THEIRS = "mcp:claude-code"
-
 
 def registered(world: World, host: str | None = OURS, session: str = MAIN) -> str:
     """Register a task for a role from a session of a host; its id."""
@@ -172,6 +187,24 @@ def test_whoever_registered_it_is_woken_of_what_nobody_claims(world: World) -> N
     assert told_lines(world) == []
 
 
+def test_who_registers_what_its_turn_has_begun_is_told_of_it(
+    session: Session,
+) -> None:
+    world = session.world
+    session.request = "Write the report"
+    session.begins()
+    for number in range(3):
+        session.does(f"echo {number}")
+    caller = session.caller.model_copy(update={"host": OURS})
+
+    answer = world.call("task_register", caller, name="Write report", plan=PLAN)
+
+    task = world.task(answer["task_id"])
+    assert not task.implicit
+    registrar = (task.registrar_session, task.registrar_host, task.registrar_home)
+    assert registrar == (MAIN, OURS, "home_1")
+
+
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
     registered(world)
 
@@ -194,6 +227,21 @@ def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
     world.sweep()
 
     [wake] = world.wakes()
+
+    assert "nobody has claimed it for 20 minutes" in wake.text
+
+
+def test_a_wake_that_was_kept_goes_out_once_its_session_is_reached(
+    world: World,
+) -> None:
+    registered(world)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    reached = world.shell
+    assert unreached(world).deliver() == []
+    world.shell = reached
+
+    [wake] = world.pass_time(15 * 60)
 
     assert "nobody has claimed it for 20 minutes" in wake.text
 
@@ -390,7 +438,8 @@ def test_what_waits_longest_is_listed_first_and_no_more_than_asked(
 
 def test_what_is_claimed_or_ended_waits_for_nobody(session: Session) -> None:
     world = session.world
-    session.works()
+    world.call("task_reset", PERSON, task_id=session.works())
+    session.ends()
     task = queue(world)
     world.call("task_claim", worker("1"), task_id=task, role="writer")
     ended = queue(world)

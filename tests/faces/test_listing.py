@@ -52,9 +52,12 @@ def test_a_row_says_what_its_task_waits_for() -> None:
 def test_what_waits_stands_above_all_else_and_once() -> None:
     waits, others = answer(task("b")), answer(task("a"), task("b"), task("c"))
 
-    found = listing.put_first(waits, others, 2)
+    found = listing.put_first(waits, others, 9)
 
-    assert [each["name"] for each in found["tasks"]] == ["b", "a"]
+    assert [each["name"] for each in found["tasks"]] == ["b", "a", "c"]
+    assert [each["name"] for each in listing.put_first(waits, others, 2)["tasks"]] == [
+        *("b", "a"),
+    ]
     assert found["message"] == "Some."
 
 
