@@ -48,6 +48,12 @@ def person(home, tool, **given):
     return json.loads(said)
 
 
+def listed(home):
+    status, said, complained = command(home, "list", **AUTO)
+    assert status == 0, complained
+    return said
+
+
 async def review(client):
     """The writer's work, up to the user's review; return the task's id."""
     claimed = await call(client, "task_claim", role="writer")
@@ -91,6 +97,8 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
         await call(plans, "task_register", **REPORT)
         async with host(daemon.home, "codex") as writes:
             task = await review(writes)
+            assert "review" in listed(daemon.home)
+
             words = "Section 2 is wrong."
             person(
                 daemon.home,
@@ -110,8 +118,18 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
             await call(writes, "task_handoff", **given, to="user")
             done = person(daemon.home, "task_update", task_id=task, status="completed")
             assert done["status"] == "completed"
+            assert "review" not in listed(daemon.home)
     thread = daemon.ask("show", id=task)["messages"]
     assert [m["content"] for m in thread if m["role"] == "user"] == [words]
+
+
+async def test_what_nobody_claims_stands_in_the_list(daemon):
+    async with host(daemon.home, "claude-code") as plans:
+        made = await call(plans, "task_register", **REPORT)
+        line = next(
+            line for line in listed(daemon.home).splitlines() if made["task_id"] in line
+        )
+        assert "writer" in line
 
 
 async def test_a_role_that_was_killed_claims_its_work_again_at_once(daemon):
