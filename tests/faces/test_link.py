@@ -68,11 +68,12 @@ def test_a_call_carries_its_method_and_params_and_brings_the_result(home, daemon
     assert fake.next_heard() == {"id": 1, "method": "status", "params": {"all": True}}
 
 
-def test_the_opening_says_which_face_it_is(home, daemon):
+def test_the_opening_says_which_face_it_is(home, daemon, monkeypatch):
+    monkeypatch.setenv("TASKMEM_TOOLS", "runs")
     fake = daemon()
     with connect(home), connect(home, "mcp"):
         openings = [fake.next_connection().opening for _ in range(2)]
-    here = {"taskmem": 1, "folder": str(Path.cwd())}
+    here = {"taskmem": 1, "folder": str(Path.cwd()), "tools": "runs"}
     assert {**here, "face": "client"} in openings
     assert {**here, "face": "mcp"} in openings
 
