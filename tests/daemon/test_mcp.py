@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_taskmem.daemon.lock import holder
 from tests.support.agents import Lines, Relayed, agent, told
-from tests.support.daemons import locked, rows
+from tests.support.daemons import ended, locked, rows
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -261,6 +261,19 @@ def test_what_a_killed_role_held_is_queued_unasked(daemon):
         until(lambda: run_of(daemon, task)["state"] == "queued", "it is queued")
 
     assert run_of(daemon, task)["why"] == "owner_gone"
+
+
+def test_who_waits_for_a_queue_is_woken_when_a_holder_is_killed(daemon):
+    task = daemon.register(role="builder")
+    with Relayed(daemon.home) as role, Relayed(daemon.home) as other:
+        assert claims(role)["task_id"] == task
+        failed, wait = other.call("smart_wait", {"target": "queue:builder"})
+        assert not failed, wait
+        role.kill()
+
+        told = ended(daemon, wait["wait_id"])
+
+    assert (told["status"], task in told["last_observation"]) == ("resolved", True)
 
 
 def run_of(daemon, task):
