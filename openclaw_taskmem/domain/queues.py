@@ -1,7 +1,7 @@
 """The queue of a role as something to wait for: `queue:ROLE`.
 
 What is waited for is a state: a run is queued for that role, and can be claimed now.
-Source: seed 002, issue "Several hosts, several roles".
+Source: seed 002.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from openclaw_taskmem.domain import (
     events,
     notices,
     outbox,
+    registrars,
     runs,
     thread,
     working,
@@ -213,8 +214,7 @@ def lapsed(
         case Course.REST:
             return Change(runs=(runs.rest(run),))
         case Course.QUEUE:
-            moved = _queued(run, verdict.why, now)
-            return Change(runs=(moved.run,), events=moved.events)
+            return _put_back(facts, run, verdict.why, now)
         case Course.RESUME:
             return _resumed(facts, run, wake_id, text, now)
         case Course.ASK:
@@ -225,6 +225,14 @@ def lapsed(
             return carrying.failed(
                 facts, Fail(run=run, why=Why.INTERRUPTED, said=said), now
             )
+
+
+def _put_back(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change:
+    moved = _queued(run, why, now)
+    # That it lies with whoever held it is true no more.
+    gone = registrars.settle(facts.wakes)
+    log = (*moved.events, *outbox.settled_events(gone, now))
+    return Change(runs=(moved.run,), wakes=gone, events=log)
 
 
 def _queued(run: Run, why: Why | None, now: datetime) -> Moved:

@@ -51,6 +51,15 @@ def list_open(wakes: Sequence[Wake]) -> Sequence[Wake]:
     return [wake for wake in wakes if tells_registrar(wake) and wake.state in _OPEN]
 
 
+def was_refused(wakes: Sequence[Wake]) -> bool:
+    """Whether the newest of a task's wakes that told it unclaimed was refused for good.
+
+    Its registrar's session is gone then. `wakes`: in any state, newest first.
+    """
+    told = (wake.state for wake in wakes if wake.key.startswith(UNCLAIMED))
+    return next(told, None) is WakeState.REFUSED
+
+
 def settle(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
     """Return those that tell the registrar of a task, which does not lie any more."""
     gone = {"state": WakeState.SUPERSEDED, "due_at": None}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from itertools import filterfalse
 from typing import Final
 
 from pydantic import JsonValue
@@ -224,12 +225,13 @@ def alert(
     )
 
 
-def given_away(
+def tell_given_away(
     facts: TaskFacts,
     verdict: StuckVerdict,
     *,
     wake_id: str,
     reaches: Callable[[str | None, str | None], bool],
+    list_told: Callable[[], Sequence[Wake]],
     now: datetime,
     policy: StuckPolicy,
 ) -> Change | None:
@@ -237,7 +239,8 @@ def given_away(
 
     It was handed to a role, so that no session is to work on it. None: it was not, or a
     session has claimed it. What is queued has the threshold until then. `reaches` says
-    of a host and a session whether it can be woken; the user is told where it cannot.
+    of a host and a session whether it can be woken, and `list_told` lists the task's
+    wakes in any state, newest first; the user is told where none arrives.
     """
     run = facts.run
     if run is None or not runs.given_away(run):
@@ -246,13 +249,15 @@ def given_away(
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    said, alerted = _lies(run, verdict, now), _alerted(task, now)
+    said, alerted = _describe_unclaimed(run, verdict, now), _alerted(task, now)
     session = task.registrar_session
-    if session is not None and reaches(task.registrar_host, session):
+    gone = registrars.was_refused(list_told())
+    if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.name(task)} {said}"
     told = notices.notice(notices.UNCLAIMED, task, run, line, now)
-    whose = {"session_key": session, "home": task.registrar_home}
+    # Where its session is gone, it is told in the main one.
+    whose = {"session_key": None if gone else session, "home": task.registrar_home}
     told = told.model_copy(update={"data": {**told.data, **whose}})
     return Change(tasks=(alerted,), events=(told,))
 
@@ -265,7 +270,8 @@ def _wake_registrar(
     `alerted` is the task after it. One that was sent before gives way to it.
     """
     wake = registrars.tell_unclaimed(alerted, said, wake_id, now)
-    before = registrars.list_open(facts.wakes)
+    open_ = registrars.list_open(facts.wakes)
+    before = [*filterfalse(registrars.tells_review, open_)]
     owed = [old for old in before if old.state is WakeState.DUE]
     if owed:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
@@ -278,7 +284,7 @@ def _wake_registrar(
     return Change(tasks=(alerted,), wakes=(wake, *unanswered), events=log)
 
 
-def _lies(run: Run, verdict: StuckVerdict, now: datetime) -> str:
+def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
     """Return how a task lies that was given away, and what the user can do."""
     if run.state is RunState.RUNNING:
         idle = duration(verdict.idle_seconds)

@@ -17,7 +17,7 @@ PATIENCE_SECONDS: Final = 3.0
 BATCH: Final = 200
 """Tasks that one pass looks at; the next pass takes the rest."""
 RECENT: Final = 200
-"""Entries of a task's log in which failed waits are counted."""
+"""Entries of a task's log, and wakes of it, that are looked at."""
 
 
 def sweep(shell: Shell) -> int:
@@ -54,11 +54,12 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
     if (held := stuck.held(facts, now, shell.outbox, threshold)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
-    given = stuck.given_away(
+    given = stuck.tell_given_away(
         facts,
         verdict,
         wake_id=shell.new_id("wake", now),
         reaches=shell.reaches,
+        list_told=partial(shell.store.list_wakes, None, task_id, RECENT),
         now=now,
         policy=shell.stuck,
     )

@@ -19,7 +19,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_task, a_wake
+from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
 POLICY = StuckPolicy()
@@ -172,6 +172,30 @@ def test_an_alert_closes_the_one_before_that_nobody_answered() -> None:
     change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
 
     assert [wake.state for wake in change.wakes] == ["due", "unanswered"]
+
+
+@pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
+def test_what_tells_of_a_review_is_no_alert_of_what_lies_unclaimed(
+    state: WakeState,
+) -> None:
+    review = a_wake(key="review:run_1:1", cause=WakeCause.STUCK, state=state)
+    task = a_task(registrar_session="agent:main:main")
+    known = TaskFacts(task=task, run=a_run(role="dev"), wakes=(review,))
+    verdict = stuck.judge(known, LATER, POLICY)
+    assert verdict is not None
+
+    change = stuck.tell_given_away(
+        known,
+        verdict,
+        wake_id="wake_9",
+        reaches=lambda *_: True,
+        list_told=lambda: (review,),
+        now=LATER,
+        policy=POLICY,
+    )
+
+    assert change is not None
+    assert [wake.wake_id for wake in change.wakes] == ["wake_9"]
 
 
 # --- while the agent is told to go on -------------------------------------------

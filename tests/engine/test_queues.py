@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import gateway, say
+from openclaw_taskmem.engine import gateway, recovery, say, wakes
 from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import InvalidArguments, Owner, RunState, WakeState
 from taskmem_hookspecs.errors import RunHeld
@@ -246,6 +246,23 @@ def test_a_wake_that_was_kept_goes_out_once_its_session_is_reached(
     assert "nobody has claimed it for 20 minutes" in wake.text
 
 
+def test_the_main_session_is_told_where_the_registrars_is_gone(
+    world: World,
+) -> None:
+    registered(world, session="agent:main:chat")
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    [delivery] = world.claim()
+    wakes.refused(world.shell, delivery, "The gateway has no session.")
+
+    assert world.pass_time(15 * 60) == []
+
+    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    [told] = [event.data for event in events if event.kind == "notice"]
+    assert (told["session_key"], told["home"]) == (None, "home_1")
+    assert "nobody has claimed it for 20 minutes" in str(told["line"])
+
+
 def test_who_holds_it_by_now_is_not_woken_in_the_registrars_place(
     world: World,
 ) -> None:
@@ -292,6 +309,25 @@ def test_a_claim_settles_what_the_registrar_is_woken_of(
         world.deliver()
 
     world.call("task_claim", dev(), task_id=task, role="dev")
+
+    assert [wake.state for wake in world.wakes()] == [WakeState.SUPERSEDED]
+    assert world.deliver() == []
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_that_it_lies_with_its_holder_is_settled_once_it_is_queued(
+    world: World, sent: bool
+) -> None:
+    task = registered(world)
+    world.call("task_claim", dev(), task_id=task, role="dev")
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    if sent:
+        world.deliver()
+    assert "is with dev" in world.wakes()[0].text
+    world.shell = replace(world.shell, lives=lambda _: False)
+
+    assert recovery.requeue_abandoned(world.shell) == 1
 
     assert [wake.state for wake in world.wakes()] == [WakeState.SUPERSEDED]
     assert world.deliver() == []
