@@ -269,6 +269,29 @@ def test_who_was_woken_for_a_task_of_an_older_database_has_registered_it(path):
     store.close()
 
 
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [
+        ("UPDATE tasks SET session_key = 'agent:main:taskmem:run_b'", False),
+        ("UPDATE runs SET session_key = NULL", False),
+        ("UPDATE runs SET session_key = NULL WHERE run_id = 'run_a'", True),
+        ("UPDATE runs SET role = NULL, session_key = NULL", True),
+    ],
+    ids=["in-the-background", "given-away", "which-failed", "by-nobody"],
+)
+def test_who_held_what_is_older_is_not_always_its_registrar(path, before, known):
+    release(path, 10)  # a run that failed, and one at work
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE tasks SET home = 'home_1'")
+        connection.execute(before)
+    store = opened(path)
+    task = store.read_task("task_a").task
+    expected = ("agent:main:main", "openclaw:one") if known else (None, None)
+    assert (task.registrar_session, task.registrar_host) == expected
+    assert task.registrar_home == "home_1"
+    store.close()
+
+
 def test_an_older_database_takes_what_the_newest_knows(old):
     store = opened(old)
     task = store.read_task("task_a").task
