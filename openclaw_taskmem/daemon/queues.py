@@ -41,10 +41,13 @@ class Queues:
         self._watched.add(queue)
         return queue
 
-    def note(self, roles: Collection[str]) -> None:
-        """Take note that a commit touched runs of roles; called from any thread."""
+    def note(self, roles: Collection[str | None]) -> None:
+        """Take note that a commit touched runs of roles; called from any thread.
+
+        None among them: of one that any role may claim.
+        """
         for queue in tuple(self._watched):
-            if queue.role in roles:
+            if queue.role in roles or None in roles:
                 queue.note()
 
     @staticmethod

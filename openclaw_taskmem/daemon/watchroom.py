@@ -122,7 +122,9 @@ class Watchroom:
         known = self._vigils.get(wait_id)
         return known[0].observation if known else None
 
-    def follow(self, wait_ids: Iterable[str], roles: Collection[str] = ()) -> None:
+    def follow(
+        self, wait_ids: Iterable[str], roles: Collection[str | None] = ()
+    ) -> None:
         """Take note that waits and runs of roles changed; called from any thread."""
         if self._queues is not None and roles:
             self._queues.note(roles)

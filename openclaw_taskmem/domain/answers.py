@@ -45,7 +45,7 @@ def describe_left(task: Task, left: Left) -> str:
         )
     elif left.reviewed:
         told.append(
-            "It comes back from the user's review without a word of theirs: ask them "
+            "It was taken out of the user's review without a word of theirs: ask them "
             "what is missing, with ask, and hand it off for review again when done."
         )
     elif left.user_said:

@@ -42,7 +42,7 @@ _CURES: Final = {
 }
 _UNWANTED: Final = (
     "Then call again. What is not wanted, or was named wrongly, is replaced with "
-    "task_plan_update, by artifacts in the metadata."
+    "task_plan_update and its artifacts."
 )
 _ONCE: Final = "This is asked once: call again, and the task is completed."
 _MUST_ANSWER: Final = ("url", "command")

@@ -40,7 +40,7 @@ def guard_claim(run: Run, owner: Owner) -> None:
     if not _for_role(run, owner):
         raise RunHeld(
             f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
-            "claim another."
+            f"{_claim(run)} if that is yours, or claim another."
         )
 
 
@@ -72,8 +72,7 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         return
     if token is not None and token == run.token:
         raise Fenced(
-            f"Your claim of {run.run_id} was taken back ({run.why}), so {wish}; "
-            f"{_since(run, caller)}."
+            f"Your claim of {run.run_id} has ended, so {wish}; {_since(run, caller)}."
         )
     if token is not None:
         raise Fenced(
@@ -84,8 +83,8 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         raise RunHeld(f"{_waits(run)}, so {wish}; {_way(run)}.")
     if run.state is RunState.QUEUED:
         raise RunHeld(
-            f"{run.run_id} is queued for the role {run.role}, so {wish}; claim it with "
-            "task_claim if that is yours, or leave it to who does."
+            f"{run.run_id} is queued for the role {run.role}, so {wish}; {_claim(run)} "
+            "if that is yours, or leave it to who does."
         )
     raise RunHeld(
         f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
@@ -110,11 +109,19 @@ def its(run: Run, owner: Owner | None) -> bool:
 
 def _since(run: Run, caller: Caller) -> str:
     """Return what became of a claim whose token is no good any more."""
+    if run.state.waiting:
+        return "it waits for the user now"
     if run.owner is None:
-        return "nobody holds it by now: claim it again to go on with it"
+        return f"nobody holds it by now: {_claim(run)} to go on with it"
     if run.owner.same(caller.owner):
         return "you hold it still, by a later claim: give that one's token, or none"
     return "another claimed it: stop working on it, or claim it again"
+
+
+def _claim(run: Run) -> str:
+    """Return how a run that is queued is claimed."""
+    role = "" if run.role is None else f' and role "{run.role}"'
+    return f"claim it with task_claim, its task_id{role},"
 
 
 def _for_role(run: Run, owner: Owner | None) -> bool:

@@ -168,7 +168,7 @@ def followed(
 
 
 def guard_review(run: Run | None, caller: Caller) -> None:
-    """Refuse to complete a task in the turn that asked its user to review it.
+    """Refuse to end a review in the turn that asked for it.
 
     Nobody has reviewed it by then. Where it is not known when a turn began, as of hosts
     that are no gateway, nothing is refused. Source: ruling "consent".
@@ -181,8 +181,8 @@ def guard_review(run: Run | None, caller: Caller) -> None:
     if not _heard(run, caller):
         raise RunNotReady(
             f"The user was asked to review {run.task_id} in this turn, and has not "
-            "answered yet: end your turn now, and complete it when they accept it. "
-            "Nothing was written."
+            "answered yet: end your turn now, and go on when they have. Nothing was "
+            "written."
         )
 
 

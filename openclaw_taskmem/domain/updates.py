@@ -122,7 +122,7 @@ def update(
         TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
-        RunNotReady: It is to be completed in the turn that asked for its review.
+        RunNotReady: Its review is to end in the turn that asked for it.
     """
     before = facts.task
     guarded = (
@@ -131,7 +131,7 @@ def update(
     )
     if any(each not in (None, ()) for each in guarded):
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
-    if wish.status is TaskStatus.COMPLETED:
+    if wish.status in (TaskStatus.COMPLETED, TaskStatus.ACTIVE):
         task_runs.guard_review(facts.run, wish.caller)
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)

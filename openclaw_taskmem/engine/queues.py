@@ -40,7 +40,7 @@ def list_waiting(shell: Shell, limit: int) -> Sequence[Task]:
 def find_claimable(shell: Shell, role: str) -> Task | None:
     """Return what was queued first for a role, and can be claimed; None: nothing.
 
-    What is queued for anybody is not meant for this role, and does not count.
+    What is queued for anybody, as what was sent back to no role, can be, too.
     """
     now = shell.clock.now()
     for run in _queue(shell, role):
@@ -58,11 +58,11 @@ def find_claimable(shell: Shell, role: str) -> Task | None:
 
 
 def _queue(shell: Shell, role: str) -> Iterator[Run]:
-    """Yield the runs that are queued for a role alone, oldest first."""
+    """Yield the queued runs that a role may claim, oldest first."""
     start, limit = 0, PAGE
     while True:
         queued = shell.store.queued_runs(role, limit)
-        yield from (run for run in queued[start:] if run.role == role)
+        yield from queued[start:]
         if len(queued) < limit:
             return
         start, limit = limit, limit * 2

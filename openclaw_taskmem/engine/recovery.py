@@ -23,8 +23,9 @@ from taskmem_hookspecs import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    TaskNotFound,
 )
-from taskmem_hookspecs.errors import RunNotFound
+from taskmem_hookspecs.errors import Conflict, RunNotFound
 
 log = logging.getLogger(__name__)
 
@@ -97,11 +98,15 @@ def requeue_abandoned(
         and role in (None, run.owner.role)
         and process in (None, run.owner.process)
     ]
-    return sum(
-        shell.decide(run.task_id, partial(_requeue, shell, run.task_id))
-        for run in held
-        if is_abandoned(shell, run) and (asked or not _its(shell, run))
-    )
+    left = [run for run in held if asked or not _its(shell, run)]
+    queued = 0
+    for run in left:
+        # Whoever changed it first has decided what becomes of it.
+        with suppress(Conflict, TaskNotFound):
+            if is_abandoned(shell, run):
+                queue = partial(_requeue, shell, run.task_id)
+                queued += shell.decide(run.task_id, queue)
+    return queued
 
 
 def is_abandoned(shell: Shell, run: Run) -> bool:
@@ -132,9 +137,11 @@ def _requeue(shell: Shell, task_id: str) -> bool:
     if facts.run is None or not is_abandoned(shell, facts.run):
         return False
     verdict = recovery.ABANDONED
-    shell.commit(
-        recovery.lapsed(facts, verdict, wake_id="", text="", now=now, policy=shell.runs)
+    change = recovery.lapsed(
+        facts, verdict, wake_id="", text="", now=now, policy=shell.runs
     )
+    tried = (run.model_copy(update={"tries": run.tries + 1}) for run in change.runs)
+    shell.commit(change.model_copy(update={"runs": tuple(tried)}))
     _log_reset(facts.run, verdict.why)
     return True
 

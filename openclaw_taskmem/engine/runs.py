@@ -75,8 +75,10 @@ def resume(
         InvalidArguments: Its agent has asked the user, and no answer is given.
         TaskEnded: It is completed, and not to be reopened.
         RunHeld: Another session works on it.
+        RunNotReady: Its review is to end in the turn that asked for it.
     """
     wanted = task_id or own_task(shell, caller)
+    guard_session(shell, shell.store.read_task(wanted), caller)
     recovery.requeue_abandoned(shell, task_id=wanted)
 
     def once() -> tuple[TaskFacts, bool]:
@@ -84,6 +86,7 @@ def resume(
         asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
         guard_session(shell, facts, caller)
+        task_runs.guard_review(facts.run, caller)
         if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(tell_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
@@ -179,7 +182,7 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
 
     Each is asked for when those before it could not be claimed; the queue is read in
     parts, each as long as all before it. Of a part, what an ended process held comes
-    first.
+    first, unless that has happened to it too often.
     """
     passed: set[str] = set()
     limit = CANDIDATES
@@ -187,7 +190,11 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
         queued = shell.store.queued_runs(role, limit)
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
-            left = [run for run in fresh if run.why == Why.OWNER_GONE]
+            left = [
+                run
+                for run in fresh
+                if run.why == Why.OWNER_GONE and run.tries <= shell.runs.tries
+            ]
             chosen = random.choice(left or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
             passed.add(chosen.run_id)
@@ -343,6 +350,11 @@ def _claim_one(
     def once() -> Claimed:
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
+        if facts.run is not None and facts.run.state is RunState.REVIEW:
+            raise RunNotReady(
+                f"{task_id} is with the user for review, so nobody can claim it until "
+                "they send it back."
+            )
         if facts.task.status is TaskStatus.PAUSED:
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume, or "

@@ -60,8 +60,8 @@ class Due:
     """Whether there may be something that the user is to see."""
     waits: tuple[str, ...]
     """The waits that were opened, changed or ended."""
-    roles: frozenset[str]
-    """The roles whose runs were written."""
+    roles: frozenset[str | None]
+    """The roles whose runs were written; None among them: one was anybody's."""
 
 
 def _ignore(_: Due) -> None:
@@ -303,5 +303,5 @@ def _due(change: Change) -> Due:
         tell=any(event.kind in events.TOLD for event in change.events),
         say=any(event.kind in events.SAID | events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
-        roles=frozenset(run.role for run in change.runs if run.role),
+        roles=frozenset(run.role for run in change.runs),
     )

@@ -225,7 +225,8 @@ def wake_rows(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
     yield _owed(due, now) if due else ok("wakes.owed", "No wake is owed.")
     if kept := len(owed) - len(due):
         sentence = (
-            f"No transport reaches the agents of {_wakes(kept)}: see taskmem wakes."
+            f"{_wakes(kept)} kept for agents that no transport reaches: see taskmem "
+            "wakes."
         )
         yield ok("wakes.kept", sentence)
     unanswered = [

@@ -131,11 +131,9 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         token=form.token,
         caller=caller,
     )
-    said = (
-        "The user is asked to review it"
-        if form.to == "user"
-        else f"It is queued for {form.to}"
-    )
+    shown = (task.session_key or "").startswith("agent:")
+    asks = "The user is asked to review it" if shown else "Ask the user to review it"
+    said = asks if form.to == "user" else f"It is queued for {form.to}"
     more = f", together with {', '.join(along)}" if along else ""
     named = run.attached if form.to == "user" else ()
     stay = [t for t in dict.fromkeys(named) if t not in (task.task_id, *along)]
@@ -184,9 +182,7 @@ def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
     if run is not None and run.state is RunState.BLOCKED:
         return "Its agent is told the answer, and decides on that."
     if caller.person:
-        given = answer is not None and run is not None and _is_free(run)
-        claim = "It is queued again, and whoever claims it is given your words."
-        return claim if given else "Its session is told to go on, if it has one."
+        return _resumed_by_user(run, answer)
     if run is None:
         return (
             "It is open again, and nobody holds it; claim it with task_claim before "
@@ -199,6 +195,13 @@ def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
             "It goes on in the background, in a session of its own, which is told so."
         )
     return "It is queued again; claim it with task_claim before you go on with it."
+
+
+def _resumed_by_user(run: Run | None, answer: str | None) -> str:
+    if run is None or not _is_free(run):
+        return "Its session is told to go on, if it has one."
+    words = "is given your words" if answer is not None else "goes on with it"
+    return f"It is queued again, and whoever claims it {words}."
 
 
 def _is_free(run: Run) -> bool:

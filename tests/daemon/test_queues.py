@@ -108,18 +108,18 @@ async def test_what_this_role_cannot_claim_does_not_wake_it() -> None:
         assert room.room.observation(wait) == "Nothing is queued for writer."
 
 
-async def test_what_is_queued_for_anybody_does_not_wake_a_role() -> None:
+async def test_what_comes_back_for_anybody_wakes_a_role_too() -> None:
     async with watched() as room:
         world = room.world
         task = world.register()
-        world.call("task_claim", worker("1"), task_id=task)
-        world.call("task_reset", Caller(person=True), task_id=task)
+        world.call("task_claim", worker("1"), task_id=task, role="writer")
         wait = await waits(room)
 
-        await room.settle()
+        world.call("task_reset", Caller(person=True), task_id=task)
 
+        await room.ended(wait)
         assert [run.role for run in world.store.queued_runs("writer", 9)] == [None]
-        assert room.row(wait).status is WaitStatus.WATCHING
+        assert task in (room.row(wait).last_observation or "")
 
 
 async def test_after_a_claim_the_role_waits_for_the_next_task() -> None:

@@ -193,7 +193,7 @@ def test_a_finished_task_on_which_the_user_spoke_last_is_not_to_be_completed() -
         (
             Left(reviewed=True),
             (0, 1, 2),
-            "It comes back from the user's review without a word",
+            "It was taken out of the user's review without a word",
             "hand it off for review again when done.",
         ),
     ],

@@ -97,9 +97,16 @@ def test_whose_claim_was_taken_back_is_told_so() -> None:
         fencing.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
 
     assert str(caught.value) == (
-        "Your claim of run_1 was taken back (owner_gone), so nothing was written; "
-        "nobody holds it by now: claim it again to go on with it."
+        "Your claim of run_1 has ended, so nothing was written; nobody holds it by "
+        "now: claim it with task_claim, its task_id, to go on with it."
     )
+
+
+def test_who_gave_it_to_the_user_is_not_told_to_hold_it_still() -> None:
+    run = held().model_copy(update={"state": RunState.REVIEW})
+
+    with pytest.raises(Fenced, match="it waits for the user now"):
+        fencing.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
 
 
 @pytest.mark.parametrize("run", WAITS)
@@ -148,7 +155,7 @@ def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
     first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
     back = runs.move(first, RunState.QUEUED, DAWN, Why.RESET).run
 
-    with pytest.raises(Fenced, match="nobody holds it by now: claim it again"):
+    with pytest.raises(Fenced, match="nobody holds it by now: claim it with"):
         fencing.guard_write(back, THE_OWNER, first.token, "nothing was written")
 
 

@@ -434,14 +434,17 @@ def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
 REVIEWER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
 
 
+@pytest.mark.parametrize("status", [TaskStatus.COMPLETED, TaskStatus.ACTIVE])
 @pytest.mark.parametrize("began", [-1, 1])
-def test_a_review_is_completed_in_no_turn_that_asked_for_it(began: int) -> None:
+def test_no_turn_ends_the_review_that_it_asked_for(
+    began: int, status: TaskStatus
+) -> None:
     run = a_run(state=RunState.REVIEW, owner=REVIEWER, changed_at=DAWN)
     facts = TaskFacts(task=a_task(status=TaskStatus.PAUSED), run=run)
     caller = Caller(owner=REVIEWER, turn_since=DAWN + timedelta(seconds=began))
-    wish = Wish(status=TaskStatus.COMPLETED, caller=caller)
+    wish = Wish(status=status, caller=caller)
     if began < 0:
         with pytest.raises(RunNotReady, match="end your turn now"):
             update(facts, wish, NOW)
         return
-    assert update(facts, wish, NOW)[0].runs[0].state is RunState.COMPLETED
+    assert update(facts, wish, NOW)[0].runs[0].state is not RunState.REVIEW

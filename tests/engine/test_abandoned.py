@@ -64,6 +64,30 @@ def test_what_an_ended_process_held_comes_before_all_else(world: World) -> None:
     assert world.call("task_claim", AGAIN, **BUILDER)["task_id"] == task
 
 
+def test_what_is_left_again_and_again_comes_no_longer_first(world: World) -> None:
+    other = held(world, AGAIN)
+    world.call("task_handoff", AGAIN, task_id=other, to="builder")
+    held(world)
+    claimed = set[str]()
+    for _ in range(40):
+        answer = world.call("task_claim", ENDED, **BUILDER)
+        claimed.add(answer["task_id"])
+        if answer["task_id"] == other:
+            break
+
+    assert other in claimed
+
+
+def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
+    task = world.register(session_key="agent:main:main")
+    world.call("task_claim", ENDED, task_id=task, **BUILDER)
+
+    with pytest.raises(RunHeld, match="belongs to another session"):
+        world.call("task_resume", AGAIN, task_id=task)
+
+    assert run_of(world, task).state is RunState.RUNNING
+
+
 def test_by_the_queue_a_role_has_only_what_was_held_as_that_role(
     world: World,
 ) -> None:
@@ -193,7 +217,9 @@ def test_an_agent_whose_relay_was_started_anew_is_told_to_claim(
     recovery.requeue_abandoned(world.shell, process="1:1")
     late = {"task_id": task, "message": "Pushed.", "token": token}
 
-    with pytest.raises(Fenced, match="nobody holds it by now: claim it again"):
+    with pytest.raises(
+        Fenced, match="nobody holds it by now: claim it with task_claim"
+    ):
         world.call("task_update", AGAIN, **late)
 
     late["token"] = world.call("task_claim", AGAIN, task_id=task)["token"]

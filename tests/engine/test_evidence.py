@@ -228,7 +228,7 @@ def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
     with pytest.raises(EvidenceMissing, match=cure) as refused:
         complete(world, task)
     said = str(refused.value)
-    assert "by artifacts in the metadata" in said
+    assert "with task_plan_update and its artifacts" in said
 
 
 # --- what was named wrongly -------------------------------------------------------

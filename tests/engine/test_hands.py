@@ -190,6 +190,23 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert "user_said" not in {**other, **later}
 
 
+def test_no_turn_takes_up_what_it_gave_to_the_user_for_review(
+    session: Session,
+) -> None:
+    session.turn_since = session.world.clock.now()
+    task = session.works()
+    session.world.clock.tick(1)
+    session.call("task_handoff", task_id=task, to="user")
+
+    with pytest.raises(RunNotReady, match="end your turn now"):
+        session.call("task_resume", task_id=task)
+
+    session.world.clock.tick(1)
+    session.turn_since = session.world.clock.now()
+    session.call("task_resume", task_id=task)
+    assert session.run(task).state is RunState.RUNNING
+
+
 def test_a_worker_asks_its_user_itself_and_goes_on_with_the_answer() -> None:
     world = World()
     task = world.register()
@@ -271,7 +288,7 @@ def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
     session.call("task_handoff", task_id=task, to="user")
 
     for each in (task, backlog):
-        with pytest.raises(RunNotReady, match="is paused, so nobody can claim it"):
+        with pytest.raises(RunNotReady, match="is with the user for review"):
             session.world.call("task_claim", worker("1"), task_id=each, role="builder")
     session.world.call("task_resume", PERSON, task_id=backlog)
     session.world.call("task_claim", worker("1"), task_id=backlog, role="builder")
