@@ -99,9 +99,11 @@ class Watchers:
 
     async def close(self) -> None:
         """Let go of every target."""
+        alive, self._alive = self._alive, set()
+        ends = (*self._closing, *(watcher.close() for watcher in alive))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await asyncio.gather(*(watcher.close() for watcher in self._alive))
+                await asyncio.gather(*ends)
 
     def _opened(self, key: str, opening: asyncio.Task[Watcher]) -> None:
         del self._opening[key]
@@ -159,7 +161,7 @@ class Watchers:
         raise TargetNotFound(words, sure=all(each.sure for each in missing))
 
     def _let_go(self, watcher: Watcher) -> None:
-        if not watcher.idle:
+        if not watcher.idle or watcher not in self._alive:
             return
         key = str(watcher.target)
         if self._watchers.get(key) is watcher:
