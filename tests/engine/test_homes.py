@@ -19,10 +19,12 @@ from openclaw_taskmem.engine import (
     gateway,
     holding,
     recovery,
+    say,
     sharing,
     turns,
     wakes,
 )
+from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
@@ -322,6 +324,45 @@ def test_a_run_that_is_claimed_from_another_home_goes_on_there(
     there.ends("Half of it is done.")
     assert due(here) == []
     assert [wake.task_id for wake in due(there)] == [task]
+
+
+def lies_there(here: Homely, there: Homely) -> str:
+    """Register a task here that is claimed there, and handed on to a role; its id."""
+    task = str(here.register(role="main"))
+    holder = there.caller.model_copy(update={"host": "openclaw:there"})
+    there.world.call("task_claim", holder, task_id=task, role="main")
+    there.world.call("task_handoff", holder, task_id=task, to="tester")
+    assert here.world.task(task).home == "there"
+    here.world.clock.tick(THRESHOLD)
+    return task
+
+
+def test_what_lies_in_another_home_wakes_its_registrar_in_its_own(
+    here: Homely, there: Homely
+) -> None:
+    task = lies_there(here, there)
+
+    assert due(there) == []
+    assert [wake.task_id for wake in due(here)] == [task]
+
+
+def test_a_notice_of_what_lies_in_another_home_is_for_the_registrars(
+    here: Homely, there: Homely
+) -> None:
+    lies_there(here, there)
+    there.world.shell = replace(there.world.shell, reaches=lambda *_: False)
+
+    there.world.sweep()
+
+    lines = {
+        session.world.shell.home: say.due(session.world.shell, Outgoing.LINES, 0)[0]
+        for session in (here, there)
+    }
+    told = {
+        home: [e.data["session_key"] for e in said if e.kind == "notice"]
+        for home, said in lines.items()
+    }
+    assert told == {"here": [MAIN], "there": []}
 
 
 def test_a_lease_is_minded_by_its_own_home_while_that_has_a_daemon(

@@ -197,12 +197,14 @@ def test_who_registers_what_its_turn_has_begun_is_told_of_it(
         session.does(f"echo {number}")
     caller = session.caller.model_copy(update={"host": OURS})
 
-    answer = world.call("task_register", caller, name="Write report", plan=PLAN)
+    answer = world.call(
+        "task_register", caller, name="Write", plan=PLAN, session_key="agent:main:chat"
+    )
 
     task = world.task(answer["task_id"])
     assert not task.implicit
     registrar = (task.registrar_session, task.registrar_host, task.registrar_home)
-    assert registrar == (MAIN, OURS, "home_1")
+    assert registrar == ("agent:main:chat", OURS, "home_1")
 
 
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
