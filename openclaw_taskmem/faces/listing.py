@@ -23,7 +23,15 @@ def put_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa:
     known = {task["task_id"] for task in first}
     rest = [task for task in others["tasks"] if task["task_id"] not in known]
     tasks = [*first, *rest][:limit]
-    message = others["message"] if rest or not first else waiting["message"]
+    if not first:
+        message = others["message"]
+    elif len(tasks) == len(first):
+        message = waiting["message"]
+    else:
+        message = (
+            f"{len(tasks)} tasks, what waits the longest first, then the latest of the "
+            "others. Ask for one with task_update and a query."
+        )
     return {**others, "tasks": tasks, "message": message}
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from openclaw_taskmem.faces import listing
 
 SINCE = "2026-02-16T10:02:31Z"
@@ -58,12 +60,37 @@ def test_what_waits_stands_above_all_else_and_once() -> None:
     assert [each["name"] for each in listing.put_first(waits, others, 2)["tasks"]] == [
         *("b", "a"),
     ]
-    assert found["message"] == "Some."
 
 
-def test_where_all_wait_the_list_does_not_say_that_there_is_none() -> None:
-    waits = answer(task("b"), message="1 waiting task.")
-    none = answer(message="There is no active task.")
+@pytest.mark.parametrize(
+    ("waits", "others", "limit", "said"),
+    [
+        (
+            "b",
+            "abc",
+            9,
+            "3 tasks, what waits the longest first, then the latest of the ",
+        ),
+        (
+            "b",
+            "abc",
+            2,
+            "2 tasks, what waits the longest first, then the latest of the ",
+        ),
+        ("b", "abc", 1, "Waiting."),
+        ("b", "b", 9, "Waiting."),
+        ("b", "", 9, "Waiting."),
+        ("", "a", 9, "Others."),
+        ("", "", 9, "Others."),
+    ],
+)
+def test_the_sentence_of_a_list_says_what_is_in_it(
+    waits: str, others: str, limit: int, said: str
+) -> None:
+    found = listing.put_first(
+        answer(*map(task, waits), message="Waiting."),
+        answer(*map(task, others), message="Others."),
+        limit,
+    )
 
-    assert listing.put_first(waits, none, 9)["message"] == "1 waiting task."
-    assert listing.put_first(none, none, 9)["message"] == "There is no active task."
+    assert found["message"].startswith(said)
