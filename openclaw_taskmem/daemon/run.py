@@ -246,7 +246,11 @@ async def _load_sdk(room: Watchroom, door: Door) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
             await room.caught_up()
-    await asyncio.to_thread(mcp.load_sdk)
+    try:
+        await asyncio.to_thread(mcp.load_sdk)
+    except ImportError:
+        log.exception("the MCP SDK cannot be loaded; no host is served")
+    # Hosts that come are refused then, rather than left to wait.
     door.speaks_mcp.set()
     gc.freeze()
     gc.enable()

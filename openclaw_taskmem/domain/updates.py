@@ -96,7 +96,8 @@ class Updated(Value):
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
     sent_back: bool = False
-    """Whether the user was asked, or had it for review, and its run is queued again."""
+    """Whether the user was asked, or had it for review, and its run is queued again for
+    whoever claims it."""
     ledger: tuple[LedgerEntry, ...] | None = None
     """What the task made, where the update completes it; None: it does not."""
     made: str = ""
@@ -173,8 +174,12 @@ def update(
     )
     worked = _worked(facts, updated, wish, now, policy=policy, begin=begin)
     waited = facts.run is not None and facts.run.state.waiting
-    queued = any(run.state is RunState.QUEUED for run in worked.runs)
-    sent_back = wish.caller.is_user and waited and queued
+    free = any(
+        run.state is RunState.QUEUED
+        and not (run.session_key or "").startswith("agent:")
+        for run in worked.runs
+    )
+    sent_back = wish.caller.is_user and waited and free
     updated = updated.model_copy(update={"sent_back": sent_back})
     settled = {wake.wake_id for wake in wakes}
     return (

@@ -159,7 +159,8 @@ def find_unheard(
 ) -> tuple[str, ...]:
     """Return what the user has said to a caller who works on a task, and did not hear.
 
-    A gateway's agent hears the user in its session.
+    A gateway's agent is told in its session what the user says there, and by the next
+    claim what they say elsewhere.
     """
     if caller.in_gateway or (caller.owner is None and token is None):
         return ()

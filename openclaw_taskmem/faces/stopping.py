@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.daemon.lock import find_holder
+from openclaw_taskmem.daemon.lock import Held, Lock, find_holder
 from openclaw_taskmem.daemon.processes import identity, lives
 from openclaw_taskmem.home import Home
 
@@ -58,6 +58,13 @@ def stop(home: Home) -> tuple[str, int]:
 
 
 def _remove_socket(home: Home) -> None:
-    """Remove what a killed daemon left, which would have relays start one again."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        home.socket.unlink()
+    """Remove what a killed daemon left, which would have relays start one again.
+
+    That of a daemon that has begun meanwhile stays, as it holds the lock.
+    """
+    if not home.socket.exists():
+        return
+    with suppress(Held, OSError):
+        lock = Lock(home.lock)
+        home.socket.unlink(missing_ok=True)
+        lock.release()

@@ -10,9 +10,10 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from openclaw_taskmem.daemon import door, mcp
+from openclaw_taskmem.daemon import door, mcp, run
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.processes import identity
+from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import Home
 
 
@@ -52,3 +53,19 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
     assert left == [identity(os.getpid())]
     writer.close()
     await entrance.close(0)
+
+
+async def test_no_relay_waits_for_what_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ImportError("broken")
+
+    monkeypatch.setattr(mcp, "load_sdk", fail)
+    entrance = door.Door(create_autospec(Desk, instance=True), lambda _: None)
+    room = create_autospec(Watchroom, instance=True)
+
+    await run._load_sdk(room, entrance)
+
+    assert entrance.speaks_mcp.is_set()
+    assert "cannot be loaded" in caplog.text
