@@ -130,6 +130,9 @@ class Run(Value):
     """Tool calls that have ended."""
     question: str | None = None
     """What its agent asks the user, and waits for; None: nothing."""
+    heard_until: int = 0
+    """The newest message of its task up to which its holder was told what the user
+    says; 0: none."""
     rounds: int = 0
     """How often it was told to go on; numbers the wake's key."""
     rounds_before: int = 0

@@ -33,6 +33,15 @@ _NAMED: Final = 6
 """Steps that are named before the rest is only counted."""
 
 
+def describe_unheard(*, ends: bool) -> str:
+    """Tell one who holds a task that the user has said something to it meanwhile.
+
+    `ends`: they wished to complete it, which waits for that.
+    """
+    stays = ", so it is not completed yet" if ends else ""
+    return f"The user has spoken meanwhile{stays}: act first on user_said."
+
+
 def describe_left(task: Task, left: Left) -> str:
     """Tell one who claims a task what is left for them, and what comes next."""
     done = plan.progress(task).current is None

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import lifecycle
-from taskmem_hookspecs import Message, MessageType, Role, Run, Value
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    MessageType,
+    Role,
+    Run,
+    TaskFacts,
+    Value,
+)
 
 _HANDED: Final = "Handed to "
 _REVIEW: Final = f"{_HANDED}the user for review."
@@ -39,41 +47,57 @@ def describe_along(task_id: str) -> str:
     return f"{_ALONG}{task_id}."
 
 
-def find_left(run: Run, messages: Sequence[Message]) -> Left:
+def find_left(run: Run, messages: Sequence[Message], heard_until: int = 0) -> Left:
     """Return what is left for whoever claims a run.
 
     `messages` are the newest of its task, oldest first. What was said before the last
-    hand-off, or before the task was completed, was for others, and has been heard.
+    hand-off, or before the task was completed, was for others: it is left only where
+    who held the run was told what the user says up to `heard_until`, and not it.
     """
-    said: list[str] = []
-    for message in reversed(messages):
-        entry = message.content
-        if message.role is Role.USER:
-            said.insert(0, entry)
-        if message.msg_type is not MessageType.LIFECYCLE:
-            continue
-        if entry.startswith((_REVIEW, _ALONG)):
-            return Left(user_said=tuple(said), reviewed=True)
-        if entry.startswith(_HANDED):
-            return Left(note=_note(run, message), user_said=tuple(said))
-        if lifecycle.tells_of_completion(message):
-            break
-    return Left(user_said=tuple(said))
+    end = _find_end(messages)
+    said = tuple(
+        message.content
+        for place, message in enumerate(messages)
+        if message.role is Role.USER
+        and (place > end or 0 < heard_until < message.message_id)
+    )
+    entry = messages[end] if end >= 0 else None
+    if entry is None or lifecycle.tells_of_completion(entry):
+        return Left(user_said=said)
+    if entry.content.startswith((_REVIEW, _ALONG)):
+        return Left(user_said=said, reviewed=True)
+    return Left(note=_note(run, entry), user_said=said)
 
 
-def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what the user has said to who works on a run, oldest first.
+def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return what the user has said that who holds a run was not told, oldest first.
 
-    That is since it was claimed, and since an agent last wrote to its thread, of which
-    `messages` are the newest, oldest first.
+    `messages` are the newest of its task, oldest first.
     """
-    said: list[str] = []
-    for message in reversed(messages):
-        if message.role is Role.AGENT or message.created_at <= run.changed_at:
-            break
-        if message.role is Role.USER:
-            said.insert(0, message.content)
-    return tuple(said)
+    return tuple(
+        message
+        for message in messages
+        if message.role is Role.USER and message.message_id > run.heard_until
+    )
+
+
+def hear(change: Change, facts: TaskFacts, unheard: Sequence[Message]) -> Change:
+    """Return a change that also notes that a run's holder is told of messages."""
+    written = change.runs or ((facts.run,) if facts.run else ())
+    until = {"heard_until": unheard[-1].message_id}
+    runs = tuple(run.model_copy(update=until) for run in written)
+    return change.model_copy(update={"runs": runs})
+
+
+def _find_end(messages: Sequence[Message]) -> int:
+    """Return the place of the last hand-off or completion; -1: there is none."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        own = message.msg_type is MessageType.LIFECYCLE
+        handed = message.content.startswith((_HANDED, _ALONG))
+        if own and (handed or lifecycle.tells_of_completion(message)):
+            return place
+    return -1
 
 
 def _note(run: Run, message: Message) -> str | None:

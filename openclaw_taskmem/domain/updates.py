@@ -95,6 +95,8 @@ class Updated(Value):
     hint: str | None = None
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
+    unheard: tuple[str, ...] = ()
+    """What the user has said meanwhile to who holds it; they are told so now."""
     sent_back: bool = False
     """Whether the user was asked, or had it for review, and its run is queued again for
     whoever claims it."""

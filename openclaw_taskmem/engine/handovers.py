@@ -17,13 +17,12 @@ from openclaw_taskmem.domain import (
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
-from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
 
 log = logging.getLogger(__name__)
 
@@ -149,25 +148,19 @@ def hand_off(
     return shell.decide(task_id, once)
 
 
-def find_left(shell: Shell, run: Run) -> Left:
-    """Return what is left for whoever claims a run."""
-    return left_words.find_left(run, shell.store.read_thread(run.task_id, thread.READ))
-
-
 def find_unheard(
-    shell: Shell, task_id: str, caller: Caller, token: int | None
-) -> tuple[str, ...]:
-    """Return what the user has said to a caller who works on a task, and did not hear.
+    shell: Shell, run: Run | None, caller: Caller, token: int | None
+) -> Sequence[Message]:
+    """Return what the user has said to a caller who holds a run, and was not told.
 
     A gateway's agent is told in its session what the user says there, and by the next
     claim what they say elsewhere.
     """
-    if caller.in_gateway or (caller.owner is None and token is None):
+    if run is None or caller.in_gateway or not fencing.holds(run, caller, token):
         return ()
-    run = shell.store.read_task(task_id).run
-    if run is None or not fencing.holds(run, caller, token):
-        return ()
-    return left_words.find_unheard(run, shell.store.read_thread(task_id, thread.READ))
+    return left_words.find_unheard(
+        run, shell.store.read_thread(run.task_id, thread.READ)
+    )
 
 
 def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:

@@ -21,8 +21,10 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller
+from openclaw_taskmem.domain.left_words import Left, find_left
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.domain.thread import READ
 from openclaw_taskmem.engine import packets, recovery, tasks
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import AWAY, GO_ON, guard_session, told_again
@@ -132,7 +134,8 @@ class Claimed(NamedTuple):
 
     task: Task
     run: Run
-    left: str
+    left: Left
+    gone: str
     """What became of who held it before; empty: it was not left behind."""
 
 
@@ -351,10 +354,8 @@ def _claim_one(
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
-            raise RunNotReady(
-                f"{task_id} is with the user for review, so nobody can claim it until "
-                "they send it back."
-            )
+            said = "is with the user for review, so nobody can claim it until they"
+            raise RunNotReady(f"{task_id} {said} send it back.")
         if facts.task.status is TaskStatus.PAUSED:
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume, or "
@@ -379,15 +380,20 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
+        thread = shell.store.read_thread(task_id, READ)
         held = runs.held_by(moved.run, caller).model_copy(
-            update={"attached": (*run.attached, *attached)}
+            update={
+                "attached": (*run.attached, *attached),
+                "heard_until": thread[-1].message_id if thread else 0,
+            }
         )
+        left = find_left(held, thread, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))
         task = _of_holder(shell, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return Claimed(task, held, recovery.describe_left(shell, run))
+        return Claimed(task, held, left, recovery.describe_left(shell, run))
 
     return shell.decide(task_id, once)

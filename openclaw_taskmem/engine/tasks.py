@@ -12,6 +12,7 @@ from openclaw_taskmem.domain import (
     answers,
     claims,
     implicit,
+    left_words,
     lifecycle,
     notices,
     outbox,
@@ -29,6 +30,7 @@ from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
+from openclaw_taskmem.engine.handovers import find_unheard
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
@@ -205,11 +207,19 @@ def _applied(
 ) -> Updated | Sought | Refusal:
     """Write an update; or return what must be looked at before it can be.
 
-    Of one whose completion is refused, all is written but the status.
+    Of one whose completion is refused, all is written but the status; so it is while
+    the user has said what the caller was not told.
     """
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
+    unheard = find_unheard(shell, facts.run, wish.caller, wish.token)
+    if unheard and wish.status is TaskStatus.COMPLETED:
+        wish = wish.model_copy(update={"status": None})
     change, updated = _updated(shell, facts, wish, now)
+    if unheard:
+        change = left_words.hear(change, facts, unheard)
+        words = tuple(message.content for message in unheard)
+        updated = updated.model_copy(update={"unheard": words})
     if not _completes(facts, updated) or facts.task.implicit:
         shell.commit(change)
         return updated

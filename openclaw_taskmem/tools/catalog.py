@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import handovers, queues, tasks
+from openclaw_taskmem.engine import queues, tasks
 from openclaw_taskmem.engine.holding import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
@@ -171,10 +171,6 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
     until, start = thread_pages.read_place(form.after)
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
-    unheard = handovers.find_unheard(shell, form.task_id, caller, form.token)
-    if unheard:
-        answer |= runs.show_words(unheard, form.task_id)
-        said.append("The user has spoken meanwhile: act on user_said.")
     if wish.changes:
         updated = tasks.apply(shell, form.task_id, wish)
         task = updated.task
@@ -182,6 +178,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             "message_count": task.message_count,
             "status": task.status,
             "acknowledged": True,
+            **runs.show_words(updated.unheard, form.task_id),
         }
         if updated.ledger is not None:
             answer |= ledger.describe(updated.ledger, ledger.SHOWN)
@@ -261,6 +258,8 @@ def _said(updated: Updated, wish: Wish) -> str:
         return " ".join(told)
     if updated.sent_back and wish.message is not None:
         told.append("Whoever goes on with it is told your words.")
+    elif updated.unheard:
+        told.append(answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED))
     elif task.status.terminal and task.linkage.active_wait_ids:
         waiting = ", ".join(task.linkage.active_wait_ids)
         told.append(f"Still waited for: {waiting}; wait_cancel ends that.")

@@ -103,8 +103,7 @@ def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Ans
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
     attach = form.attach or ()
-    task, run, gone = runs.claim(shell, form.task_id, form.role, attach, caller)
-    left = handovers.find_left(shell, run)
+    task, run, left, gone = runs.claim(shell, form.task_id, form.role, attach, caller)
     return {
         "task_id": task.task_id,
         "name": task.name,

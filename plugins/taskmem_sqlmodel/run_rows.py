@@ -69,6 +69,7 @@ class Runs(Base, table=True):
     checkpoints: int
     calls: int
     question: str | None = Field(sa_type=Text)
+    heard_until: int
     rounds: int
     rounds_before: int
     turn_began_at: datetime | None = Field(sa_type=InstantText)

@@ -178,16 +178,40 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     said = world.call("task_update", worker("2"), task_id=task, completed_steps=[1])
     assert "user_said" not in said
 
-    world.clock.tick(1)
     world.call("task_update", PERSON, task_id=task, message="And the door.")
-    world.clock.tick(1)
-    other = world.call("task_update", worker("3"), task_id=task, query="Where?")
+    other = world.call("task_update", worker("3"), task_id=task, message="Nice roof.")
     told = world.call("task_update", worker("2"), task_id=task, message="Roof mended.")
     later = world.call("task_update", worker("2"), task_id=task, message="Door, too.")
 
     assert told["user_said"] == ["And the door."]
-    assert told["message"].startswith("The user has spoken meanwhile")
+    assert "The user has spoken meanwhile" in told["message"]
     assert "user_said" not in {**other, **later}
+
+
+def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
+    world, task = reviewed()
+    send_back(world, task, "task_update", "Mend the roof.")
+    world.call("task_claim", worker("2"), task_id=task, role="builder")
+    world.call("task_update", PERSON, task_id=task, message="And the door.")
+    ends = {"task_id": task, "status": "completed"}
+
+    told = world.call("task_update", worker("2"), **ends)
+    assert (told["status"], told["user_said"]) == ("active", ["And the door."])
+    assert "so it is not completed yet" in told["message"]
+
+    assert world.call("task_update", worker("2"), **ends)["status"] == "completed"
+
+
+def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:
+    world, task = reviewed()
+    send_back(world, task, "task_update", "Mend the roof.")
+    world.call("task_claim", worker("2"), task_id=task, role="builder")
+    world.call("task_update", PERSON, task_id=task, message="And the door.")
+    world.call("task_handoff", worker("2"), task_id=task, to="painter")
+
+    claimed = world.call("task_claim", worker("3"), task_id=task, role="painter")
+
+    assert claimed["user_said"] == ["And the door."]
 
 
 def test_no_turn_takes_up_what_it_gave_to_the_user_for_review(

@@ -220,6 +220,7 @@ def runs(run_id: str, task_id: str) -> st.SearchStrategy[Run]:
         checkpoints=numbers,
         calls=numbers,
         question=st.none() | texts,
+        heard_until=numbers,
         rounds=numbers,
         rounds_before=numbers,
         turn_began_at=st.none() | instants,

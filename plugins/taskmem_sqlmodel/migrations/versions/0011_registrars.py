@@ -1,4 +1,4 @@
-"""Who registered a task, whoever works on it now."""
+"""Who registered a task, and how far its holder was told what the user says."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _BACKGROUND = "agent:%:taskmem:%"
 
 
 def upgrade() -> None:
-    """Add it; of what is older, whoever is woken for it counts as that.
+    """Add both; of what is older, whoever is woken for it counts as its registrar.
 
     Who registered what is in the background, or was handed to a role, is not known.
     Its home is: no other is to tell of it.
     """
     for of in ("session", "host", "home"):
         op.add_column("tasks", sa.Column(f"registrar_{of}", Text))
+    heard = sa.Column("heard_until", sa.Integer, nullable=False, server_default="0")
+    op.add_column("runs", heard)
     op.execute(sa.update(_TASKS).values(registrar_home=_TASKS.c.home))
     given_away = sa.exists().where(
         _RUNS.c.task_id == _TASKS.c.task_id,

@@ -120,7 +120,7 @@ CREATE TABLE runs (
 	seen_at TEXT NOT NULL, 
 	started_at TEXT, 
 	ended_at TEXT, 
-	version INTEGER NOT NULL, question TEXT, rounds_before INTEGER DEFAULT '0' NOT NULL, turn_began_at TEXT, worked_seconds FLOAT DEFAULT '0' NOT NULL, last_response TEXT, 
+	version INTEGER NOT NULL, question TEXT, rounds_before INTEGER DEFAULT '0' NOT NULL, turn_began_at TEXT, worked_seconds FLOAT DEFAULT '0' NOT NULL, last_response TEXT, heard_until INTEGER DEFAULT '0' NOT NULL, 
 	PRIMARY KEY (run_id), 
 	CONSTRAINT state_is_known CHECK (state IN ('queued', 'running', 'blocked', 'review', 'completed', 'failed', 'cancelled')), 
 	CONSTRAINT news_is_known CHECK (news IN ('none', 'result', 'call')), 
