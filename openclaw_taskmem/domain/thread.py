@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from openclaw_taskmem.domain import lifecycle
 from openclaw_taskmem.domain.step_phrases import sounds_like_progress
 from taskmem_hookspecs import Message, MessageType, Role
 
@@ -56,9 +57,16 @@ def _is_telling(message: Message) -> bool:
 
 
 def user_spoke_last(messages: Sequence[Message]) -> bool:
-    """Whether the user has said something, and no agent anything since."""
-    spoken = [each.role for each in messages if each.role is not Role.SYSTEM]
-    return spoken[-1:] == [Role.USER]
+    """Whether the user has said something, and no agent anything since.
+
+    What they said as the task was completed is heard by that.
+    """
+    for message in reversed(messages):
+        if lifecycle.tells_of_completion(message):
+            return False
+        if message.role is not Role.SYSTEM:
+            return message.role is Role.USER
+    return False
 
 
 def tells_of_trouble(message: Message) -> bool:

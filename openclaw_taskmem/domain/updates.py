@@ -95,6 +95,8 @@ class Updated(Value):
     hint: str | None = None
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
+    may_go_on: bool = True
+    """Whether it is the caller's to go on with: nobody else holds it or is to."""
     unheard: tuple[str, ...] = ()
     """What the user has said meanwhile to who holds it; they are told so now."""
     sent_back: bool = False
@@ -182,7 +184,11 @@ def update(
         for run in worked.runs
     )
     sent_back = wish.caller.is_user and waited and free
-    updated = updated.model_copy(update={"sent_back": sent_back})
+    run = next(iter(worked.runs), facts.run)
+    may_go_on = fencing.writes(run, wish.caller, wish.token)
+    updated = updated.model_copy(
+        update={"sent_back": sent_back, "may_go_on": may_go_on}
+    )
     settled = {wake.wake_id for wake in wakes}
     return (
         Change(

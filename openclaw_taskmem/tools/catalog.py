@@ -256,16 +256,20 @@ def _said(updated: Updated, wish: Wish) -> str:
             'set status "active" to go on with it.'
         )
         return " ".join(told)
+    return " ".join(filter(None, (*told, _describe_next(updated, wish))))
+
+
+def _describe_next(updated: Updated, wish: Wish) -> str:
+    """Tell a caller what comes next; empty: nothing is theirs to do."""
+    task = updated.task
     if updated.sent_back and wish.message is not None:
-        told.append("Whoever goes on with it is told your words.")
-    elif updated.unheard:
-        told.append(answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED))
-    elif task.status.terminal and task.linkage.active_wait_ids:
+        return "Whoever goes on with it is told your words."
+    if updated.unheard:
+        return answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
+    if task.status.terminal and task.linkage.active_wait_ids:
         waiting = ", ".join(task.linkage.active_wait_ids)
-        told.append(f"Still waited for: {waiting}; wait_cancel ends that.")
-    else:
-        told.append(answers.next_step(task))
-    return " ".join(told)
+        return f"Still waited for: {waiting}; wait_cancel ends that."
+    return answers.next_step(task) if updated.may_go_on else ""
 
 
 def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:

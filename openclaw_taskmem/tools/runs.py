@@ -197,7 +197,9 @@ def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
 
 
 def _resumed_by_user(run: Run | None, answer: str | None) -> str:
-    if run is None or not _is_free(run):
+    if run is None:
+        return "It is active again, and nobody holds it."
+    if not _is_free(run):
         return "Its session is told to go on, if it has one."
     words = "is given your words" if answer is not None else "goes on with it"
     return f"It is queued again, and whoever claims it {words}."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from openclaw_taskmem.domain import thread
-from taskmem_hookspecs import Message, MessageType, Role
+from openclaw_taskmem.domain import lifecycle, thread
+from taskmem_hookspecs import Message, MessageType, Role, TaskStatus
+from taskmem_hookspecs.testing import a_task
 
 
 def message(
@@ -56,3 +57,12 @@ def test_the_user_spoke_last_where_no_agent_has_said_anything_since() -> None:
     assert thread.user_spoke_last([message("Done."), said, told])
     assert not thread.user_spoke_last([said, message("Mending.")])
     assert not thread.user_spoke_last([told])
+
+
+def test_what_the_user_said_as_a_task_was_completed_is_heard() -> None:
+    said = message("I saw it.", Role.USER)
+    _, ended = lifecycle.move(a_task(), TaskStatus.COMPLETED, said.created_at)
+    assert ended is not None
+
+    assert thread.user_spoke_last([said])
+    assert not thread.user_spoke_last([said, ended])

@@ -188,6 +188,17 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert "user_said" not in {**other, **later}
 
 
+def test_who_may_not_go_on_with_a_task_is_told_no_next_step() -> None:
+    world, task = reviewed()
+    send_back(world, task, "task_update", "Mend the roof.")
+    world.call("task_claim", worker("2"), task_id=task, role="builder")
+    world.call("task_update", worker("2"), task_id=task, reopened_steps=[1])
+    noted = {"task_id": task, "message": "I pass by."}
+
+    assert world.call("task_update", worker("3"), **noted)["message"] == "Noted."
+    assert "Next: step 1" in world.call("task_update", worker("2"), **noted)["message"]
+
+
 def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
     world, task = reviewed()
     send_back(world, task, "task_update", "Mend the roof.")

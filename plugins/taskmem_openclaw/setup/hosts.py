@@ -285,17 +285,19 @@ def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
 def _difference(host: Host, before: str, after: str) -> list[str]:
     """Return what would change of our own entry; the rest may hold secrets."""
     path = f"{host.file} ({SERVER})"
-    old, new = (_lines(host.server(text)) for text in (before, after))
+    old, new = (_lines(host, host.server(text)) for text in (before, after))
     return list(difflib.unified_diff(old, new, path, path, lineterm=""))
 
 
-def _lines(entry: Mapping[str, Any] | None) -> list[str]:
+def _lines(host: Host, entry: Mapping[str, Any] | None) -> list[str]:
     """Return an entry as lines; what others keep in its environment is not shown."""
     if entry is None:
         return []
     if env := entries(entry.get("env")):
         shown = {name: env[name] if name in _OURS else "…" for name in env}
         entry = {**entry, "env": shown}
+    if host.file.suffix == ".toml":
+        return host.spliced("", host.path, {**entry}).splitlines()
     return json.dumps(entry, indent=2, ensure_ascii=False).splitlines()
 
 

@@ -213,6 +213,14 @@ def test_a_dry_run_shows_our_own_entry_and_not_what_its_environment_holds(setup,
     assert "sk-other" not in said
 
 
+def test_a_dry_run_shows_an_entry_as_the_host_writes_it(setup, user):
+    said = setup("codex", "--dry-run").text
+    setup("codex")
+    written = (user / ".codex" / "config.toml").read_text()
+    added = [line[1:] for line in said.splitlines() if line.startswith("+")]
+    assert added[1:] == written.splitlines()
+
+
 def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):
     monkeypatch.setenv("TASKMEM_HOME", "/elsewhere")
     setup("claude")
