@@ -16,6 +16,8 @@ _PS_SECONDS: Final = 5.0
 _TICKS: Final = "SC_CLK_TCK"
 _ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 """Days, hours, minutes and seconds, as `ps` writes them."""
+_LONGEST_DAYS: Final = 36_500
+"""A hundred years: no process is older."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
@@ -64,6 +66,10 @@ def _seconds(elapsed: str) -> float | None:
     if found is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    if days > _LONGEST_DAYS:
+        # ps rounds: a process that has just begun gets a negative age, which it writes
+        # as an unsigned number.
+        return 0.0
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 

@@ -224,6 +224,7 @@ def test_where_there_is_no_proc_ps_tells_the_age(
     [
         *(("00:07", 7), ("59:59", 3599), ("01:00:00", 3600)),
         *(("2-03:04:05", 183845), ("", None), ("soon", None)),
+        ("441077234-00:18:40", 0),
     ],
 )
 def test_the_age_is_what_ps_writes(
