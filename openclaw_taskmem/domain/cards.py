@@ -1,6 +1,6 @@
 """The card of a task: its steps, what it waits for, and how it ended.
 
-Source: issue "Runs that respect the user", part 3; ruling "the card".
+Source: ruling "the card".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The grammar is a table of phrases, not a guess: a form is understood only when every
 word of it stands in the table. Everything else is a side of free English, which only a
 reader can judge. `docs/conditions.md` documents the grammar; a test compares the two.
-Source: issue "Ask the agent, look at the world", rulings "reading a condition".
+Source: rulings "conditions" and "reading a condition".
 """
 
 from __future__ import annotations
