@@ -92,7 +92,7 @@ def one_daemon(*, alone: bool) -> tuple[float, float]:
                 env=environment(home),
             )
             stack.callback(command.kill)
-            time.sleep(1.0)  # until it is connected
+            time.sleep(1.0)  # ample for it to connect, which nothing shows
         pid = holder(home.lock)
         assert pid is not None  # noqa: S101 - it has just answered
         os.kill(pid, signal.SIGKILL)

@@ -57,7 +57,7 @@ class Queues:
         found = () if refusal else (Rules(target.name),)
         return parts.Judges(found, (), refusal)
 
-    def read(self, role: str) -> Task | None:
+    def read_first(self, role: str) -> Task | None:
         """Return what a role could claim now; called on the lane of the queues."""
         return find_claimable(self._shell(), role)
 
@@ -107,7 +107,7 @@ class Queue:
         clock, text = self._queues.clock, ""
         now = clock.monotonic()
         if now - self._read_at >= self._queues.rest:
-            task = self._queues.read(self.role)
+            task = self._queues.read_first(self.role)
             # What was found may be claimed in a moment, and is looked for again.
             self._read_at = now if task is None else float("-inf")
             text = rules.describe_queued(task, self.role) if task else ""

@@ -26,7 +26,7 @@ class Relays:
         self._apart = apart
         self._looks: set[asyncio.Task[None]] = set()
 
-    def left(self, process: str | None) -> None:
+    def look_after(self, process: str | None) -> None:
         """Look after a process that has hung up; None: nobody knows which it was."""
         if process is None or self._shell.stopping.is_set():
             return

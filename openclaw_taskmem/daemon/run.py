@@ -145,7 +145,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")
     relays = Relays(shell, passes)
-    door = Door(desk, relays.left)
+    door = Door(desk, relays.look_after)
     loops = Loops(
         shell,
         Courier(transport),

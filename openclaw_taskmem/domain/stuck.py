@@ -196,7 +196,7 @@ def alert(
         created_at=now,
         due_at=now,
     )
-    unanswered = _unanswered(facts.wakes)
+    unanswered = _close_unanswered(facts.wakes)
     return Change(
         tasks=(task,),
         messages=(
@@ -279,7 +279,7 @@ def _wake_registrar(
         update = {"text": wake.text, "due_at": owed[0].due_at or now}
         fresh = owed[0].model_copy(update=update)
         return Change(tasks=(task,), wakes=(fresh,))
-    unanswered = _unanswered(before)
+    unanswered = _close_unanswered(before)
     log = outbox.settled_events(unanswered, now)
     return Change(tasks=(alerted,), wakes=(wake, *unanswered), events=log)
 
@@ -301,7 +301,7 @@ def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
     )
 
 
-def _unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
+def _close_unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
     """Return the alerts that were sent, to which nobody has answered until now."""
     return tuple(
         old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})

@@ -85,7 +85,7 @@ def begun(
     return Moved(run=held, events=log)
 
 
-def queued(
+def queue_for_role(
     task: Task,
     role: str,
     *,

@@ -125,7 +125,7 @@ def _registered(
     run_id, home = shell.new_id("run", now), shell.home
     moved: Moved | None
     if role is not None:
-        moved = task_runs.queued(
+        moved = task_runs.queue_for_role(
             task, role, run_id=run_id, now=now, home=home, segmented=segmented
         )
     else:

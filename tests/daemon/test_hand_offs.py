@@ -48,7 +48,7 @@ def person(home, tool, **given):
     return json.loads(said)
 
 
-def listed(home):
+def read_list(home):
     status, said, complained = command(home, "list", **AUTO)
     assert status == 0, complained
     return said
@@ -97,7 +97,7 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
         await call(plans, "task_register", **REPORT)
         async with host(daemon.home, "codex") as writes:
             task = await review(writes)
-            assert "review" in listed(daemon.home)
+            assert "review" in read_list(daemon.home)
 
             words = "Section 2 is wrong."
             person(
@@ -118,7 +118,7 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
             await call(writes, "task_handoff", **given, to="user")
             done = person(daemon.home, "task_update", task_id=task, status="completed")
             assert done["status"] == "completed"
-            assert "review" not in listed(daemon.home)
+            assert "review" not in read_list(daemon.home)
     thread = daemon.ask("show", id=task)["messages"]
     assert [m["content"] for m in thread if m["role"] == "user"] == [words]
 
@@ -126,9 +126,8 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
 async def test_what_nobody_claims_stands_in_the_list(daemon):
     async with host(daemon.home, "claude-code") as plans:
         made = await call(plans, "task_register", **REPORT)
-        line = next(
-            line for line in listed(daemon.home).splitlines() if made["task_id"] in line
-        )
+        rows = read_list(daemon.home).splitlines()
+        [line] = [row for row in rows if made["task_id"] in row]
         assert "writer" in line
 
 

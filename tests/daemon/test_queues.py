@@ -23,7 +23,7 @@ def queue(world: World, role: str = "writer") -> str:
     return world.register("Write report", role=role)
 
 
-def said(task: str) -> str:
+def describe(task: str) -> str:
     """What is observed of a task that is queued."""
     return (
         f'{task} "Write report" is queued for writer; claim it with task_claim, role '
@@ -65,7 +65,7 @@ async def test_a_role_is_woken_when_a_task_is_queued_for_it() -> None:
         )
         [wake] = room.world.wakes()
         assert wake.text == (
-            f"[system] smart_wait resolved ({wait}): {said(task)} Elapsed: 47s."
+            f"[system] smart_wait resolved ({wait}): {describe(task)} Elapsed: 47s."
         )
 
 
@@ -80,7 +80,7 @@ async def test_what_is_queued_already_wakes_a_role_at_once() -> None:
         )
 
         ended = await room.ended(answer["wait_id"])
-        assert ended.last_observation == said(first)
+        assert ended.last_observation == describe(first)
         assert answer["understood"] == [
             {
                 "side": "A task is queued.",
@@ -134,7 +134,7 @@ async def test_after_a_claim_the_role_waits_for_the_next_task() -> None:
         assert room.row(wait).status is WaitStatus.WATCHING
         task = queue(room.world)
 
-        assert (await room.ended(wait)).last_observation == said(task)
+        assert (await room.ended(wait)).last_observation == describe(task)
 
 
 async def test_a_restarted_daemon_goes_on_waiting_for_a_queue() -> None:
@@ -146,7 +146,7 @@ async def test_a_restarted_daemon_goes_on_waiting_for_a_queue() -> None:
 
         task = queue(again.world)
 
-        assert (await again.ended(wait)).last_observation == said(task)
+        assert (await again.ended(wait)).last_observation == describe(task)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
 
         await room.pass_time(4 * SHARED_SECONDS)
 
-        assert (await room.ended(wait)).last_observation == said(task)
+        assert (await room.ended(wait)).last_observation == describe(task)
 
 
 @pytest.mark.parametrize(

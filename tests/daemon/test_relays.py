@@ -36,7 +36,7 @@ class Busy(MemoryStore):
         super().commit(change)
 
 
-def held(store=None):
+def make_held(store=None):
     """Return a world with a run that worker 1 holds, and its relays."""
     processes = Processes()
     world = World(store)
@@ -53,8 +53,8 @@ def state(world):
 
 
 async def test_one_that_ends_after_its_socket_is_looked_at_again():
-    world, processes, relays = held()
-    relays.left("1:1")
+    world, processes, relays = make_held()
+    relays.look_after("1:1")
     await world.clock.advance(0)
     assert (state(world), processes.looks) == (RunState.RUNNING, 1)
 
@@ -66,8 +66,8 @@ async def test_one_that_ends_after_its_socket_is_looked_at_again():
 
 
 async def test_one_that_lives_on_is_looked_at_for_some_seconds():
-    world, processes, relays = held()
-    relays.left("1:1")
+    world, processes, relays = make_held()
+    relays.look_after("1:1")
     for rest in RESTS:
         await world.clock.advance(rest)
     await world.clock.advance(sum(RESTS))
@@ -76,9 +76,9 @@ async def test_one_that_lives_on_is_looked_at_for_some_seconds():
 
 
 async def test_what_another_process_holds_stays():
-    world, processes, relays = held()
+    world, processes, relays = make_held()
     processes.ended = {"1:1", "2:1"}
-    relays.left("2:1")
+    relays.look_after("2:1")
     await world.clock.advance(sum(RESTS))
 
     assert state(world) is RunState.RUNNING
@@ -86,9 +86,9 @@ async def test_what_another_process_holds_stays():
 
 async def test_what_cannot_be_written_is_tried_again(caplog):
     store = Busy()
-    world, processes, relays = held(store)
+    world, processes, relays = make_held(store)
     processes.ended, store.busy = {"1:1"}, True
-    relays.left("1:1")
+    relays.look_after("1:1")
     await world.clock.advance(0)
     assert "what 1:1 held could not be queued" in caplog.text
 
@@ -98,12 +98,12 @@ async def test_what_cannot_be_written_is_tried_again(caplog):
 
 
 async def test_nobody_is_looked_after_by_a_daemon_that_stops():
-    world, processes, relays = held()
-    relays.left("1:1")
+    world, processes, relays = make_held()
+    relays.look_after("1:1")
     await relays.close()
     world.shell.stopping.set()
-    relays.left("1:1")
-    relays.left(None)
+    relays.look_after("1:1")
+    relays.look_after(None)
     await world.clock.advance(sum(RESTS))
 
     assert (processes.looks, len(asyncio.all_tasks())) == (0, 1)

@@ -24,14 +24,14 @@ def entry(said: str) -> Message:
     return lifecycle.noted(a_task(), said, DAWN)
 
 
-def left(*messages: Message, began_later: bool = False) -> Left:
+def find_left(*messages: Message, began_later: bool = False) -> Left:
     began = DAWN + timedelta(minutes=1) if began_later else DAWN
     run = a_run(role="tester", created_at=began)
     return left_words.find_left(run, messages)
 
 
 def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
-    found = left(
+    found = find_left(
         user("Build it."),
         entry(TO_USER),
         user("Mend the roof."),
@@ -44,18 +44,18 @@ def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
 
 
 def test_words_before_the_first_hand_off_of_a_task_are_left() -> None:
-    assert left(user("Use brick."), a_message()) == Left(user_said=("Use brick.",))
+    assert find_left(user("Use brick."), a_message()) == Left(user_said=("Use brick.",))
 
 
 def test_a_note_is_left_with_the_words_that_came_after_it() -> None:
-    found = left(entry(TO_TESTER), user("The door, too."))
+    found = find_left(entry(TO_TESTER), user("The door, too."))
 
     assert found == Left(note="Look at the roof.", user_said=("The door, too.",))
 
 
 def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
-    assert left(entry("Handed to builder. Mend it.")) == Left()
-    assert left(entry(TO_TESTER), began_later=True) == Left()
+    assert find_left(entry("Handed to builder. Mend it.")) == Left()
+    assert find_left(entry(TO_TESTER), began_later=True) == Left()
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
     ],
 )
 def test_words_before_the_last_hand_off_or_completion_are_not_left(heard: str) -> None:
-    found = left(entry(TO_USER), user("Old."), entry(heard), user("New."))
+    found = find_left(entry(TO_USER), user("Old."), entry(heard), user("New."))
 
     assert found == Left(user_said=("New.",))
 
 
 def test_what_went_to_review_with_another_task_was_reviewed() -> None:
-    found = left(entry(left_words.describe_along("task_7")), user("No."))
+    found = find_left(entry(left_words.describe_along("task_7")), user("No."))
 
     assert found == Left(user_said=("No.",), reviewed=True)
 
 
 def test_no_message_but_the_threads_own_passes_for_a_hand_off() -> None:
-    assert left(a_message(content=TO_USER), user(TO_TESTER)) == Left(
+    assert find_left(a_message(content=TO_USER), user(TO_TESTER)) == Left(
         user_said=(TO_TESTER,)
     )
 
@@ -89,4 +89,4 @@ def test_words_are_left_also_where_the_task_was_not_completed(status: str) -> No
     assert message is not None
 
     heard = status == "completed"
-    assert left(user("Wait."), message).user_said == (() if heard else ("Wait.",))
+    assert find_left(user("Wait."), message).user_said == (() if heard else ("Wait.",))

@@ -25,7 +25,7 @@ def world() -> World:
     return World(lives=lambda process: process != "1:1")
 
 
-def held(world: World, by: Caller = ENDED, **given: str) -> str:
+def hold(world: World, by: Caller = ENDED, **given: str) -> str:
     """Return a task that a builder holds."""
     task = world.register()
     world.call("task_claim", by, task_id=task, **{**BUILDER, **given})
@@ -42,7 +42,7 @@ def run_of(world: World, task: str) -> Run:
 def test_a_role_that_comes_back_claims_what_its_process_held(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    task = held(world)
+    task = hold(world)
     run = run_of(world, task)
 
     answer = world.call("task_claim", AGAIN, **BUILDER)
@@ -57,17 +57,17 @@ def test_a_role_that_comes_back_claims_what_its_process_held(
 
 def test_what_an_ended_process_held_comes_before_all_else(world: World) -> None:
     for _ in range(5):
-        task = held(world, AGAIN)
+        task = hold(world, AGAIN)
         world.call("task_handoff", AGAIN, task_id=task, to="builder")
-    task = held(world)
+    task = hold(world)
 
     assert world.call("task_claim", AGAIN, **BUILDER)["task_id"] == task
 
 
 def test_what_is_left_again_and_again_comes_no_longer_first(world: World) -> None:
-    other = held(world, AGAIN)
+    other = hold(world, AGAIN)
     world.call("task_handoff", AGAIN, task_id=other, to="builder")
-    held(world)
+    hold(world)
     claimed = set[str]()
     for _ in range(40):
         answer = world.call("task_claim", ENDED, **BUILDER)
@@ -91,7 +91,7 @@ def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
 def test_by_the_queue_a_role_has_only_what_was_held_as_that_role(
     world: World,
 ) -> None:
-    task = held(world, role="tester")
+    task = hold(world, role="tester")
 
     with pytest.raises(RunNotFound):
         world.call("task_claim", AGAIN, **BUILDER)
@@ -100,7 +100,7 @@ def test_by_the_queue_a_role_has_only_what_was_held_as_that_role(
 
 
 def test_by_its_id_it_is_claimed_by_whoever_may_claim_it(world: World) -> None:
-    task = held(world, role="tester")
+    task = hold(world, role="tester")
 
     answer = world.call("task_claim", AGAIN, task_id=task, **BUILDER)
 
@@ -113,7 +113,7 @@ def test_what_a_process_holds_is_kept_until_it_has_surely_ended(
     world: World, lives: bool | None, named: bool
 ) -> None:
     world.shell = replace(world.shell, lives=lambda _: lives)
-    task = held(world)
+    task = hold(world)
 
     with pytest.raises((RunHeld, RunNotFound)):
         world.call("task_claim", AGAIN, task_id=task if named else None, **BUILDER)
@@ -146,53 +146,53 @@ def test_unasked_a_gateways_session_keeps_its_run_for_the_lease(
 # --- what who claims it is told -----------------------------------------------
 
 
-def told(world: World, task: str) -> str:
+def read_claim(world: World, task: str) -> str:
     return str(world.call("task_claim", AGAIN, task_id=task)["message"])
 
 
 def test_who_claims_it_is_told_the_last_note(world: World) -> None:
-    task = held(world)
+    task = hold(world)
     world.call("task_update", ENDED, task_id=task, message="Built,\nnot pushed.")
 
     assert (
         'The process that held it before has ended; the last note is "Built, not '
         'pushed.", and task_update with a query tells more. Next: step 1'
-    ) in told(world, task)
+    ) in read_claim(world, task)
 
 
 def test_who_claims_it_is_told_that_there_is_no_note(world: World) -> None:
     assert (
         "The process that held it before has ended, and left no note, so look what is "
         "done before you go on. Next: step 1"
-    ) in told(world, held(world))
+    ) in read_claim(world, hold(world))
 
 
 def test_who_claims_what_outlived_its_lease_is_told_so(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    task = held(world, worker("3"))
+    task = hold(world, worker("3"))
     world.shell = replace(world.shell, lives=lambda _: None)
     world.clock.tick(world.shell.runs.lease_seconds)
     recovery.sweep(world.shell, ())
 
-    assert "Whoever held it before was not seen within its lease, and" in told(
+    assert "Whoever held it before was not seen within its lease, and" in read_claim(
         world, task
     )
 
 
 def test_who_claims_what_nobody_left_is_told_of_nobody(world: World) -> None:
-    task = held(world)
+    task = hold(world)
     world.call("task_reset", PERSON, task_id=task)
 
-    assert "held it before" not in told(world, task)
+    assert "held it before" not in read_claim(world, task)
 
 
 # --- others -------------------------------------------------------------------
 
 
 def test_another_resets_what_an_ended_process_holds(world: World) -> None:
-    task = held(world)
+    task = hold(world)
 
     answer = world.call("task_reset", AGAIN, task_id=task)
 
@@ -201,7 +201,7 @@ def test_another_resets_what_an_ended_process_holds(world: World) -> None:
 
 
 def test_another_takes_up_what_an_ended_process_holds(world: World) -> None:
-    task = held(world)
+    task = hold(world)
 
     answer = world.call("task_resume", AGAIN, task_id=task)
 
@@ -212,7 +212,7 @@ def test_another_takes_up_what_an_ended_process_holds(world: World) -> None:
 def test_an_agent_whose_relay_was_started_anew_is_told_to_claim(
     world: World,
 ) -> None:
-    task = held(world)
+    task = hold(world)
     token = run_of(world, task).token
     recovery.requeue_abandoned(world.shell, process="1:1")
     late = {"task_id": task, "message": "Pushed.", "token": token}

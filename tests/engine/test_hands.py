@@ -131,7 +131,7 @@ def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> Non
     assert claimed["note"] == "Mend it."
 
 
-def reviewed() -> tuple[World, str]:
+def hand_to_user() -> tuple[World, str]:
     """Return a task whose steps are done, with the user for review."""
     world = World()
     task = world.register()
@@ -152,7 +152,7 @@ def send_back(world: World, task: str, how: str, words: str) -> str:
 
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])
 def test_who_claims_what_was_sent_back_acts_on_the_users_words(how: str) -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     world.narrate(task, "Still before the user speaks.")
 
     told = send_back(world, task, how, "Mend\nthe roof.")
@@ -170,7 +170,7 @@ def test_who_claims_what_was_sent_back_acts_on_the_users_words(how: str) -> None
 
 
 def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
     world.clock.tick(1)
@@ -189,7 +189,7 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
 
 
 def test_who_may_not_go_on_with_a_task_is_told_no_next_step() -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
     world.call("task_update", worker("2"), task_id=task, reopened_steps=[1])
@@ -200,7 +200,7 @@ def test_who_may_not_go_on_with_a_task_is_told_no_next_step() -> None:
 
 
 def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
     world.call("task_update", PERSON, task_id=task, message="And the door.")
@@ -214,7 +214,7 @@ def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
 
 
 def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
     world.call("task_update", PERSON, task_id=task, message="And the door.")
@@ -272,7 +272,7 @@ def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -
 
 
 def test_long_and_many_words_of_the_user_are_cut_and_say_where_the_rest_is() -> None:
-    world, task = reviewed()
+    world, task = hand_to_user()
     for number in range(runs.SAID + 1):
         send_back(world, task, "task_update", f"{number} {'é' * 3_000}")
 
@@ -556,7 +556,7 @@ def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
 
 
 @pytest.fixture
-def unreached(session: Session) -> Session:
+def session_without_wakes(session: Session) -> Session:
     """An agent's session that no transport reaches, so that its user is told."""
     world = session.world
     world.shell = replace(world.shell, reaches=lambda *_: False)
@@ -564,9 +564,9 @@ def unreached(session: Session) -> Session:
 
 
 def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
-    unreached: Session,
+    session_without_wakes: Session,
 ) -> None:
-    session = unreached
+    session = session_without_wakes
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     session.ends("Handed on.")
@@ -587,9 +587,9 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
 
 
 def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
-    unreached: Session,
+    session_without_wakes: Session,
 ) -> None:
-    session = unreached
+    session = session_without_wakes
     world = session.world
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
@@ -637,9 +637,9 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
 
 
 def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
-    unreached: Session,
+    session_without_wakes: Session,
 ) -> None:
-    session = unreached
+    session = session_without_wakes
     given_away(session)
 
     assert session.world.pass_time(THRESHOLD) == []
@@ -651,9 +651,9 @@ def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not
 
 
 def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
-    unreached: Session,
+    session_without_wakes: Session,
 ) -> None:
-    session = unreached
+    session = session_without_wakes
     world = session.world
     task = given_away(session)
     world.clock.tick(LEASE + 1)
@@ -675,9 +675,9 @@ def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
 
 
 def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then(
-    unreached: Session,
+    session_without_wakes: Session,
 ) -> None:
-    session = unreached
+    session = session_without_wakes
     world = session.world
     task = session.works()
     world.call("task_reset", PERSON, task_id=task)

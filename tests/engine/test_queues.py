@@ -33,7 +33,7 @@ def queue(world: World, role: str = "writer", **given: Any) -> str:
     return world.register("Write report", role=role, **given)
 
 
-def unreached(world: World) -> World:
+def world_without_wakes(world: World) -> World:
     """Let no transport reach anybody."""
     world.shell = replace(world.shell, reaches=lambda *_: False)
     return world
@@ -126,7 +126,7 @@ def test_what_is_registered_for_a_role_does_not_take_the_turns_own_task(
 def test_what_is_registered_for_a_role_and_lies_is_told_as_handed_to_it(
     world: World,
 ) -> None:
-    queue(unreached(world))
+    queue(world_without_wakes(world))
 
     assert world.pass_time(THRESHOLD) == []
 
@@ -156,7 +156,7 @@ def test_nothing_is_registered_for_the_user(world: World) -> None:
 # --- telling whoever registered it --------------------------------------------------
 
 
-def registered(world: World, host: str | None = OURS, session: str = MAIN) -> str:
+def register(world: World, host: str | None = OURS, session: str = MAIN) -> str:
     """Register a task for a role from a session of a host; its id."""
     caller = Caller(session_key=session, host=host)
     return str(
@@ -173,7 +173,7 @@ def dev(session: str | None = None) -> Caller:
 
 
 def test_whoever_registered_it_is_woken_of_what_nobody_claims(world: World) -> None:
-    task = registered(world)
+    task = register(world)
 
     [wake] = world.pass_time(THRESHOLD)
 
@@ -208,7 +208,7 @@ def test_who_registers_what_its_turn_has_begun_is_told_of_it(
 
 
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
-    registered(world)
+    register(world)
 
     woken = []
     for minute in range(1, 120):
@@ -222,7 +222,7 @@ def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
 def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
     world: World,
 ) -> None:
-    registered(world)
+    register(world)
     world.clock.tick(THRESHOLD)
     world.sweep()
     world.clock.tick(15 * 60)
@@ -236,11 +236,11 @@ def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
 def test_a_wake_that_was_kept_goes_out_once_its_session_is_reached(
     world: World,
 ) -> None:
-    registered(world)
+    register(world)
     world.clock.tick(THRESHOLD)
     world.sweep()
     reached = world.shell
-    assert unreached(world).deliver() == []
+    assert world_without_wakes(world).deliver() == []
     world.shell = reached
 
     [wake] = world.pass_time(15 * 60)
@@ -251,7 +251,7 @@ def test_a_wake_that_was_kept_goes_out_once_its_session_is_reached(
 def test_the_main_session_is_told_where_the_registrars_is_gone(
     world: World,
 ) -> None:
-    registered(world, session="agent:main:chat")
+    register(world, session="agent:main:chat")
     world.clock.tick(THRESHOLD)
     world.sweep()
     [delivery] = world.claim()
@@ -268,7 +268,7 @@ def test_the_main_session_is_told_where_the_registrars_is_gone(
 def test_who_holds_it_by_now_is_not_woken_in_the_registrars_place(
     world: World,
 ) -> None:
-    task = registered(world)
+    task = register(world)
     world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
     world.call("task_handoff", dev("thread-1"), task_id=task, to="tester")
     assert world.task(task).session_key == "thread-1"
@@ -288,7 +288,7 @@ def test_where_no_wake_reaches_the_registrar_the_notice_is_for_its_user(
         return host != OURS
 
     world.shell = replace(world.shell, reaches=reaches)
-    task = registered(world)
+    task = register(world)
     world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
     world.call("task_handoff", dev("thread-1"), task_id=task, to="tester")
 
@@ -304,7 +304,7 @@ def test_where_no_wake_reaches_the_registrar_the_notice_is_for_its_user(
 def test_a_claim_settles_what_the_registrar_is_woken_of(
     world: World, sent: bool
 ) -> None:
-    task = registered(world)
+    task = register(world)
     world.clock.tick(THRESHOLD)
     world.sweep()
     if sent:
@@ -320,7 +320,7 @@ def test_a_claim_settles_what_the_registrar_is_woken_of(
 def test_that_it_lies_with_its_holder_is_settled_once_it_is_queued(
     world: World, sent: bool
 ) -> None:
-    task = registered(world)
+    task = register(world)
     world.call("task_claim", dev(), task_id=task, role="dev")
     world.clock.tick(THRESHOLD)
     world.sweep()
@@ -336,7 +336,7 @@ def test_that_it_lies_with_its_holder_is_settled_once_it_is_queued(
 
 
 def test_it_shares_a_message_with_the_packet_of_a_stuck_task(world: World) -> None:
-    registered(world)
+    register(world)
     caller = Caller(session_key=MAIN, host=OURS)
     own = world.call("task_register", caller, name="Deploy", plan=PLAN)["task_id"]
 
@@ -347,9 +347,9 @@ def test_it_shares_a_message_with_the_packet_of_a_stuck_task(world: World) -> No
     assert line.startswith('[system] "Write report" is queued for dev')
 
 
-def reviewed(world: World) -> str:
+def hand_to_user(world: World) -> str:
     """Register a task, and let another agent hand it to the user; its id."""
-    task = registered(world)
+    task = register(world)
     world.call("task_claim", dev("thread-1"), task_id=task, role="dev")
     world.call("task_handoff", dev("thread-1"), task_id=task)
     return task
@@ -359,7 +359,7 @@ def test_whoever_registered_it_is_woken_of_what_waits_for_review(
     world: World,
 ) -> None:
     world.clock.tick(60)
-    reviewed(world)
+    hand_to_user(world)
     # The user has just been told of it.
     assert world.pass_time(THRESHOLD - 1) == []
 
@@ -375,7 +375,7 @@ def test_whoever_registered_it_is_woken_of_what_waits_for_review(
 
 
 def test_a_note_on_what_waits_for_review_leaves_the_reminder(world: World) -> None:
-    task = reviewed(world)
+    task = hand_to_user(world)
     world.call("task_update", dev("thread-1"), task_id=task, message="Look at page 2.")
 
     assert len(world.pass_time(THRESHOLD)) == 1
@@ -395,7 +395,7 @@ def test_a_note_on_what_waits_for_review_leaves_the_reminder(world: World) -> No
 def test_what_leaves_review_is_not_reminded_of(
     world: World, tool: str, given: dict[str, str], sent: bool
 ) -> None:
-    task = reviewed(world)
+    task = hand_to_user(world)
     world.pass_time(THRESHOLD if sent else 60)
 
     world.call(tool, PERSON, task_id=task, **given)
@@ -420,7 +420,7 @@ def test_who_goes_on_with_its_own_review_is_not_reminded_of_it(
 
 
 def test_of_a_review_no_wake_is_owed_that_reaches_nobody(world: World) -> None:
-    reviewed(unreached(world))
+    hand_to_user(world_without_wakes(world))
 
     assert world.wakes() == []
 
