@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS: Final = (
     "Memory for work that takes many steps. Register such work with task_register, "
-    "narrate every step with task_update, revise with task_plan_update. A message "
-    "that starts with [task_stuck_resume] or [task_resume] is from here: it holds your "
-    "own task as JSON; go on with its suggested_next_action and report with "
-    "task_update. Do not do again what do_not_redo names, look first at what "
-    "unknown_outcome names, and leave what do_not_revive names. Never "
-    "poll for what takes long: start it under `taskmem run --name NAME -- CMD`, hand "
-    "the waiting over with smart_wait, and do as it answers: [system] smart_wait … "
-    "wakes you when it is time, or the command that it names ends then."
+    "narrate every step with task_update, revise with task_plan_update; where you lost "
+    "track, ask task_update with a query. Never poll for what takes long: start it "
+    "under `taskmem run --name NAME -- CMD` in the background, hand the waiting over "
+    "with smart_wait, and do as it answers: that says how you learn of the end. A "
+    "text that starts with [task_stuck_resume] or [task_resume] is from here: it "
+    "holds your own task as JSON; go on with its suggested_next_action and report "
+    "with task_update. Do not do again what do_not_redo names, look first at what "
+    "unknown_outcome names, and leave what do_not_revive names."
 )
+"""What every host is told, whether a wake can reach its agent or not."""
 
 CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
 """Calls a tool with arguments for an MCP client of a name; None: it gives none."""

@@ -343,8 +343,8 @@ _DEFAULT: Final = (
     Tool(
         "task_register",
         "Start tracking a piece of work that takes many steps or long. Write down "
-        "its plan once; it outlives your context, and where a wake can reach you, you "
-        "are woken with it if the work goes silent.",
+        "its plan once; it outlives your context. The answer says what becomes of it "
+        "if the work goes silent.",
         forms.TaskRegister,
         _register,
     ),
@@ -373,10 +373,10 @@ _DEFAULT: Final = (
     ),
     Tool(
         "smart_wait",
-        "Hand over waiting, and do as the answer says: you are woken, or a command "
-        "that it names ends, when the condition holds, time is up, or what is watched "
-        "is gone. For a command that takes long, start it as `taskmem run --name NAME "
-        "-- CMD` in the background and wait on pty:NAME. Never sleep or poll yourself.",
+        "Hand over waiting until a condition holds, time is up, or what is watched is "
+        "gone; the answer says how you learn of it. For a command that takes long, "
+        "start it as `taskmem run --name NAME -- CMD` in the background and wait on "
+        "pty:NAME. Never sleep or poll yourself.",
         wait_forms.SmartWait,
         waits.smart_wait,
         looks=lambda _: True,
@@ -384,7 +384,7 @@ _DEFAULT: Final = (
     Tool(
         "wait_update",
         "Send a wait back to waiting: with a finer condition, more time, or as it "
-        "was. Also after it woke you, timed out or was cancelled.",
+        "was. Also after it has ended.",
         wait_forms.WaitUpdate,
         waits.wait_update,
         looks=lambda _: True,

@@ -162,7 +162,7 @@ class TaskRegister(Form):
         Field(description='Your own keys; artifacts: ["out/report.md"] is checked.'),
     ] = None
     segmented: Annotated[
-        bool, Field(description="Give each step a small budget of tool calls.")
+        bool, Field(description="Inside OpenClaw: few tool calls for each step.")
     ] = False
     role: Annotated[
         Annotated[RoleName, AfterValidator(_queued_role)] | None,
@@ -196,11 +196,11 @@ class TaskUpdate(Form):
         Text | None,
         Field(
             max_length=1000,
-            description="Only the user can help: your question. It is shown to them.",
+            description="Only the user can help: your question; do as it answers.",
         ),
     ] = None
     ask_options: Annotated[
-        Options | None, Field(description="Its answers to press, 2 to 4.")
+        Options | None, Field(description="Answers to choose from, 2 to 4.")
     ] = None
     artifacts: Annotated[
         Subjects | None,

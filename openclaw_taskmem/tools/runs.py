@@ -241,7 +241,7 @@ def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
 TOOLS: Final = (
     Tool(
         "task_status",
-        "Where a task and the work on it stand: step, tool history, elapsed time.",
+        "Where a task and the work on it stand: step, calls that were seen, time.",
         run_forms.TaskStatusForm,
         task_status,
     ),
@@ -266,8 +266,8 @@ TOOLS: Final = (
     ),
     Tool(
         "task_background",
-        "Let a task go on in a session of its own, so that this one is free. The user "
-        "hears of each step here.",
+        "Inside OpenClaw: let a task go on in a session of its own, so that this one "
+        "is free. The user hears of each step here.",
         run_forms.TaskBackground,
         task_background,
     ),

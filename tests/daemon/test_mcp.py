@@ -42,6 +42,7 @@ async def test_the_official_client_connects_and_is_told_how_to_use_it(daemon, mo
     async with agent(daemon.home, mode) as client:
         assert client.server_info.name == "taskmem"
         assert "[task_stuck_resume]" in client.instructions
+        assert "wakes you" not in client.instructions
         assert (await client.call_tool("task_list", {})).is_error is False
 
 

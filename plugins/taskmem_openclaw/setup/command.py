@@ -103,6 +103,10 @@ def skill(folder: Path) -> None:
             return
         place.write()
         click.echo(f"The skill is {place.file}.")
+        click.echo(
+            "It is for hosts that run taskmem mcp, with TASKMEM_TOOLS=runs in its "
+            "environment: so they are offered all tools that it names."
+        )
 
 
 def _at_host(host: Host, *, dry_run: bool, remove: bool) -> None:

@@ -47,13 +47,16 @@ class Host(NamedTuple):
     """What we may have made for the file and the skill, the innermost first."""
     parsed: Callable[[str], dict[str, Any]]
     spliced: Callable[[str, tuple[str, str], dict[str, Any] | None], str]
+    tells_end: bool
+    """Whether it tells its agent when a command in the background ends."""
 
     @property
     def wakes(self) -> str:
         """Say what works there, and what does not."""
+        ground = "background" if self.tells_end else "foreground"
         return (
             f"Tasks, plans and waits work there; no wake can reach {self.name}: its "
-            "agent runs `taskmem wait ID` in the background, which ends when the wait "
+            f"agent runs `taskmem wait ID` in the {ground}, which ends when the wait "
             "does, and is not told of a task that has gone silent."
         )
 
@@ -165,6 +168,7 @@ def claude(environ: Mapping[str, str], project: Path | None) -> Host:
         (folder / "skills", folder),
         splicing.json_of,
         _json_with,
+        tells_end=True,
     )
 
 
@@ -184,6 +188,7 @@ def codex(environ: Mapping[str, str], project: Path | None) -> Host:
         (agents / "skills", agents, folder),
         splicing.toml_of,
         splicing.toml_with,
+        tells_end=False,
     )
 
 

@@ -40,8 +40,11 @@ def version() -> str:
 
 
 def skill() -> bytes:
-    """Return the words of the skill."""
-    return _folder("bundle").joinpath("skills", "task-memory", "SKILL.md").read_bytes()
+    """Return the words of the skill for hosts without a gateway.
+
+    OpenClaw's own comes with its plug-in, or with its bundle.
+    """
+    return _folder("hosts").joinpath("SKILL.md").read_bytes()
 
 
 def command() -> tuple[str, ...]:

@@ -330,10 +330,46 @@ def test_the_skill_goes_into_any_folder(setup, tmp_path):
     assert "Everything is in place" in setup("skill", str(folder)).text
 
 
+def test_who_takes_the_skill_alone_is_told_which_tools_it_names(setup, tmp_path):
+    assert "TASKMEM_TOOLS=runs" in setup("skill", str(tmp_path)).text
+
+
+OF_A_GATEWAY = (
+    *("OpenClaw", "[system]", "[task_stuck_resume]", "resolved (wait_"),
+    *("segmented", "task_step_done", "task_background", "pty:vivid-shoal"),
+)
+"""What only a gateway's agent meets."""
+
+
+def test_a_host_s_skill_speaks_of_nothing_that_only_a_gateway_has():
+    skill = shipped.skill().decode()
+    assert [words for words in OF_A_GATEWAY if words in skill] == []
+    theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    assert len(skill.encode()) <= 3200 < len(theirs.read_bytes())
+
+
+def test_the_host_s_skill_replaces_openclaw_s(setup, user):
+    folder = user / ".claude" / "skills" / "task-memory"
+    folder.mkdir(parents=True)
+    theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    (folder / "SKILL.md").write_bytes(theirs.read_bytes())
+    setup("claude")
+    assert (folder / "SKILL.md").read_bytes() == shipped.skill()
+
+
+@pytest.mark.parametrize("tool", catalog.TOOLS, ids=lambda tool: tool.name)
+def test_no_tool_promises_what_only_a_gateway_does(tool):
+    """Their descriptions are read by hosts that no wake can reach, too."""
+    told = f"{tool.description} {json.dumps(tool.input_schema)}"
+    promises = ("woken", "woke", "wakes you", "is shown", "to press", "budget")
+    assert [words for words in promises if words in told] == []
+
+
 @pytest.mark.parametrize(
     ("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")]
 )
 def test_set_up_says_what_works_and_what_does_not(setup, host, name):
     *_, last = setup(host).text.splitlines()
     assert f"no wake can reach {name}" in last
-    assert "`taskmem wait ID`" in last
+    ground = {"claude": "background", "codex": "foreground"}[host]
+    assert f"`taskmem wait ID` in the {ground}, which ends when" in last
