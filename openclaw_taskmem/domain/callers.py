@@ -61,6 +61,20 @@ class Caller(Value):
         """Whether a person calls at a terminal or page, and not an agent's shell."""
         return self.person and self.host is None
 
+    def name_relay(self, *, early: bool = False) -> str | None:
+        """Return as whom it passes on words of the user; None: they are theirs.
+
+        Those of a gateway's turn in which the user speaks are, unless it began too
+        `early` for them.
+        """
+        owner = self.in_gateway
+        spoken = owner is not None and self.request is not None and not early
+        if self.is_user or spoken:
+            return None
+        if owner is not None:
+            return f"the agent {owner.role}"
+        return (self.host or "").rpartition(":")[2] or "an agent"
+
     @property
     def in_gateway(self) -> Owner | None:
         """As whom a gateway's agent holds runs; None: it is none.

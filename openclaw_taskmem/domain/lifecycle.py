@@ -185,6 +185,11 @@ def tells_of_completion(message: Message) -> bool:
     return _COMPLETED.match(message.content) is not None
 
 
+def attribute(words: str, relay: str | None) -> str:
+    """Return words of the user, with who has passed them on; None: nobody has."""
+    return words if relay is None else f"As relayed by {relay}: {words}"
+
+
 def answered(task: Task, answer: str, now: datetime) -> Message:
     """Return what the thread says of the user's answer to a question."""
     return Message(

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
     continuations,
+    lifecycle,
     notices,
     outbox,
     registrars,
@@ -167,23 +168,42 @@ def followed(
     )
 
 
-def guard_review(run: Run | None, caller: Caller) -> None:
-    """Refuse to end a review in the turn that asked for it.
+def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> None:
+    """Refuse to end a review before the user has had a word in it.
 
-    Nobody has reviewed it by then. Where it is not known when a turn began, as of hosts
-    that are no gateway, nothing is refused. Source: ruling "consent".
+    In a gateway's turn that asked for it nobody has reviewed it by then. Of an agent
+    elsewhere no turn is known: it gives what the user told it, as `answer`.
+    Source: ruling "consent".
 
     Raises:
-        RunNotReady: It is that turn; the sentence says what to do.
+        RunNotReady: They have had none; the sentence says what to do.
     """
-    if run is None or run.state is not RunState.REVIEW or caller.person:
+    if run is None or run.state is not RunState.REVIEW or caller.is_user:
         return
-    if not _heard(run, caller):
+    if caller.in_gateway is None and answer is None:
+        raise RunNotReady(
+            f"{run.task_id} waits for the user's review: they accept it or send it "
+            "back at a terminal, with taskmem call task_update; or, once they have "
+            "told you, call task_resume with their words as answer, and then act on "
+            "these. Nothing was written."
+        )
+    if caller.in_gateway is not None and not _heard(run, caller):
         raise RunNotReady(
             f"The user was asked to review {run.task_id} in this turn, and has not "
             "answered yet: end your turn now, and go on when they have. Nothing was "
             "written."
         )
+
+
+def attribute(answer: str | None, run: Run | None, caller: Caller) -> str | None:
+    """Return what a run's user says, with who has passed it on where that is known.
+
+    In a turn that began before the run came to wait its user has not answered yet.
+    """
+    if answer is None:
+        return None
+    early = run is not None and run.state.waiting and not _heard(run, caller)
+    return lifecycle.attribute(answer, caller.name_relay(early=early))
 
 
 def _is_sent_back(run: Run, caller: Caller) -> bool:

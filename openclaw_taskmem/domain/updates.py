@@ -127,7 +127,7 @@ def update(
         TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
-        RunNotReady: Its review is to end in the turn that asked for it.
+        RunNotReady: Its review is to end, and the user has had no word in it.
     """
     before = facts.task
     guarded = (
@@ -136,7 +136,7 @@ def update(
     )
     if any(each not in (None, ()) for each in guarded):
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
-    if wish.status in (TaskStatus.COMPLETED, TaskStatus.ACTIVE):
+    if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)

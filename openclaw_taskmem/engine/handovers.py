@@ -14,6 +14,7 @@ from openclaw_taskmem.domain import (
     left_words,
     lifecycle,
     registrars,
+    task_runs,
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller
@@ -70,6 +71,7 @@ def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
     Raises:
         TaskEnded: It has ended already.
         NotAllowed: It is another session's.
+        RunNotReady: The user reviews it, and has had no word in that.
     """
 
     def once() -> Task:
@@ -77,6 +79,7 @@ def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
         now = shell.clock.now()
         turn = turn_of(shell, facts.run)
         change = handover.cancelled(facts, caller, reason, turn, now)
+        task_runs.guard_review(facts.run, caller)
         shell.commit(change)
         return change.tasks[0]
 
@@ -92,10 +95,12 @@ def abort(
         RunNotFound: The task has no run; end it with task_update.
         Fenced: The run was claimed by another since.
         RunHeld: Another holds it.
+        RunNotReady: The user reviews it, and has had no word in that.
     """
 
     def once() -> Task:
         facts, run = held(shell, task_id, caller, "it was not given up", token)
+        task_runs.guard_review(run, caller)
         change = handover.aborted(facts, run, reason, shell.clock.now())
         shell.commit(change)
         return change.tasks[0]
@@ -118,12 +123,14 @@ def hand_off(
         RunNotFound: The task has no run.
         Fenced: The run was claimed by another since.
         RunHeld: Another holds it.
+        RunNotReady: The user reviews it, and has had no word in that.
     """
 
     def once() -> tuple[Task, Run, Sequence[str]]:
         facts, run = held(shell, task_id, caller, "it was not handed on", token)
         now = shell.clock.now()
         if to != "user":
+            task_runs.guard_review(run, caller)
             change = handover.handed_to_role(facts, run, to, note, now)
             shell.commit(change)
             return change.tasks[0], change.runs[0], ()
@@ -161,6 +168,21 @@ def find_unheard(
     return left_words.find_unheard(
         run, shell.store.read_thread(run.task_id, thread.READ)
     )
+
+
+def note_heard(shell: Shell, task_id: str, caller: Caller) -> None:
+    """Note that who holds a task's run knows what the user says by its own call.
+
+    Where the user has said more, which it was not told, all of that comes later.
+    """
+
+    def once() -> None:
+        facts = shell.store.read_task(task_id)
+        unheard = find_unheard(shell, facts.run, caller, None)
+        if len(unheard) == 1:
+            shell.commit(left_words.hear(Change(), facts, unheard))
+
+    shell.decide(task_id, once)
 
 
 def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain import working
-from openclaw_taskmem.engine.runs import goes_on
+from openclaw_taskmem.domain import continuations, outbox, runs, working
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, RunState, Task, TaskNotFound, TaskStatus
+from taskmem_hookspecs import (
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskNotFound,
+    TaskStatus,
+)
 
 MOST: Final = 1000
 """Runs that are looked at for what they wait for."""
@@ -55,6 +62,19 @@ def find_claimable(shell: Shell, role: str) -> Task | None:
             ):
                 return facts.task
     return None
+
+
+def goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+    """Whether a queued run is its own session's, which is there to go on with it."""
+    run = facts.run
+    if run is None:
+        return False
+    if facts.task.implicit:
+        return True
+    if runs.left(run, now, shell.runs):
+        return continuations.is_on_its_way(facts, now)
+    told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
+    return run.told_session is not None or told
 
 
 def _queue(shell: Shell, role: str) -> Iterator[Run]:

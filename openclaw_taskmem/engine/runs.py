@@ -26,8 +26,10 @@ from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.domain.thread import READ
 from openclaw_taskmem.engine import packets, recovery, tasks
+from openclaw_taskmem.engine.handovers import note_heard
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import AWAY, GO_ON, guard_session, told_again
+from openclaw_taskmem.engine.queues import goes_on
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
@@ -77,10 +79,12 @@ def resume(
         InvalidArguments: Its agent has asked the user, and no answer is given.
         TaskEnded: It is completed, and not to be reopened.
         RunHeld: Another session works on it.
-        RunNotReady: Its review is to end in the turn that asked for it.
+        RunNotReady: Its review is to end, and the user has had no word in it.
     """
     wanted = task_id or own_task(shell, caller)
-    guard_session(shell, shell.store.read_task(wanted), caller)
+    before = shell.store.read_task(wanted)
+    guard_session(shell, before, caller)
+    answer = task_runs.attribute(answer, before.run, caller)
     recovery.requeue_abandoned(shell, task_id=wanted)
 
     def once() -> tuple[TaskFacts, bool]:
@@ -88,7 +92,7 @@ def resume(
         asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
         guard_session(shell, facts, caller)
-        task_runs.guard_review(facts.run, caller)
+        task_runs.guard_review(facts.run, caller, answer)
         if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(tell_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
@@ -122,6 +126,8 @@ def resume(
         return shell.store.read_task(wanted), asked
 
     facts, asked = shell.decide(wanted, once)
+    if answer is not None:
+        note_heard(shell, wanted, caller)
     wake_id = f"resume_{wanted}"
     if _hears(facts.run, caller):
         return facts.task, facts.run, packet.away(facts.task, wake_id, AWAY)
@@ -324,19 +330,6 @@ def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
                 "run can. Nothing was claimed."
             )
     return tuple(attach)
-
-
-def goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
-    """Whether a queued run is its own session's, which is there to go on with it."""
-    run = facts.run
-    if run is None:
-        return False
-    if facts.task.implicit:
-        return True
-    if runs.left(run, now, shell.runs):
-        return continuations.is_on_its_way(facts, now)
-    told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
-    return run.told_session is not None or told
 
 
 def _claim_one(

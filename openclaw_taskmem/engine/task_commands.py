@@ -219,7 +219,9 @@ def _resume(
         said = quoted(plain(answer), NAMED_BYTES)
         text = f"{notices.name(task)}: its agent is told your answer: {said}."
         return Reply(text=text)
-    again, run, packet = runs.resume(shell, task.task_id, caller, answer=answer)
+    # Their command is their word, whatever turn runs meanwhile.
+    user = caller.model_copy(update={"request": answer, "turn_since": None})
+    again, run, packet = runs.resume(shell, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""
         name = notices.name(task)

@@ -32,7 +32,7 @@ class TaskResume(Form):
         Id | None, Field(description="Left out: your session's task.")
     ] = None
     answer: Annotated[
-        Answer | None, Field(description="What the user answered, if it asked.")
+        Answer | None, Field(description="The user's words, to a question or review.")
     ] = None
     reopen: Annotated[bool, Field(description="Also a completed one.")] = False
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_a_message_is_filed_as_of_whoever_says_it(caller: Caller, role: str) -> 
         (None, RunState.REVIEW, True),
         (None, RunState.BLOCKED, True),
         (None, RunState.RUNNING, False),
-        ("shell:codex", RunState.REVIEW, False),
+        ("shell:codex", RunState.BLOCKED, False),
     ],
 )
 def test_only_the_user_sends_back_what_waits_for_them(
@@ -431,6 +432,7 @@ def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
     assert (flat.task.plan, flat.left_out) == (plan, ())
 
 
+ASKS = {"ask": "Is it good?"}
 REVIEWER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
 
 
@@ -448,3 +450,19 @@ def test_no_turn_ends_the_review_that_it_asked_for(
             update(facts, wish, NOW)
         return
     assert update(facts, wish, NOW)[0].runs[0].state is not RunState.REVIEW
+
+
+@pytest.mark.parametrize("wish", [{"status": each} for each in TaskStatus] + [ASKS])
+def test_no_agent_without_a_gateway_ends_a_review(wish: dict[str, Any]) -> None:
+    facts = TaskFacts(
+        task=a_task(status=TaskStatus.PAUSED),
+        run=a_run(state=RunState.REVIEW, owner=HOLDER),
+    )
+    agent = Caller(owner=HOLDER, host="mcp:claude-code")
+
+    with pytest.raises(RunNotReady, match="taskmem call task_update; or, once they"):
+        update(facts, Wish(**wish, caller=agent), NOW)
+
+    # The user does, and a message ends nothing.
+    update(facts, Wish(**wish, caller=Caller(person=True)), NOW)
+    update(facts, Wish(message="Please look.", caller=agent), NOW)

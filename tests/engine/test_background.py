@@ -177,6 +177,7 @@ def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:
 def test_the_users_answer_goes_along_to_the_background(session: Session) -> None:
     task, away = waiting_there(session)
     before = session.world.task(task).message_count
+    session.request = "In eu-west."
 
     answered = "eu-west, password=hunter2hunter2"
     here = session.call("task_resume", task_id=task, answer=answered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import runs
-from taskmem_hookspecs import Change, RunState, TaskStatus, WakeState
+from taskmem_hookspecs import Change, Role, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
     InvalidArguments,
@@ -255,6 +256,75 @@ def test_a_worker_asks_its_user_itself_and_goes_on_with_the_answer() -> None:
     run = world.store.read_task(task).run
     assert (run.state, run.owner.role) == (RunState.RUNNING, "b")
     assert run.token == claimed["token"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("task_resume", {}),
+        ("task_abort", {"reason": "Enough."}),
+        ("task_cancel", {}),
+        ("task_handoff", {"to": "tester"}),
+    ],
+)
+def test_no_worker_ends_a_review_without_a_word_of_the_user(
+    tool: str, given: dict[str, str]
+) -> None:
+    world, task = hand_to_user()
+
+    with pytest.raises(RunNotReady, match="waits for the user's review"):
+        world.call(tool, worker("1"), task_id=task, **given)
+
+    assert world.store.read_task(task).run.state is RunState.REVIEW
+
+
+def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None:
+    world, task = hand_to_user()
+    said = "As relayed by claude-code: It is good."
+    caller = worker("1").model_copy(update={"host": "mcp:claude-code"})
+
+    resumed = world.call("task_resume", caller, task_id=task, answer="It is good.")
+
+    assert resumed["packet"].endswith(f'The user says: "{said}"')
+    [*_, message] = world.store.read_thread(task, 9)
+    assert message.content == said
+    # It knows them, so that nothing keeps it from acting on them.
+    ended = world.call("task_update", caller, task_id=task, status="completed")
+    assert (ended["status"], "user_said" in ended) == ("completed", False)
+
+
+def test_words_that_an_agent_relays_are_told_as_such_with_the_claim() -> None:
+    world, task = hand_to_user()
+    shell = Caller(person=True, host="shell:codex")
+
+    world.call("task_resume", shell, task_id=task, answer="Mend the roof.")
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
+
+    assert claimed["user_said"] == ["As relayed by codex: Mend the roof."]
+
+
+@pytest.mark.parametrize(
+    ("began", "spoken", "told"),
+    [
+        (1, "In eu-west.", "eu-west"),
+        (1, None, "As relayed by the agent main: eu-west"),
+        (-1, "Deploy it.", "As relayed by the agent main: eu-west"),
+    ],
+)
+def test_an_answer_is_the_users_own_where_they_have_spoken(
+    session: Session, began: int, spoken: str | None, told: str
+) -> None:
+    session.world.clock.tick(1)
+    task = session.takes_up()
+    session.asks("Which region?")
+    asked = session.world.clock.now()
+    session.turn_since = asked + timedelta(seconds=began)
+    session.request = spoken
+
+    session.call("task_resume", task_id=task, answer="eu-west")
+
+    thread = session.world.store.read_thread(task, 9)
+    assert [m.content for m in thread if m.role is Role.USER] == [told]
 
 
 def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -> None:

@@ -146,6 +146,7 @@ def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
     task = session.takes_up()
     session.asks("Which region?")
     session.begins()
+    session.request = "In eu-west."
 
     answer = session.call("task_resume", task_id=task, answer="eu-west")
 
