@@ -19,6 +19,7 @@ from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home
 from tests.e2e.agent import obedient
 from tests.e2e.gateway import Gateway
+from tests.e2e.house import House
 from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import ModelRequest, Reply, ScriptedModel
 from tests.e2e.taskmem import PROGRAM, Taskmem
@@ -31,15 +32,32 @@ LIMIT = 150
 """Seconds for one examination; it takes ten."""
 
 
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+
+
 @pytest.fixture
-def settings(room: Room) -> dict[str, str]:
-    """What a user's own shell would have."""
-    return {
-        "OPENCLAW_STATE_DIR": str(room.state),
-        "OPENCLAW_CONFIG_PATH": str(room.config),
-        "TASKMEM_WAKE_TRANSPORT": "auto",
-        "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
-    }
+def at_home(house: House) -> Gateway:
+    """The gateway of this module; it runs."""
+    return house.gateway
+
+
+@pytest.fixture
+def model(house: House) -> ScriptedModel:
+    """Its model."""
+    return house.model
+
+
+@pytest.fixture
+def room(at_home: Gateway) -> Room:
+    """Its room."""
+    return at_home.room
+
+
+@pytest.fixture
+def taskmem(house: House, room: Room) -> Taskmem:
+    """The command, with what a user's own shell would have."""
+    house.taskmem.settings["OPENCLAW_STATE_DIR"] = str(room.state)
+    return house.taskmem
 
 
 def examine(taskmem: Taskmem, *more: str) -> Rows:
@@ -163,6 +181,22 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
     assert taskmem.waits() == []
 
 
+def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem
+):
+    model.decide = obedient
+    until(lambda: gateways(taskmem), "the plug-in is connected")
+
+    def killed() -> None:
+        os.kill(json.loads(taskmem.run("status", "--json"))["pid"], signal.SIGKILL)
+
+    for end in (taskmem.stop, killed):
+        end()
+        rows = examine(taskmem, "--no-proof")
+        assert odd(rows) == {}
+        assert "A gateway is connected" in rows["openclaw.gateway"]["detail"]
+
+
 def test_each_broken_link_is_named_with_its_cure(
     at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
 ):
@@ -219,19 +253,3 @@ def test_each_broken_link_is_named_with_its_cure(
     rows = examine(taskmem)
     assert odd(rows)["openclaw.gateway"] == "fail"
     assert rows["openclaw.gateway"]["cure"].startswith("Run: openclaw gateway start")
-
-
-def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
-    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem
-):
-    model.decide = obedient
-    until(lambda: gateways(taskmem), "the plug-in is connected")
-
-    def killed() -> None:
-        os.kill(json.loads(taskmem.run("status", "--json"))["pid"], signal.SIGKILL)
-
-    for end in (taskmem.stop, killed):
-        end()
-        rows = examine(taskmem, "--no-proof")
-        assert odd(rows) == {}
-        assert "A gateway is connected" in rows["openclaw.gateway"]["detail"]
