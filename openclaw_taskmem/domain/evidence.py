@@ -125,19 +125,19 @@ def refuse(
         return _refusal(task, ledger.ARTIFACTS, said, _missing_things(open_))
     if nowhere and ledger.NAMES not in task.doubts:
         said = (
-            f"{_named(nowhere, 'its plan or your message')}, and found nowhere: not in "
-            "what your tools made, and not in the folders that they used. If you "
-            "were to make it, do so now, or give its whole path in artifacts; if not, "
-            f"or if it cannot be seen from here, leave it. {_ONCE}"
+            f"{_named(nowhere, 'its plan or your message')}, and found nowhere: not "
+            "among what was seen to be made, and not in the folders of this work. If "
+            "you were to make it, do so now, or give its whole path in artifacts; if "
+            f"not, or if it cannot be seen from here, leave it. {_ONCE}"
         )
         missing = f"{_list_names(nowhere)} found nowhere."
         return _refusal(task, ledger.NAMES, said, missing)
     if claims and ledger.CLAIMS not in task.doubts:
         said = (
             "its plan or your message says that something was made, and no tool was "
-            "seen to write anything. A file that a tool has written proves it, or its "
-            "whole path in artifacts; if nothing was to be made, leave it, and the "
-            f"user is told that nothing was written. {_ONCE}"
+            "seen to write anything. Write it now, or give its whole path in "
+            "artifacts; if nothing was to be made, leave it: the task then counts as "
+            f"one for which nothing was written. {_ONCE}"
         )
         missing = "Nothing was seen to be written so far."
         return _refusal(task, ledger.CLAIMS, said, missing)

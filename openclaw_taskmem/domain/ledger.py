@@ -42,7 +42,7 @@ TOLD: Final = 5
 """Names in a line for the user."""
 NAME_BYTES: Final = 60
 NOWHERE: Final = (
-    "It was found nowhere: not in what the tools made, nor in their folders."
+    "It was found nowhere: not among what was seen to be made, nor in its folders."
 )
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -254,8 +254,16 @@ def summarize(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
 
 
-def say_nothing(passed: Sequence[str], home: str) -> str:
-    """Return that nothing was made; `passed` are folders not looked through."""
+def say_nothing(
+    passed: Sequence[str], home: str, looked: Sequence[str] | None = None
+) -> str:
+    """Return that nothing was made; `passed` are folders not looked through.
+
+    `looked` are those that were, where nobody sees what tools write; None: it is seen.
+    """
+    if looked is not None:
+        where = f" in {_listed([*map(plain, looked)])}" if looked else ""
+        return f"nothing was seen to be written{where}"
     if not passed:
         return "nothing was written"
     names = ["the home folder" if path == home else plain(path) for path in passed]

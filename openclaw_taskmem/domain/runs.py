@@ -335,6 +335,13 @@ def given_away(run: Run) -> bool:
     return run.role is not None and run.session_key is None
 
 
+def shows_calls(run: Run | None) -> bool:
+    """Whether the calls of a run's agent are seen: its gateway's hooks report them."""
+    if run is None:
+        return False
+    return run.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
+
+
 def left(run: Run, now: datetime, policy: RunPolicy) -> bool:
     """Whether a run is queued for its session, which must be gone: it never went on."""
     unseen = (now - run.seen_at).total_seconds()

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, ledger, working
+from openclaw_taskmem.domain import claims, evidence, ledger, runs, working
 from openclaw_taskmem.domain.claims import Wanted
 from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.ledger import Checked
@@ -173,7 +173,8 @@ def say_nothing_made(seen: Seen) -> str:
     proved = any(each.proved for each in seen.checked)
     if made or proved or not (seen.sought.run or folders):
         return ""
-    return ledger.say_nothing(seen.passed, str(Path.home()))
+    looked = None if runs.shows_calls(seen.sought.run) else sorted(folders)
+    return ledger.say_nothing(seen.passed, str(Path.home()), looked)
 
 
 def prove(

@@ -24,6 +24,7 @@ from openclaw_taskmem.engine.holding import GO_ON, away, held
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
 from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs.errors import RunNotReady
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +39,15 @@ def to_background(
 
     Raises:
         RunNotFound: The task has no run.
+        RunNotReady: No gateway's agent calls.
         LimitReached: As many as there may be are in the background.
         RunHeld: Another works on it.
     """
+    if not caller.person and caller.in_gateway is None:
+        raise RunNotReady(
+            f"{task_id} cannot go to the background: only inside OpenClaw are there "
+            "sessions for that; go on with it here."
+        )
 
     def once() -> tuple[Task, Run]:
         facts, run = held(shell, task_id, caller, "it stays where it is")

@@ -62,6 +62,11 @@ def step_over(
 def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
     def once() -> Task:
         facts, run = held(shell, task_id, caller, NOTHING, wish.token)
+        if not run.segmented or caller.in_gateway is None:
+            raise InvalidArguments(
+                "This step may call as many tools as it takes: nobody counts them. "
+                "Nothing was written."
+            )
         current = progress(facts.task).current
         if current is None or wish.step not in (None, current + 1):
             raise InvalidArguments(

@@ -246,8 +246,7 @@ class Seams:
             if plugin.last_error
         ]
         if not found and not advice:
-            nobody = f"No plug-in judges what a {target.scheme} shows; install one."
-            advice.append(nobody)
+            advice.append(f"No plug-in judges such words of a {target.scheme}.")
         return parts.Judges(tuple(found), tuple(advice), refusal)
 
     def blame(self, part: object, doing: str, error: BaseException) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, effects, ledger, thread
+from openclaw_taskmem.domain import answers, effects, ledger, runs, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import progress
@@ -47,7 +47,10 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.calls if run else 0
+    calls = run.calls if run and runs.shows_calls(run) else None
+    took = f"after {duration(elapsed)}"
+    if calls is not None:
+        took = f"{plural(calls, 'tool call')} in {duration(elapsed)}"
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -64,10 +67,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
         **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
-        "message": (
-            f"{_state(task, run)}, {plural(calls, 'tool call')} in "
-            f"{duration(elapsed)}. {answers.next_step(task, newest)}"
-        ),
+        "message": (f"{_state(task, run)}, {took}. {answers.next_step(task, newest)}"),
     }
 
 
@@ -169,6 +169,6 @@ def _read_place(before: str | None) -> Place | None:
 
 def _state(task: Task, run: Run | None) -> str:
     if run is None:
-        return f"The task is {task.status}, and nobody works on it"
+        return f"The task is {task.status}, and nobody holds it"
     why = f" ({run.why})" if run.why else ""
     return f"The task is {task.status}, its run {run.state}{why}"

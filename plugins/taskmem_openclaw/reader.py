@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +75,7 @@ class HostReader:
             return ReaderStatus(
                 readiness=Readiness.OFF,
                 detail="OpenClaw is not set up here, so its model cannot be asked.",
-                cure="Run: taskmem setup openclaw",
+                cure="Run: taskmem setup openclaw" if self._is_installed() else None,
             )
         try:
             self._facts = _glance(door.path(self._environ))
@@ -90,6 +91,11 @@ class HostReader:
             readiness=Readiness.READY,
             detail=f"OpenClaw asks {self.model or 'its model'}; {seen}.",
         )
+
+    def _is_installed(self) -> bool:
+        """Whether OpenClaw's command is here."""
+        command = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+        return shutil.which(command, path=self._environ.get("PATH")) is not None
 
     async def read(self, question: Question) -> Reading:
         """Have the gateway ask its model.

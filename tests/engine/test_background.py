@@ -19,6 +19,7 @@ from taskmem_hookspecs.errors import (
     LimitReached,
     RunHeld,
     RunNotFound,
+    RunNotReady,
 )
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import MAIN, Session
@@ -465,3 +466,14 @@ def test_who_sends_a_task_to_the_background_by_hand_is_the_user() -> None:
     session.world.call("task_background", PERSON, task_id=task)
 
     assert ". The user sent you from" in first_packet(session, task)["background"]
+
+
+def test_who_has_no_gateway_is_told_so_claimed_or_not() -> None:
+    world = World()
+    task = world.register(caller=WORKER)
+    given = {"task_id": task}
+
+    for _ in range(2):
+        with pytest.raises(RunNotReady, match="only inside OpenClaw"):
+            world.call("task_background", WORKER, **given)
+        world.call("task_claim", WORKER, **given)

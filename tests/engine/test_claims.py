@@ -81,7 +81,6 @@ WRITES: Final = [
     ("task_step_done", {"outcome": "done"}),
     ("task_step_done", {"outcome": "failed"}),
     ("task_step_done", {"outcome": "failed", "remaining": ["Go"]}),
-    ("task_step_done", {"outcome": "more_tools"}),
 ]
 
 

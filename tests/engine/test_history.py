@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import READ
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.domain.runs import LAST_WORDS_BYTES
@@ -14,7 +15,7 @@ from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import history
 from openclaw_taskmem.engine.ledger import Deed
-from taskmem_hookspecs import ConversationMessage, FileChange, InvalidArguments
+from taskmem_hookspecs import ConversationMessage, FileChange, InvalidArguments, Owner
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -291,3 +292,18 @@ def test_a_packet_shows_the_newest_of_what_was_said_and_status_all(
         str(number) for number in range(4, 12)
     ]
     assert all(len(line["text"]) > 300 for line in found["conversation"])
+
+
+def test_calls_that_nobody_sees_are_not_told_as_none(session: Session) -> None:
+    world = session.world
+    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
+    task = world.register(caller=relay)
+    for said in ("and nobody holds it", "its run running"):
+        answer = world.call("task_status", relay, task_id=task)
+        assert answer["tool_calls"] is None
+        assert answer["message"].startswith(f"The task is active, {said}, after 0 sec")
+        world.call("task_claim", relay, task_id=task)
+
+    session.takes_up()
+
+    assert ", 0 tool calls in 0 seconds." in status(session)["message"]

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.engine import evidence, listing, looking, tasks
 from openclaw_taskmem.engine.ledger import Deed
-from taskmem_hookspecs import FileChange, TaskStore
+from taskmem_hookspecs import FileChange, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from taskmem_sqlmodel import task_store
@@ -734,3 +734,25 @@ def test_a_completion_that_is_refused_tells_once_what_is_missing(
     [line] = [line for line in session.lines if "not completed yet" in line]
     assert missing in line
     assert task not in line
+
+
+# --- where nobody sees what tools write -------------------------------------------
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_unseen_tools_are_not_said_to_have_written_nothing(
+    session: Session, workspace: Path, claims: bool
+) -> None:
+    owner = Owner(role="agent", process="1:1")
+    relay = Caller(process="1:1", owner=owner, folder=str(workspace))
+    task = session.world.register(caller=relay)
+    if claims:
+        session.world.call("task_claim", relay, task_id=task)
+    given = {"task_id": task, "status": "completed", "message": "Wrote it to a.md."}
+
+    said = "not among what was seen to be made, and not in the folders of this work"
+    with pytest.raises(EvidenceMissing, match=said):
+        session.world.call("task_update", relay, **given)
+    answer = session.world.call("task_update", relay, **given)
+
+    assert f"Nothing was seen to be written in {workspace}." in answer["message"]

@@ -81,6 +81,18 @@ def test_who_has_no_gateway_is_told_that_segmented_limits_nothing(
     assert "segmented" not in flat["message"]
 
 
+def test_nobody_asks_for_more_calls_where_none_are_counted(session: Session) -> None:
+    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
+    segmented = session.world.register(caller=relay, segmented=True)
+    session.world.call("task_claim", relay, task_id=segmented)
+    wish, said = {"outcome": "more_tools"}, "nobody counts them"
+
+    with pytest.raises(InvalidArguments, match=said):
+        session.world.call("task_step_done", relay, task_id=segmented, **wish)
+    with pytest.raises(InvalidArguments, match=said):
+        session.call("task_step_done", task_id=session.register(), **wish)
+
+
 def spent(session: Session) -> str:
     """Return a segmented task whose current step has no calls left."""
     task = session.register(segmented=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 
 import pytest
@@ -136,14 +137,16 @@ def test_a_gateway_that_goes_away_meanwhile_is_unavailable(gateway):
 # --- how it stands ------------------------------------------------------------
 
 
-def test_where_openclaw_is_not_set_up_it_is_off(gateway):
+@pytest.mark.parametrize(
+    ("command", "cure"), [("sh", "Run: taskmem setup openclaw"), ("no-such", None)]
+)
+def test_where_openclaw_is_not_set_up_it_is_off(gateway, command, cure):
+    """Only where OpenClaw is installed is anybody advised to set it up."""
     config = str(gateway.home / "no.json")
-    reader = HostReader({**gateway.environ, "OPENCLAW_CONFIG_PATH": config})
+    where = {"OPENCLAW_CONFIG_PATH": config, "TASKMEM_OPENCLAW_BIN": command}
+    reader = HostReader({**gateway.environ, **where, "PATH": os.environ["PATH"]})
     told = reader.status()
-    assert (told.readiness, told.cure) == (
-        Readiness.OFF,
-        "Run: taskmem setup openclaw",
-    )
+    assert (told.readiness, told.cure) == (Readiness.OFF, cure)
 
 
 def test_while_the_gateway_is_away_it_says_so_and_stays_set_up(gateway):

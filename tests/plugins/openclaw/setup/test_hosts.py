@@ -330,7 +330,7 @@ def test_the_skill_goes_into_any_folder(setup, tmp_path):
     assert "Everything is in place" in setup("skill", str(folder)).text
 
 
-def test_who_takes_the_skill_alone_is_told_which_tools_it_names(setup, tmp_path):
+def test_who_takes_the_skill_alone_is_told_its_tools(setup, tmp_path):
     assert "TASKMEM_TOOLS=runs" in setup("skill", str(tmp_path)).text
 
 
@@ -341,7 +341,7 @@ OF_A_GATEWAY = (
 """What only a gateway's agent meets."""
 
 
-def test_a_host_s_skill_speaks_of_nothing_that_only_a_gateway_has():
+def test_a_host_s_skill_says_nothing_that_needs_a_gateway():
     skill = shipped.skill().decode()
     assert [words for words in OF_A_GATEWAY if words in skill] == []
     theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
