@@ -191,6 +191,8 @@ class Ruling(Value):
     does."""
     picture: InstanceOf[Picture] | None = None
     """What it rests on, when that is not the frame's picture; None: it is."""
+    trouble: str | None = None
+    """Why it could not judge what is shown now, in a sentence; None: it could."""
 
 
 @runtime_checkable

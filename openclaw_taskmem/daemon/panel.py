@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
@@ -80,6 +81,8 @@ class Panel:
         self._finds = 0
         self._unjudged: tuple[int, ...] | None = None
         """The sides that nobody judges now; None: nobody looked for judges yet."""
+        self._unjudged_since = clock.now()
+        """When somebody was found last for every side, or the first look was."""
         self._advice = ""
         self._start = start
         self._seats: list[_Seat] = []
@@ -104,7 +107,15 @@ class Panel:
             named = name_sides(self._condition, self._unjudged)
             said = f"Nobody here can judge {named} now{self._advice}"
             again = self._find_at - self._clock.monotonic()
-            heard.append(Heard(judge=None, trouble=said, again=max(0.0, again)))
+            heard.append(
+                Heard(
+                    judge=None,
+                    sides=self._unjudged,
+                    since=self._unjudged_since,
+                    trouble=said,
+                    again=max(0.0, again),
+                )
+            )
         return find(heard)
 
     async def _fill(self) -> None:
@@ -113,7 +124,11 @@ class Panel:
         unjudged = find_unjudged(self._condition, found.found)
         if self._unjudged is None or len(unjudged) < len(self._unjudged):
             self._unjudged = unjudged
-            self._seats = [_Seat(judge, self._start) for judge in found.found]
+            every = range(len(self._condition.sides))
+            self._seats = [
+                _Seat(judge, self._start, tuple(getattr(judge, "sides", every)))
+                for judge in found.found
+            ]
         self._advice = f": {' '.join(found.advice)}" if found.advice else ""
         self._finds += 1
         rest = rest_after(self._finds) if self._unjudged else float("inf")
@@ -122,24 +137,22 @@ class Panel:
     async def _ask(self, seat: _Seat, look: Look) -> Heard:
         if seat.busy:
             # Its last call was given up, and may not have noticed yet.
-            said = "it was still being asked when time was up"
-            return Heard(judge=seat.judge.name, trouble=said, again=None)
+            return seat.refuse("it was still being asked when time was up", None)
         rest = seat.rests_until - self._clock.monotonic()
         if rest > 0:
-            return Heard(judge=seat.judge.name, trouble=seat.trouble, again=rest)
+            return seat.refuse(seat.trouble, rest)
         frame = await look(seat.place)
         if not self._wants(seat, frame):
             return seat.heard(frame, self._clock.monotonic())
         seat.busy = True
+        seat.since = seat.since or self._clock.now()
         try:
             ruling = await self._ruling(seat.judge, frame)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             seat.fail(error, self._seconds, self._clock.monotonic())
             if not isinstance(error, JudgeUnavailable):
                 self._blame(seat.judge, "wait_judge", error)
-            return Heard(
-                judge=seat.judge.name, trouble=seat.trouble, again=seat.last_rest
-            )
+            return seat.refuse(seat.trouble, seat.last_rest)
         seat.take(frame, ruling, self._clock.monotonic())
         return seat.heard(frame, self._clock.monotonic())
 
@@ -165,6 +178,10 @@ class _Seat:
     judge: Final[Judge]
     place: str
     """Up to where it has answered."""
+    sides: tuple[int, ...]
+    """Of the condition, those that it decides."""
+    since: datetime | None = None
+    """When it was asked first after what it judged last; None: it judged all."""
     shown: object = None
     """What it answered last."""
     picture: Picture | None = None
@@ -192,6 +209,7 @@ class _Seat:
         again = ruling.look_again_seconds
         self.again_at = float("inf") if again is None else now + max(SOONEST, again)
         self.failures, self.trouble, self.busy = 0, None, False
+        self.since = self.since if ruling.trouble else None
 
     def fail(self, error: Exception, seconds: float, now: float) -> None:
         """Keep that it could not be asked; it rests longer each time."""
@@ -209,12 +227,24 @@ class _Seat:
         else:
             self.trouble = words(error)
 
+    def refuse(self, trouble: str | None, again: float | None) -> Heard:
+        """Return that it could not be asked, why, and when it is again."""
+        return Heard(
+            judge=self.judge.name,
+            sides=self.sides,
+            since=self.since,
+            trouble=trouble,
+            again=again,
+        )
+
     def heard(self, frame: Frame, now: float) -> Heard:
         """Return what it says of a frame that it has answered."""
         again = None if self.again_at == float("inf") else max(0.0, self.again_at - now)
         more = frame.more and not self.stalled
         return Heard(
             judge=self.judge.name,
+            sides=self.sides,
+            since=self.since,
             ruling=self.ruling,
             gone=None if more else frame.gone,
             again=0.0 if more else again,

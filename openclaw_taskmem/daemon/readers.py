@@ -50,6 +50,11 @@ QUEUE_SHARE: Final = 0.5
 """Of that, how much may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
+MEND: Final = (
+    "See that its provider is there and takes the key; it is asked again by itself. "
+    "Until it answers, give wake_when in the forms of docs/conditions.md"
+)
+"""What helps while a reader fails."""
 NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
@@ -64,6 +69,7 @@ class _Seat:
     """First come, first served."""
     queued: int = 0
     failures: int = 0
+    """Questions in a row that it could not be asked."""
     rests_until: float = float("-inf")
     trouble: str = ""
 
@@ -165,7 +171,11 @@ class Readers:
                 detail=f"{seat.reader.name} does not say how it stands.",
                 cure="See: taskmem plugins",
             )
-        return told
+        if told.readiness is not Readiness.READY or not seat.failures:
+            return told
+        times = f"the last {seat.failures} times" if seat.failures > 1 else "when asked"
+        failed = f"It did not answer {times}: {seat.trouble}"
+        return told.model_copy(update={"detail": f"{told.detail} {failed}"})
 
     def view(self) -> list[JsonValue]:
         """Return each reader, what it was asked today, and how it stands."""
@@ -180,7 +190,9 @@ class Readers:
         if told.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
         elif told.readiness is Readiness.READY and self._rests(seat):
-            state, detail, cure = "resting", seat.trouble, None
+            state, cure = "resting", MEND
+        elif told.readiness is Readiness.READY and seat.failures:
+            state, cure = "failing", MEND
         return {
             "name": reader.name,
             "model": reader.model,
@@ -310,6 +322,7 @@ class Readers:
             await self.spending.count_answer(reader, error)
             raise
         except ReaderRefused as error:
+            seat.failures += 1
             seat.rest(str(error), REFUSED_SECONDS, now())
             raise
         except TimeoutError:

@@ -12,7 +12,13 @@ from openclaw_taskmem.daemon.panel import Panel
 from openclaw_taskmem.daemon.snapshots import Seen, Snapshots, seen
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.domain import waits
-from openclaw_taskmem.domain.judging import describe_timeout, rest_after, said
+from openclaw_taskmem.domain.judging import (
+    Unjudged,
+    describe_timeout,
+    describe_unjudged,
+    rest_after,
+    said,
+)
 from openclaw_taskmem.domain.scrub import scrub
 from taskmem_hookspecs import (
     Clock,
@@ -87,6 +93,8 @@ class Vigil:
         self._resting = asyncio.Event()
         """Set between two looks."""
         self._start = ""
+        self._unjudged: Unjudged | None = None
+        """The last time in which nobody could judge; None: all was judged so far."""
         self._silent = False
         """Whether the target has lines, and none came since the wait began."""
 
@@ -127,7 +135,9 @@ class Vigil:
                 if not isinstance(trouble, TaskmemError):
                     log.exception("%s cannot be watched", self.wait.target)
                 failures += 1
-                self._observe(said(str(trouble)) or type(trouble).__name__)
+                words = said(str(trouble)) or type(trouble).__name__
+                self._note_unjudged(Unjudged(since=self._clock.now(), why=words))
+                self._observe(words)
                 again, ending = rest_after(failures), None
             self.looked.set()
             if ending is not None:
@@ -152,6 +162,7 @@ class Vigil:
         self.met = finding.met
         if isinstance(finding.rests_on, Seen):
             self.rests_on = finding.rests_on
+        self._note_unjudged(finding.unjudged)
         self._observe(finding.observation)
         if finding.met:
             return None, Ending(WaitStatus.RESOLVED, finding.observation)
@@ -215,7 +226,11 @@ class Vigil:
         except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
             log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
         tail = await self._tail_before()
-        return Ending(WaitStatus.TIMEOUT, describe_timeout(self.observation, tail))
+        observation = describe_timeout(self.observation, tail)
+        if self._unjudged is not None:
+            now = self._clock.now()
+            observation = describe_unjudged(self._unjudged, observation, now)
+        return Ending(WaitStatus.TIMEOUT, observation)
 
     async def _tail_before(self) -> str | None:
         """Return what the target showed before the wait; None: that is not the last."""
@@ -225,6 +240,17 @@ class Vigil:
             async with asyncio.timeout(LAST_LOOK_SECONDS):
                 return scrub((await self.watcher.here()).tail or "")
         return None
+
+    def _note_unjudged(self, found: Unjudged | None) -> None:
+        """Keep since when nobody can judge, or until when nobody could."""
+        known, now = self._unjudged, self._clock.now()
+        if found is None:
+            if known is not None and known.until is None:
+                self._unjudged = known.model_copy(update={"until": now})
+        elif known is not None and known.until is None:
+            self._unjudged = known.model_copy(update={"why": found.why})
+        else:
+            self._unjudged = found
 
     def _observe(self, observation: str) -> None:
         if observation != self.observation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.condition_phrases import ARTICLES, FORMS, TABLES
@@ -21,6 +22,8 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.conditions import EMPTY_WORDS, TextForm
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
+UNJUDGED: Final = "Could not be judged"
+"""How the observation begins of a wait that was not judged all its time."""
 SEEN_BYTES: Final = 3000
 """What is kept of an observation: with its frame, a wake stays within 4 KB."""
 LINE_BYTES: Final = 200
@@ -47,11 +50,25 @@ class Understood(Value):
     judged by rules."""
 
 
+class Unjudged(Value):
+    """A time in which nobody could tell whether a condition holds."""
+
+    since: datetime
+    why: str
+    """The last reason, in a sentence."""
+    until: datetime | None = None
+    """None: it goes on."""
+
+
 class Heard(Value):
     """What came of asking one judge."""
 
     judge: str | None
     """None: there is no judge; `trouble` says for which sides."""
+    sides: tuple[int, ...] = ()
+    """Which sides of the condition it decides."""
+    since: datetime | None = None
+    """Since when it could not judge what is shown; None: it can."""
     ruling: Ruling | None = None
     """None: it could not be asked."""
     trouble: str | None = None
@@ -81,6 +98,8 @@ class Finding(Value):
     """Seconds after which to look again anyway; None: when something changes."""
     rests_on: object = None
     """The picture that the ruling which counts rests on; None: there is none."""
+    unjudged: Unjudged | None = None
+    """Since when a side is judged by nobody, and why; None: all of them are."""
 
 
 def assign_judges(
@@ -229,7 +248,18 @@ def find(heard: Sequence[Heard]) -> Finding:
         observation=said(" ".join(map(_ended, words))) or NOTHING_SEEN,
         again=min(again, default=None),
         rests_on=deciding.rests_on if deciding else None,
+        unjudged=None if sure else _find_unjudged_time(heard),
     )
+
+
+def _find_unjudged_time(heard: Sequence[Heard]) -> Unjudged | None:
+    """Return since when a side is judged by nobody who was asked, and why."""
+    judged = {side for each in heard if each.since is None for side in each.sides}
+    lost = [(e.since, e) for e in heard if e.since and not judged.issuperset(e.sides)]
+    if not lost:
+        return None
+    why = (e.trouble or (e.ruling and e.ruling.trouble) or "" for _, e in lost)
+    return Unjudged(since=min(at for at, _ in lost), why=" ".join(map(_ended, why)))
 
 
 def describe_timeout(observation: str | None, tail: str | None) -> str:
@@ -245,6 +275,22 @@ def describe_timeout(observation: str | None, tail: str | None) -> str:
         return observation or NOTHING_SEEN
     told = f'Nothing new; the last line is "{clip(plain(lines[-1]), LINE_BYTES)}".'
     return told if observation in (None, NOTHING_SEEN) else f"{told} {observation}"
+
+
+def describe_unjudged(unjudged: Unjudged, observation: str, now: datetime) -> str:
+    """Say of a wait whose time is up when nobody could judge its condition, and why.
+
+    `observation` is what was seen last; while nobody can judge, it says why.
+    """
+
+    def show(at: datetime) -> str:
+        return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+    since = show(unjudged.since)
+    if unjudged.until is None:
+        return said(f"{UNJUDGED} since {since} UTC: {observation}")
+    until, why = show(unjudged.until), unjudged.why.rstrip(".")
+    return said(f"{UNJUDGED} from {since} to {until} UTC ({why}). {observation}")
 
 
 def said(observation: str) -> str:

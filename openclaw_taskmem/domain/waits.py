@@ -12,7 +12,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import events, lifecycle, notices, outbox
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.judging import said
+from openclaw_taskmem.domain.judging import UNJUDGED, said
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -341,6 +341,11 @@ def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
     seen = said(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
+    if outcome.status is WaitStatus.TIMEOUT and seen.startswith(UNJUDGED):
+        return (
+            f"{head}{seen} Time was up after {wait.timeout_seconds:.10g}s; look "
+            "yourself whether it holds."
+        )
     if outcome.status is WaitStatus.TIMEOUT:
         return (
             f"{head}Condition not met after {wait.timeout_seconds:.10g}s. "

@@ -242,6 +242,23 @@ async def test_a_key_that_is_refused_is_not_tried_within_the_hour():
         await readers.read(a_question())
 
 
+async def test_one_that_failed_last_is_told_until_it_answers():
+    down = ReaderUnavailable("It is down.")
+    async with asked_of(ScriptedReader(script=[down, down])) as readers:
+        for seconds in (1, 2):
+            await refusal(readers)
+            assert rows(readers)["scripted"]["state"] == "resting"
+            await readers.clock.advance(seconds)
+        row, said = rows(readers)["scripted"], readers.offer()[1].detail
+        assert row["state"] == "failing"
+        assert row["detail"] == said
+        assert said.endswith("It did not answer the last 2 times: It is down.")
+        assert "takes the key" in row["cure"]
+        await readers.read(a_question())
+        assert rows(readers)["scripted"]["state"] == "ready"
+        assert "down" not in readers.offer()[1].detail
+
+
 async def test_one_that_fails_rests_longer_each_time():
     reader = ScriptedReader(lambda _: ReaderUnavailable("It is down."))
     async with asked_of(reader) as readers:

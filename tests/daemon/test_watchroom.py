@@ -554,7 +554,8 @@ async def test_a_judge_that_gives_up_its_own_call_is_in_trouble_like_any_other(
         ended = await room.ended(made["wait_id"])
         assert ended.status is WaitStatus.TIMEOUT
         assert ended.last_observation == (
-            "script is in trouble: it gave up its own call."
+            "Could not be judged since 06:00 UTC: script is in trouble: it gave up "
+            "its own call."
         )
 
 
@@ -591,6 +592,30 @@ async def test_no_judge_is_left_alone_for_ever_whatever_it_says(
         assert stage.asked["X"] == 1
         await room.pass_time(1)
         await room.until(lambda: stage.asked["X"] == 2)
+
+
+async def test_a_wait_tells_when_its_judge_could_not_be_asked(stage: Stage) -> None:
+    down = False
+
+    async def rule(_: str, frame: Frame) -> Ruling:
+        if down:
+            raise JudgeUnavailable("The model is away.")
+        return Ruling(met=Met.NO, observation=f"It says {frame.text!r}")
+
+    stage.rules["X"] = rule
+    async with watched(("stage", stage.plugin())) as room:
+        wait = await room.wait(wake_when="X", timeout=600)
+        await room.pass_time(120)
+        down = True
+        stage.scene("build").show("at 85%")
+        await room.until(lambda: "away" in (room.room.observation(wait) or ""))
+        await room.pass_time(60, step=5)
+        down = False
+        await room.pass_time(480, step=30)
+        ended = await room.ended(wait)
+    assert str(ended.last_observation).startswith(
+        "Could not be judged from 06:02 to 06:03 UTC (The model is away). It says "
+    )
 
 
 async def test_text_that_a_judge_missed_in_trouble_is_shown_to_it_again(
@@ -710,6 +735,7 @@ async def test_an_older_wait_that_nobody_judges_now_goes_on_and_says_why(
         ended = await room.ended(wait)
         assert ended.status is WaitStatus.TIMEOUT
         assert ended.last_observation.startswith(
+            "Could not be judged since 06:00 UTC: "
             'Nobody here can judge "blue" now: Quote the text.'
         )
 

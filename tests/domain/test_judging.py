@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from openclaw_taskmem.domain.judging import (
     NOTHING_SEEN,
     Heard,
+    Unjudged,
     describe_timeout,
+    describe_unjudged,
     find,
     rest_after,
 )
@@ -53,6 +56,52 @@ def test_a_timeout_tells_the_newest_line_also_where_nothing_came(
     observation: str | None, tail: str | None, told: str
 ) -> None:
     assert describe_timeout(observation, tail) == told
+
+
+SINCE = datetime(2026, 11, 25, 14, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("others", "unjudged"),
+    [
+        ([heard(Met.UNSURE, sides=(0,))], True),
+        ([heard(Met.UNSURE, sides=(0, 1))], False),
+        ([heard(Met.NO, sides=(0,))], False),
+    ],
+    ids=["of-another-side", "of-all-sides", "sure"],
+)
+def test_a_side_is_unjudged_while_nobody_else_judges_it(
+    others: list[Heard], *, unjudged: bool
+) -> None:
+    away = Heard(judge="model", sides=(1,), since=SINCE, trouble="no answer")
+
+    found = find([away, *others]).unjudged
+
+    assert found == (Unjudged(since=SINCE, why="no answer.") if unjudged else None)
+
+
+def test_a_ruling_may_say_that_nothing_was_judged() -> None:
+    ruling = Ruling(met=Met.UNSURE, observation="", trouble="It is down.")
+
+    found = find([Heard(judge="model", sides=(0,), since=SINCE, ruling=ruling)])
+
+    assert found.unjudged == Unjudged(since=SINCE, why="It is down.")
+
+
+def test_a_timeout_says_when_nobody_could_judge() -> None:
+    now = SINCE + timedelta(minutes=9)
+    away = Unjudged(since=SINCE, why="It is down.")
+    over = away.model_copy(update={"until": now})
+
+    said = describe_unjudged(away, "model is in trouble: It is down.", now)
+    assert said == (
+        "Could not be judged since 14:02 UTC: model is in trouble: It is down."
+    )
+    said = describe_unjudged(over, "At 85 %.", now + timedelta(days=1))
+    assert said == (
+        "Could not be judged from 2026-11-25 14:02 to 2026-11-25 14:11 UTC (It is "
+        "down). At 85 %."
+    )
 
 
 def test_a_target_that_is_gone_loses_the_wait() -> None:

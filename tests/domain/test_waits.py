@@ -253,6 +253,15 @@ def test_wake_texts_are_those_of_the_seed(status: WaitStatus, text: str) -> None
     assert waits.wake_text(a_wait(), seen) == text
 
 
+def test_a_wait_that_nobody_could_judge_is_not_called_unmet() -> None:
+    seen = outcome(WaitStatus.TIMEOUT, "Could not be judged since 14:02 UTC: Down.")
+
+    assert waits.wake_text(a_wait(), seen) == (
+        "[system] smart_wait timeout (wait_1): Could not be judged since 14:02 UTC: "
+        "Down. Time was up after 300s; look yourself whether it holds."
+    )
+
+
 def test_a_wake_text_stays_on_one_line_of_at_most_4_kb() -> None:
     seen = outcome(WaitStatus.RESOLVED, "é\u2028\n" * 9000)
 

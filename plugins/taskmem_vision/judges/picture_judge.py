@@ -266,6 +266,7 @@ class PictureJudge:
         return Ruling(
             met=Met.UNSURE,
             observation=" ".join(words),
+            trouble=self._trouble,
             look_again_seconds=self._look_again(frame, self._now()),
         )
 

@@ -9,7 +9,7 @@ woken too early, with the reader's sentence; nothing is done on the strength of 
 
 from __future__ import annotations
 
-from taskmem_hookspecs import Frame, Met, NoAnswer, Reader, Ruling
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Reader, Ruling
 from taskmem_vision.judges.asking import (
     DECOYS,
     Swayed,
@@ -44,6 +44,8 @@ class TextJudge:
         self._reader = reader
         self._pacing = Pacing(calls)
         self._last = f"{self.name} has not been asked yet."
+        self._trouble: str | None = None
+        """Why it could not be asked last; None: it answered, or was not asked."""
         self._text = ""
         self._asking = False
         self._confirmations = 0
@@ -71,6 +73,10 @@ class TextJudge:
             return await self._ask(frame, reason)
         except NoAnswer as error:
             self._pacing.wasted(swayed=isinstance(error, Swayed))
+            self._trouble = str(error)
+            raise
+        except JudgeUnavailable as error:
+            self._trouble = str(error)
             raise
         finally:
             self._asking = False
@@ -82,7 +88,7 @@ class TextJudge:
             self._reader, INSTRUCTION, [question(self._words, frame)], Verdict
         )
         likely = verdict.is_likely
-        self._last = answered.describe(verdict)
+        self._last, self._trouble = answered.describe(verdict), None
         self._pacing.answered(
             reason,
             doubtful=likely,
@@ -114,7 +120,7 @@ class TextJudge:
         verdict = verdicts.get(ids[self._words])
         if verdict is None:
             raise NoAnswer(f"{answered.reader} left the condition out.")
-        self._last = answered.describe(verdict)
+        self._last, self._trouble = answered.describe(verdict), None
         self._pacing.answered(
             Reason.CONFIRM,
             hints=verdict.expect_text or (),
@@ -125,9 +131,13 @@ class TextJudge:
         return self._ruling(Met.UNSURE)
 
     def _ruling(self, met: Met) -> Ruling:
+        said = f"{self._last}{self._budget()}"
+        if self._trouble is not None:
+            said = f"{said} {self.name} is in trouble: {self._trouble}"
         return Ruling(
             met=met,
-            observation=f"{self._last}{self._budget()}",
+            observation=said,
+            trouble=self._trouble,
             look_again_seconds=self._pacing.look_again_seconds(),
         )
 

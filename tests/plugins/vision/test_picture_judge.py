@@ -212,6 +212,7 @@ async def test_a_model_in_trouble_is_told_and_asked_the_same_again(room):
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
     assert "played is in trouble: It is down." in ruling.observation
+    assert ruling.trouble == "It is down."
     assert ruling.look_again_seconds == pytest.approx(1)
     room.now += 1
     await room.rule()

@@ -184,6 +184,17 @@ async def test_trouble_never_settles_it_and_is_asked_about_again(judge, server, 
     assert (await judge.rule(frame(2, "a"))).met is Met.YES
 
 
+async def test_what_was_not_answered_is_not_judged_until_it_is(judge, server):
+    server.script.extend([{"status": 503}, NO])
+    with pytest.raises(JudgeUnavailable):
+        await judge.rule(frame(0, "a"))
+    ruling = await judge.rule(frame(1, "a\nb", quiet=0))
+    assert "503" in ruling.trouble
+    assert f"gemini is in trouble: {ruling.trouble}" in ruling.observation
+    assert (await judge.rule(frame(90, "a\nb", quiet=80))).trouble is None
+    assert len(server.requests) == 2
+
+
 async def test_nonsense_uses_the_budget_up_and_silence_does_not(gemini, server):
     judge = TextJudge(WHEN, gemini, calls=4)
     server.script.extend([{"status": 503}, {"status": 503}, {"text": "?"}, YES, YES])
