@@ -72,11 +72,19 @@ def find_left(run: Run, messages: Sequence[Message], heard_until: int = 0) -> Le
 def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return what the user has said that who holds a run was not told, oldest first.
 
-    `messages` are the newest of its task, oldest first.
+    `messages` are the newest of its task, oldest first. What they said as it was
+    completed is heard by that.
     """
+    ends = [
+        place
+        for place, each in enumerate(messages)
+        if each.msg_type is MessageType.LIFECYCLE
+        and lifecycle.tells_of_completion(each)
+    ]
+    since = messages[ends[-1] if ends else 0 :]
     return tuple(
         message
-        for message in messages
+        for message in since
         if message.role is Role.USER and message.message_id > run.heard_until
     )
 

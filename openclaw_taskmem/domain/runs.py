@@ -163,8 +163,8 @@ def begin(
     """Return a new run of a task, queued.
 
     `role` may claim it; None: anybody may. `last` is the task's run before it, for
-    tokens grow over all of them, and none is as old as that one, whatever the clock
-    says; None: there was none.
+    tokens grow over all of them, as does what its holders have heard, and none is as
+    old as that one, whatever the clock says; None: there was none.
     """
     run = Run(
         run_id=run_id,
@@ -175,6 +175,7 @@ def begin(
         home=home,
         segmented=segmented,
         token=last.token if last else 0,
+        heard_until=last.heard_until if last else 0,
         created_at=max(now, last.created_at + _LATER) if last else now,
         changed_at=now,
         seen_at=now,

@@ -100,8 +100,7 @@ class Updated(Value):
     unheard: tuple[str, ...] = ()
     """What the user has said meanwhile to who holds it; they are told so now."""
     sent_back: bool = False
-    """Whether the user was asked, or had it for review, and its run is queued again for
-    whoever claims it."""
+    """Whether the user was asked, or had it for review, and its run is queued again."""
     ledger: tuple[LedgerEntry, ...] | None = None
     """What the task made, where the update completes it; None: it does not."""
     made: str = ""
@@ -178,12 +177,8 @@ def update(
     )
     worked = _worked(facts, updated, wish, now, policy=policy, begin=begin)
     waited = facts.run is not None and facts.run.state.waiting
-    free = any(
-        run.state is RunState.QUEUED
-        and not (run.session_key or "").startswith("agent:")
-        for run in worked.runs
-    )
-    sent_back = wish.caller.is_user and waited and free
+    queued = any(run.state is RunState.QUEUED for run in worked.runs)
+    sent_back = wish.caller.is_user and waited and queued
     run = next(iter(worked.runs), facts.run)
     may_go_on = fencing.writes(run, wish.caller, wish.token)
     updated = updated.model_copy(

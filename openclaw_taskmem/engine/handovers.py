@@ -18,9 +18,10 @@ from openclaw_taskmem.domain import (
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import asked_by_user, next_round
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import GO_ON, away, held
+from openclaw_taskmem.engine.holding import GO_ON, away, held, told_again
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
 from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
@@ -167,29 +168,52 @@ def find_unheard(
 ) -> Sequence[Message]:
     """Return what the user has said to a caller who holds a run, and was not told.
 
-    A gateway's agent is told in its session what the user says there, and by the next
-    claim what they say elsewhere.
+    What a sub-agent is told between the turns of its session would be lost to that.
     """
-    if run is None or caller.in_gateway or not fencing.holds(run, caller, token):
+    if run is None or not (caller.in_turn and fencing.holds(run, caller, token)):
         return ()
     return left_words.find_unheard(
         run, shell.store.read_thread(run.task_id, thread.READ)
     )
 
 
-def note_heard(shell: Shell, task_id: str, caller: Caller) -> None:
-    """Note that who holds a task's run knows what the user says by its own call.
+def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) -> None:
+    """Note that whose run it is knows words of the user that were just written.
 
-    Where the user has said more, which it was not told, all of that comes later.
+    They are its holder's own call, or a gateway tells its session. Where the user has
+    said more, which it was not told, all of that comes with its next update.
     """
 
     def once() -> None:
         facts = shell.store.read_task(task_id)
-        unheard = find_unheard(shell, facts.run, caller, None)
-        if len(unheard) == 1:
+        run = facts.run
+        told = run is not None and (run.session_key or "").startswith("agent:")
+        if run is None or not (told or fencing.holds(run, caller, None)):
+            return
+        messages = shell.store.read_thread(task_id, thread.READ)
+        unheard = left_words.find_unheard(run, messages)
+        if [message.content for message in unheard] == [words]:
             shell.commit(left_words.hear(Change(), facts, unheard))
 
     shell.decide(task_id, once)
+
+
+def tell_sent_back(
+    shell: Shell, facts: TaskFacts, change: Change, words: str | None, now: datetime
+) -> Change:
+    """Return a change by which the user sends a task back, and its session goes on.
+
+    `words` are theirs; None: they gave none. A run of no gateway's session waits for
+    whoever claims it.
+    """
+    task, run = next(iter(change.tasks), facts.task), change.runs[0]
+    after = facts.model_copy(update={"task": task, "run": run})
+    told = next_round(asked_by_user(run), now)
+    wake = told_again(shell, after, told, now, words)
+    if wake is None:
+        return change
+    wakes = (*change.wakes, wake)
+    return change.model_copy(update={"runs": (told,), "wakes": wakes})
 
 
 def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:

@@ -127,7 +127,7 @@ def resume(
 
     facts, asked = shell.decide(wanted, once)
     if answer is not None:
-        note_heard(shell, wanted, caller)
+        note_heard(shell, wanted, answer, caller)
     wake_id = f"resume_{wanted}"
     if _hears(facts.run, caller):
         return facts.task, facts.run, packet.away(facts.task, wake_id, AWAY)
@@ -362,6 +362,7 @@ def _claim_one(
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
         if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
+        heard = run.heard_until if run else 0
         if run is None:
             made = runs.begin(
                 facts.task,
@@ -380,7 +381,7 @@ def _claim_one(
                 "heard_until": thread[-1].message_id if thread else 0,
             }
         )
-        left = find_left(held, thread, run.heard_until)
+        left = find_left(held, thread, heard)
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))

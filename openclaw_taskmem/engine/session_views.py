@@ -9,6 +9,7 @@ from typing import Final
 from openclaw_taskmem.domain import asking, cards, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine.handovers import note_heard
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import MOST, away, own_tasks
 from openclaw_taskmem.engine.shell import Shell
@@ -79,6 +80,7 @@ def answer(shell: Shell, key: str, said: str) -> None:
     with suppress(RunNotFound, TaskNotFound):
         task_id = shell.store.read_run(key.partition("-")[0]).task_id
         entry = shell.decide(task_id, lambda: _record_answer(shell, task_id, key, said))
+        note_heard(shell, task_id, said, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
             runs.resume(shell, task_id, Caller(person=True))

@@ -28,9 +28,8 @@ from openclaw_taskmem.domain.revisions import Revised
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
-from openclaw_taskmem.engine import evidence, ledger
+from openclaw_taskmem.engine import evidence, handovers, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.handovers import find_unheard
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
@@ -194,6 +193,8 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
         if isinstance(answer, Refusal):
             raise EvidenceMissing(answer.sentence)
         if isinstance(answer, Updated):
+            if answer.sent_back:
+                handovers.note_heard(shell, task_id, wish.message, wish.caller)
             return answer
         seen = evidence.look(shell, answer)
     raise Conflict(
@@ -212,10 +213,12 @@ def _applied(
     """
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
-    unheard = find_unheard(shell, facts.run, wish.caller, wish.token)
+    unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
     change, updated = _updated(shell, facts, wish, now)
+    if updated.sent_back:
+        change = handovers.tell_sent_back(shell, facts, change, wish.message, now)
     if unheard:
         change = left_words.hear(change, facts, unheard)
         words = tuple(message.content for message in unheard)

@@ -90,3 +90,19 @@ def test_words_are_left_also_where_the_task_was_not_completed(status: str) -> No
 
     heard = status == "completed"
     assert find_left(user("Wait."), message).user_said == (() if heard else ("Wait.",))
+
+
+def test_who_holds_a_run_is_not_told_again_what_they_heard() -> None:
+    said = [
+        user("Old.").model_copy(update={"message_id": 1}),
+        user("Good.").model_copy(update={"message_id": 2}),
+        entry("Status: active → completed").model_copy(update={"message_id": 3}),
+        user("And the door.").model_copy(update={"message_id": 4}),
+        user("Status: active → completed").model_copy(update={"message_id": 5}),
+    ]
+
+    def unheard(until: int) -> list[int]:
+        run = a_run(heard_until=until)
+        return [m.message_id for m in left_words.find_unheard(run, said)]
+
+    assert (unheard(4), unheard(0)) == ([5], [4, 5])

@@ -10,7 +10,15 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import dues, gateway, recovery, say, turns
+from openclaw_taskmem.engine import (
+    dues,
+    gateway,
+    recovery,
+    say,
+    session_views,
+    turns,
+)
+from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import Change, Role, RunState, TaskStatus, WakeState
@@ -187,6 +195,90 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert told["user_said"] == ["And the door."]
     assert "The user has spoken meanwhile" in told["message"]
     assert "user_said" not in {**other, **later}
+
+
+@pytest.mark.parametrize("how", ["task_update", "task_resume"])
+def test_a_session_whose_review_is_sent_back_is_told_to_go_on(
+    session: Session, how: str
+) -> None:
+    task = session.works()
+    session.call("task_handoff", task_id=task, to="user")
+    session.ends("It is with you.")
+    session.world.deliver()
+
+    send_back(session.world, task, how, "Mend the roof.")
+
+    [wake] = session.world.deliver()
+    assert wake.session_key == session.key
+    assert wake.text.endswith('The user says: "Mend the roof."')
+    session.begins(Origin.TASKMEM)
+    told = session.call("task_update", task_id=task, message="The roof is mended.")
+    assert (told["status"], "user_said" in told) == ("active", False)
+
+
+def test_a_session_is_told_what_the_user_says_to_its_task_elsewhere(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.world.call("task_update", PERSON, task_id=task, message="And the door.")
+    session.in_turn = False
+    child = session.call("task_update", task_id=task, message="A sub-agent's.")
+    session.in_turn = True
+
+    told = session.call("task_update", task_id=task, message="Roof mended.")
+    later = session.call("task_update", task_id=task, message="Door, too.")
+
+    assert told["user_said"] == ["And the door."]
+    assert "user_said" not in {**child, **later}
+
+
+def test_an_answer_that_a_session_was_told_does_not_come_again(
+    session: Session,
+) -> None:
+    for number, words in enumerate(("eu-west", "us-east")):
+        task = session.takes_up()
+        session.asks("Which region?")
+        if number:
+            run = session.run(task)
+            question = find_question(session.world.shell, run)
+            session_views.answer(session.world.shell, question.key, words)
+        else:
+            session.world.call("task_resume", PERSON, task_id=task, answer=words)
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+        session.call("task_update", task_id=task, status="active")
+
+        told = session.call("task_update", task_id=task, status="completed")
+
+        assert (told["status"], "user_said" in told) == ("completed", False)
+
+
+def test_a_session_that_reopens_a_task_knows_what_it_was_told(
+    session: Session,
+) -> None:
+    task = session.works()
+    for words, status in (("Mend the roof.", "failed"), ("Good.", "completed")):
+        session.world.call("task_update", PERSON, task_id=task, message=words)
+        session.call("task_update", task_id=task, message="I do.")
+        session.call("task_update", task_id=task, status=status)
+        session.call("task_update", task_id=task, status="active")
+
+        again = session.call("task_update", task_id=task, message="Once more.")
+
+        assert "user_said" not in again
+
+
+def test_what_the_user_said_as_they_accepted_a_task_is_not_left() -> None:
+    world, task = hand_to_user()
+    send_back(world, task, "task_update", "Mend the roof.")
+    world.call("task_claim", worker("1"), task_id=task, role="builder")
+    world.call("task_handoff", worker("1"), task_id=task)
+    done = {"message": "Good.", "status": "completed"}
+    world.call("task_update", PERSON, task_id=task, **done)
+
+    world.call("task_update", PERSON, task_id=task, status="active")
+
+    assert "user_said" not in world.call("task_claim", worker("2"), task_id=task)
 
 
 def test_who_may_not_go_on_with_a_task_is_told_no_next_step() -> None:
