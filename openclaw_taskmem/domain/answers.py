@@ -165,6 +165,7 @@ def next_step(task: Task, messages: Sequence[Message] = ()) -> str:
         )
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
-    return (
-        f"Next: step {progress.current + 1}, {step_name(task.plan[progress.current])}."
-    )
+    rests = task.status is TaskStatus.PAUSED
+    when = ", once it is active again" if rests else ""
+    step = step_name(task.plan[progress.current])
+    return f"Next{when}: step {progress.current + 1}, {step}."

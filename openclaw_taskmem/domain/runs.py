@@ -46,8 +46,9 @@ _STANDS: Final[Mapping[RunState, str]] = {
     RunState.QUEUED: "is queued already; claim it with task_claim to work on it",
     RunState.RUNNING: "runs already; task_status tells how far it is",
     RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
-    RunState.REVIEW: "is with the user for review already; task_resume takes it up "
-    "again, and task_update with status completed ends it",
+    RunState.REVIEW: "is with the user for review already; once they "
+    "have answered, task_resume takes it up again, and task_update with status "
+    "completed ends it",
 }
 LAST_WORDS_BYTES: Final = 1000
 """Kept of what an agent said last in a turn."""

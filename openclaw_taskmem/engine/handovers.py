@@ -24,7 +24,16 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import GO_ON, away, held, told_again
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
-from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    Owner,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskNotFound,
+)
 from taskmem_hookspecs.errors import RunNotReady
 
 log = logging.getLogger(__name__)
@@ -169,8 +178,13 @@ def find_unheard(
     """Return what the user has said to a caller who holds a run, and was not told.
 
     What a sub-agent is told between the turns of its session would be lost to that.
+    An agent elsewhere is told also where it goes on with what is queued, unclaimed.
     """
-    if run is None or not (caller.in_turn and fencing.holds(run, caller, token)):
+    if run is None or not caller.in_turn:
+        return ()
+    elsewhere = caller.in_gateway is None and not caller.person
+    queued = run.state is RunState.QUEUED and fencing.writes(run, caller, token)
+    if not (fencing.holds(run, caller, token) or (elsewhere and queued)):
         return ()
     return left_words.find_unheard(
         run, shell.store.read_thread(run.task_id, thread.READ)

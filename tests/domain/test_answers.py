@@ -148,6 +148,10 @@ def test_a_long_plan_is_counted_not_listed() -> None:
     [
         (a_task(), 'Next: step 1, "Build it".'),
         (
+            a_task(status=TaskStatus.PAUSED),
+            'Next, once it is active again: step 1, "Build it".',
+        ),
+        (
             a_task(done=[0, 1, 2]),
             'All steps are done: set status "completed" when the result is checked.',
         ),

@@ -171,8 +171,9 @@ REFUSALS = {
     RunState.QUEUED: "is queued already; claim it with task_claim to work on it",
     RunState.RUNNING: "runs already; task_status tells how far it is",
     RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
-    RunState.REVIEW: "is with the user for review already; task_resume takes it up "
-    "again, and task_update with status completed ends it",
+    RunState.REVIEW: "is with the user for review already; once they "
+    "have answered, task_resume takes it up again, and task_update with status "
+    "completed ends it",
     RunState.COMPLETED: f"has ended as completed; {REOPEN}",
     RunState.FAILED: f"has ended as failed; {REOPEN}",
     RunState.CANCELLED: f"has ended as cancelled; {REOPEN}",

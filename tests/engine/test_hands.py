@@ -21,7 +21,7 @@ from openclaw_taskmem.engine import (
 from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import runs
-from taskmem_hookspecs import Change, Role, RunState, TaskStatus, WakeState
+from taskmem_hookspecs import Change, Owner, Role, RunState, TaskStatus, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
     InvalidArguments,
@@ -195,6 +195,22 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert told["user_said"] == ["And the door."]
     assert "The user has spoken meanwhile" in told["message"]
     assert "user_said" not in {**other, **later}
+
+
+def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
+    world = World()
+    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
+    task = world.register(caller=relay)
+    world.call("task_claim", relay, task_id=task)
+    world.call("task_handoff", relay, task_id=task)
+    send_back(world, task, "task_update", "Mend the roof.")
+
+    # It goes on without a claim.
+    given = {"task_id": task, "status": "completed"}
+    told, again = (world.call("task_update", relay, **given) for _ in range(2))
+
+    assert (told["status"], told["user_said"]) == ("active", ["Mend the roof."])
+    assert (again["status"], "user_said" in again) == ("completed", False)
 
 
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])
