@@ -217,12 +217,11 @@ def _of_holder(
     shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller
 ) -> Task:
     """Return a task whose wakes go to the session of its run, where it has one."""
-    holder = {"session_key": run.session_key, "host": caller.host or task.host}
-    known = {"session_key": task.session_key, "host": task.host}
-    if run.session_key is None or holder == known:
+    if run.session_key is None:
         return task
     home = task.home if owner.session_key is None else shell.home
-    return task.model_copy(update={**holder, "home": home})
+    whose = {"session_key": run.session_key, "host": caller.host or task.host}
+    return task.model_copy(update={**whose, "home": home})
 
 
 def _hears(run: Run | None, caller: Caller) -> bool:

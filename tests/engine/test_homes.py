@@ -318,6 +318,8 @@ def test_a_run_that_is_claimed_from_another_home_goes_on_there(
 
     held = here.run(task)
     assert (held.home, held.owner) == ("there", there.owner)
+    # So do the wakes of its task, though both sessions have the same key.
+    assert here.world.task(task).home == "there"
     assert due(here) == []
     there.does("echo two")
     assert here.run(task).calls == 2
