@@ -58,11 +58,12 @@ def describe_need(run: Run) -> str | None:
 def find_awaited(run: Run) -> str | None:
     """Return what a run waits for of somebody else; None: nothing.
 
-    A `claim` by its role, the user's `review`, the `answer` to a question, or another
-    `word` of the user.
+    A `claim` by its role or by anybody, the user's `review`, the `answer` to a
+    question, or another `word` of the user.
     """
     if run.state is RunState.QUEUED:
-        return "claim" if run.session_key is None else None
+        told = (run.session_key or "").startswith("agent:")
+        return None if told else "claim"
     if run.state is RunState.REVIEW:
         return "review"
     if asks(run):

@@ -9,8 +9,10 @@ from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import continuations, outbox, runs, working
+from openclaw_taskmem.domain.callers import role_fault
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
+    InvalidArguments,
     Run,
     RunState,
     Task,
@@ -42,6 +44,27 @@ def list_waiting(shell: Shell, limit: int) -> Sequence[Task]:
         shell.store.read_task(task_id).task
         for task_id in islice(list_awaited(shell), limit)
     ]
+
+
+def find_role(shell: Shell, name: str) -> str:
+    """Return the role that is meant by a name.
+
+    Older homes may have runs for roles with other characters: those are meant by
+    exactly their names.
+
+    Raises:
+        InvalidArguments: It is no role.
+    """
+    role = name.strip().lower()
+    fault = role_fault(role)
+    if fault is not None or role != name:
+        open_ = [state for state in RunState if not state.terminal]
+        found = shell.store.list_runs(open_, None, MOST)
+        if any(run.role == name for run in found):
+            return name
+    if fault is not None:
+        raise InvalidArguments(f"role {fault}. Nothing was claimed.")
+    return role
 
 
 def find_claimable(shell: Shell, role: str) -> Task | None:

@@ -84,7 +84,7 @@ class TaskClaim(Form):
     task_id: Annotated[
         Id | None, Field(description="Left out: the next in the queue.")
     ] = None
-    role: Annotated[RoleName, Field(description="As what you claim.")] = AGENT
+    role: Annotated[str, Field(description="As what you claim.")] = AGENT
     attach: Annotated[
         list[Id] | None,
         Field(max_length=50, description="Tasks to review together with it."),

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers, notices
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.domain.texts import clip, plain, plural
-from openclaw_taskmem.engine import handovers, runs, steps
+from openclaw_taskmem.engine import handovers, queues, runs, steps
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer
@@ -102,8 +102,8 @@ def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Ans
 
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
-    attach = form.attach or ()
-    task, run, left, gone = runs.claim(shell, form.task_id, form.role, attach, caller)
+    attach, role = form.attach or (), queues.find_role(shell, form.role)
+    task, run, left, gone = runs.claim(shell, form.task_id, role, attach, caller)
     return {
         "task_id": task.task_id,
         "name": task.name,

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import gateway, recovery, say, wakes
 from openclaw_taskmem.engine.say import Outgoing
-from taskmem_hookspecs import InvalidArguments, Owner, RunState, WakeState
+from taskmem_hookspecs import Change, InvalidArguments, Owner, RunState, WakeState
 from taskmem_hookspecs.errors import RunHeld
+from taskmem_hookspecs.testing import a_run
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, packet_of, worker
 
@@ -137,6 +139,23 @@ def test_what_is_registered_for_a_role_and_lies_is_told_as_handed_to_it(
     )
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("role", ["QA Lead", "Prüfer", "DEV"])
+def test_a_role_of_an_older_home_is_claimed_by_its_exact_name(
+    world: World, role: str, named: bool
+) -> None:
+    task = queue(world)
+    run = world.store.read_task(task).run
+    assert run is not None
+    world.store.commit(Change(runs=(run.model_copy(update={"role": role}),)))
+    given = {"task_id": task} if named else {}
+
+    claimed = world.call("task_claim", worker("1"), role=role, **given)
+
+    assert claimed["task_id"] == task
+    world.call("task_update", worker("1"), task_id=task, completed_steps=[1])
+
+
 @pytest.mark.parametrize("tool", ["task_register", "task_claim"])
 @pytest.mark.parametrize("role", ["", "the writer", "r" * 65, "writer\u200b"])
 def test_what_is_no_role_is_refused(world: World, tool: str, role: str) -> None:
@@ -205,6 +224,34 @@ def test_who_registers_what_its_turn_has_begun_is_told_of_it(
     assert not task.implicit
     registrar = (task.registrar_session, task.registrar_host, task.registrar_home)
     assert registrar == ("agent:main:chat", OURS, "home_1")
+
+
+def test_whoever_registered_what_is_queued_for_nobody_is_told_it_is_stuck(
+    world: World,
+) -> None:
+    caller = Caller(session_key=MAIN, host=OURS)
+    answer = world.call("task_register", caller, name="Write report", plan=PLAN)
+    task = str(answer["task_id"])
+    world.call("task_claim", dev(), task_id=task)
+    world.call("task_handoff", dev(), task_id=task, to="user")
+    given = {"status": "active", "message": "Once more."}
+    world.call("task_update", PERSON, task_id=task, **given)
+
+    [listed] = world.call("task_list", status="waiting")["tasks"]
+    assert listed["waits_for"]["what"] == "claim"
+    [wake] = world.pass_time(THRESHOLD)
+
+    assert (wake.session_key, wake.host, wake.home) == (MAIN, OURS, "home_1")
+    assert packet_of(wake.text)["task_id"] == task
+
+
+@pytest.mark.parametrize(
+    ("session", "what"), [(None, "claim"), ("thread-1", "claim"), (MAIN, None)]
+)
+def test_what_no_gateways_session_goes_on_with_waits_for_a_claim(
+    session: str | None, what: str | None
+) -> None:
+    assert working.find_awaited(a_run(session_key=session)) == what
 
 
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
