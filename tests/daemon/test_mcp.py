@@ -280,3 +280,46 @@ def test_who_waits_for_a_queue_is_woken_when_a_holder_is_killed(daemon):
 def run_of(daemon, task):
     [run] = [run for run in daemon.ask("runs") if run["task_id"] == task]
     return run
+
+
+OF_A_GATEWAY = ("OpenClaw", "wake you", "are woken", "end your turn", "task_background")
+"""What is untrue, or of no use, where no gateway is."""
+
+
+def test_no_answer_to_a_plain_host_speaks_of_a_gateway(start, tmp_path):
+    daemon = start(TASKMEM_WAKE_TRANSPORT="auto")
+    log = tmp_path / "build.log"
+    log.write_text("Building.\n")
+    with Lines(daemon.home, "claude-code") as host:
+
+        def call(tool, **given):
+            _, answer = host.call(tool, given)
+            said.append(json.dumps(answer))
+            return answer
+
+        said: list[str] = []
+        task = call("task_register", name="Build", plan=["Write a.md", "Ask"])[
+            "task_id"
+        ]
+        call("task_update", task_id=task, message="Looked.", completed_steps=[1])
+        call("task_update", task_id=task, query="where am I?")
+        call("task_plan_update", task_id=task, new_plan=["Write a.md"], reason="Less.")
+        wait = call("smart_wait", target=f"pty:file:{log}", wake_when="/done/ appears")
+        call("wait_update", wait_id=wait["wait_id"], timeout=60)
+        call("wait_cancel", wait_id=wait["wait_id"])
+        call("task_update", task_id=task, ask="Which colour?")
+        call("task_resume", task_id=task, answer="Red.")
+        call("task_claim", task_id=task)
+        call("task_handoff", task_id=task)
+        call("task_update", task_id=task, status="completed")
+        call("task_status", task_id=task)
+        call("task_resume", task_id=task, answer="Fine.")
+        call("task_update", task_id=task, status="completed")
+        call("task_update", task_id=task, status="completed")
+        other = call("task_register", name="Test", plan=["Go"], role="tester")
+        call("task_cancel", task_id=other["task_id"])
+        assert call("task_list", status="completed")["tasks"]
+
+    assert [
+        (words, each) for each in said for words in OF_A_GATEWAY if words in each
+    ] == []
