@@ -76,6 +76,35 @@ def is_kept(wake: Wake) -> bool:
     return wake.state is WakeState.DUE and wake.due_at is None
 
 
+def settle_read(
+    wakes: Iterable[Wake], host: str | None, now: datetime
+) -> tuple[Wake, ...]:
+    """Return those that were kept for the agent of a host, which has read its task."""
+    read = {"state": WakeState.ACKNOWLEDGED, "acknowledged_at": now}
+    return tuple(
+        wake.model_copy(update=read)
+        for wake in wakes
+        if is_kept(wake) and wake.host in (None, host)
+    )
+
+
+def settle_ended(wakes: Iterable[Wake]) -> tuple[Wake, ...]:
+    """Return those that were kept for the agent of a task, which has ended."""
+    over = {"state": WakeState.SUPERSEDED}
+    return tuple(wake.model_copy(update=over) for wake in wakes if is_kept(wake))
+
+
+def describe_kept(wake: Wake) -> str:
+    """Say of a wake that is kept whom no way reaches, and how its agent reads it."""
+    if wake.wait_id is None:
+        read = f"sees it with its next call on {wake.task_id}"
+    else:
+        read = f"reads it with taskmem wait {wake.wait_id}"
+        if wake.task_id is not None:
+            read += f", or with its next query of {wake.task_id}"
+    return f"no way to reach {wake.host or 'its host'}; its agent {read}"
+
+
 def is_hopeless(wake: Wake, now: datetime) -> bool:
     """Whether a wake has failed so often, and for so long, that it is given up."""
     owed = wake.state in (WakeState.DUE, WakeState.SENT)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, scrub, stuck
+from openclaw_taskmem.domain import events, notices, outbox, scrub, stuck, ways
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.implicit import Seen
 from openclaw_taskmem.domain.notices import Notify
@@ -33,6 +33,7 @@ from taskmem_hookspecs import (
     TaskStore,
     Wake,
     WakeCause,
+    WakeState,
     is_trial,
 )
 from taskmem_hookspecs.errors import Conflict
@@ -44,6 +45,8 @@ TRIES: Final = 8
 Within a daemon, calls on one task take turns; only another daemon on the same
 database can write first.
 """
+MOST_KEPT: Final = 10_000
+"""Wakes of one task that are looked at when it ends."""
 TURNS: Final = 64
 """Locks that the tasks share; calls on different tasks rarely meet."""
 
@@ -155,11 +158,33 @@ class Shell:
         """
         if change.empty:
             return
+        change = self._with_ends(change)
         tasks = tuple(self.schedule(task) for task in change.tasks)
         log = _logged(change)
         ready = _scrubbed(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_due(ready))
+
+    def _with_ends(self, change: Change) -> Change:
+        """Return a change that also drops what is kept for agents of tasks it ends."""
+        moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
+        ended = [t.task_id for t in change.tasks if t.status.terminal]
+        settled = {wake.wake_id for wake in change.wakes}
+        kept = [
+            wake
+            for task_id in ended
+            if task_id in moved
+            for wake in self.store.list_wakes((WakeState.DUE,), task_id, MOST_KEPT)
+            if wake.wake_id not in settled
+        ]
+        over = ways.settle_ended(kept)
+        log = outbox.settled_events(over, self.clock.now())
+        return change.model_copy(
+            update={
+                "wakes": (*change.wakes, *over),
+                "events": (*change.events, *log),
+            }
+        )
 
     @property
     def only(self) -> str | None:

@@ -20,6 +20,7 @@ from openclaw_taskmem.domain import (
     task_runs,
     thread,
     thread_search,
+    ways,
 )
 from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
@@ -344,6 +345,8 @@ def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
         now = shell.clock.now()
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)
+        if acts:
+            wakes += ways.settle_read(facts.wakes, caller.host, now)
         shell.commit(Change(wakes=wakes, events=outbox.settled_events(wakes, now)))
         return facts
 

@@ -84,7 +84,11 @@ def _give_up(shell: Shell, wakes: Sequence[Wake]) -> None:
     for wake in wakes:
         by_task[wake.task_id].append(wake.wake_id)
     for task_id, ids in by_task.items():
-        decide(shell, task_id or "", ids, partial(_given_up, shell, task_id))
+        try:
+            decide(shell, task_id or "", ids, partial(_given_up, shell, task_id))
+        except Exception:
+            # What else is due goes out; the next pass tries again.
+            log.exception("the wakes of %s could not be given up", task_id)
 
 
 def _given_up(

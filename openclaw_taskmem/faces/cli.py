@@ -214,11 +214,12 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
 @AS_JSON
 @click.option("--pictures", is_flag=True, help="Where a wait's pictures are.")
 def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
-    """Show a task with its plan, thread, waits and wakes; or a wait's history."""
+    """Show a task with its plan, thread, waits and wakes; a wait's history; a wake."""
     found = _ask("show", id=any_id)
     if pictures and "history" not in found:
+        kind = "wake" if "wake_id" in found else "task"
         raise click.UsageError(
-            f"{found['task_id']} is a task, and pictures are kept of waits: see its "
+            f"{any_id} is a {kind}, and pictures are kept of waits: see its "
             "waits with taskmem show, and give --pictures with the id of one."
         )
     if as_json:
@@ -227,6 +228,8 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
         from openclaw_taskmem.faces.pictures import none, rows
 
         _rows(rows(found)) if found["pictures"] else click.echo(none(found))
+    elif "wake_id" in found:
+        click.echo(detail.of_wake(found))
     else:
         click.echo(
             detail.of_wait(found) if "history" in found else detail.of_task(found)
@@ -312,13 +315,7 @@ def _say(text: str) -> None:
 _listing(
     "wakes",
     "Show the wakes that are owed or not answered.",
-    lambda wake: [
-        wake["wake_id"],
-        wake["state"],
-        wake["created_at"],
-        f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
-        line(wake["last_error"] or wake["text"]),
-    ],
+    detail.row_of_wake,
 )
 _listing(
     "runs",

@@ -1,4 +1,4 @@
-"""A task or a wait with all that hangs on it, as lines for people."""
+"""A task, a wait or a wake with all that hangs on it, as lines for people."""
 
 from __future__ import annotations
 
@@ -26,6 +26,42 @@ def of_wait(found: Any) -> str:  # noqa: ANN401 - JSON
         data = json.dumps(event["data"], ensure_ascii=False)
         lines.append(f"{event['at']}  {event['kind']}  {line(data, 400)}")
     return "\n".join(lines)
+
+
+def row_of_wake(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
+    """Return the row of a wake in a list."""
+    kept = _is_kept(wake)
+    return [
+        wake["wake_id"],
+        "kept" if kept else wake["state"],
+        wake["created_at"],
+        f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
+        line(wake.get("held"), 160)
+        if kept
+        else line(wake["last_error"] or wake["text"]),
+    ]
+
+
+def of_wake(found: Any) -> str:  # noqa: ANN401 - JSON
+    """Return what the daemon answers of a wake."""
+    about = ", ".join(filter(None, (found["task_id"], found["wait_id"])))
+    whom = " in ".join(filter(None, (found["session_key"], found["host"])))
+    following = found["held"] or found["due_at"] or "never"
+    return "\n".join(
+        [
+            f"{found['wake_id']}  {'kept' if _is_kept(found) else found['state']}",
+            f"  about: {about}, owed since {found['created_at']}",
+            f"  to: {line(whom or None, 200)}",
+            f"  says: {line(found['text'], 500)}",
+            f"  tries: {found['attempts']}, last sent: {found['sent_at'] or '-'}",
+            f"  last error: {line(found['last_error'], 500)}",
+            f"  next try: {line(following, 300)}",
+        ]
+    )
+
+
+def _is_kept(wake: Any) -> bool:  # noqa: ANN401 - JSON
+    return wake["state"] == "due" and wake["due_at"] is None
 
 
 def of_task(found: Any) -> str:  # noqa: ANN401 - JSON

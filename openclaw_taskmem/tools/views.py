@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import ledger, ways
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import epoch, iso_millis
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.wakes import Holds
+from openclaw_taskmem.engine.wakes import Holds, never
 from taskmem_hookspecs import (
     Event,
     InvalidArguments,
@@ -66,20 +66,29 @@ def unsent(shell: Shell) -> int:
 
 
 def show(shell: Shell, any_id: str, kept: Kept | None = None) -> View:
-    """Return a task, or a wait, with all that hangs on it.
+    """Return a task, or a wait, with all that hangs on it; or a wake.
 
     Args:
         shell: Where they are.
-        any_id: Of either.
+        any_id: Of any of them.
         kept: What is told of a wait besides.
 
     Raises:
         TaskNotFound: No task has that id.
         WaitNotFound: No wait has that id.
+        InvalidArguments: No wake has that id.
     """
+    if any_id.startswith("wake_"):
+        return _show_wake(shell, any_id)
     if any_id.startswith("wait_"):
         return _show_wait(shell, any_id, kept)
     return _show_task(shell, any_id)
+
+
+def _show_wake(shell: Shell, wake_id: str) -> View:
+    for wake in shell.store.read_wakes([wake_id]):
+        return {**_wake(wake), "held": _held(wake, never)}
+    raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
 
 def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
@@ -148,9 +157,7 @@ def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[Json
 def _held(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
     if ways.is_kept(wake):
-        command = "wait" if wake.wait_id else "show"
-        about = wake.wait_id or wake.task_id
-        return f"no transport reaches its agent; see taskmem {command} {about}"
+        return ways.describe_kept(wake)
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
 

@@ -10,7 +10,13 @@ from openclaw_taskmem.domain import ways
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import waits, wakes
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import Wait, WaitNotFound, WaitStatus, WakeState
+from taskmem_hookspecs import (
+    InvalidArguments,
+    Wait,
+    WaitNotFound,
+    WaitStatus,
+    WakeState,
+)
 from tests.support.world import PERSON, World
 
 SESSION = "agent:main:main"
@@ -160,7 +166,10 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
     assert (kept.state, kept.due_at, kept.attempts) == (WakeState.DUE, None, 0)
     (shown,) = views.wakes(world.shell, {}, lambda _: None)
     assert isinstance(shown, dict)
-    assert f"taskmem wait {wait.wait_id}" in str(shown["held"])
+    assert shown["held"] == (
+        "no way to reach mcp:claude-code; its agent reads it with taskmem wait "
+        f"{wait.wait_id}"
+    )
     assert views.unsent(world.shell) == 0
     assert world.store.next_wake_due() is None
 
@@ -196,6 +205,51 @@ def test_fetching_keeps_no_wake_from_a_session_that_was_promised_it(
 def test_the_end_of_an_unknown_wait_is_refused(world: World) -> None:
     with pytest.raises(WaitNotFound):
         waits.fetch_end(world.shell, "wait_unknown")
+
+
+@pytest.mark.parametrize(
+    ("caller", "state"),
+    [(CLAUDE, WakeState.ACKNOWLEDGED), (CODEX, WakeState.DUE)],
+    ids=["its-own", "another"],
+)
+def test_a_kept_wake_is_read_with_a_query_of_its_host(
+    world: World, caller: Caller, state: WakeState
+) -> None:
+    task_id = world.register()
+    end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
+    world.deliver()
+
+    world.call("task_update", caller, task_id=task_id, query="How does it stand?")
+
+    assert states(world) == [state]
+
+
+def test_a_kept_wake_ends_with_its_task(world: World) -> None:
+    task_id = str(
+        world.call("task_register", CLAUDE, name="Deploy", plan=["a"])["task_id"]
+    )
+    end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
+    world.deliver()
+    world.call("task_update", CODEX, task_id=task_id, message="Still at it.")
+    assert states(world) == [WakeState.DUE]
+
+    world.call("task_update", CODEX, task_id=task_id, status="cancelled")
+
+    assert states(world) == [WakeState.SUPERSEDED]
+
+
+def test_a_wake_is_shown_by_its_id(world: World) -> None:
+    task_id = world.register()
+    end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
+    world.deliver()
+    (wake,) = world.wakes()
+
+    shown = views.show(world.shell, wake.wake_id)
+
+    assert (shown["wake_id"], shown["text"]) == (wake.wake_id, wake.text)
+    assert f"or with its next query of {task_id}" in str(shown["held"])
+    with pytest.raises(InvalidArguments, match="no wake wake_9"):
+        views.show(world.shell, "wake_9")
 
 
 # --- what fails -------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from openclaw_taskmem.daemon.album import Album, Moment
+from openclaw_taskmem.faces import detail
 from openclaw_taskmem.faces.cli import cli
 from openclaw_taskmem.faces.hosts import HOSTS
 
@@ -295,3 +296,47 @@ def test_a_path_with_odd_characters_cannot_steer_a_terminal() -> None:
 
     assert (moment, path) == ("last", "/a  b/\ufffd[31m.jpg")
     assert none({"pictures_note": None}) == "No pictures are kept of this wait."
+
+
+KEPT = {
+    "wake_id": "wake_1",
+    "state": "due",
+    "session_key": None,
+    "host": "mcp:claude-code",
+    "task_id": "task_1",
+    "wait_id": "wait_1",
+    "attempts": 0,
+    "last_error": None,
+    "held": "no way to reach mcp:claude-code; its agent reads it with taskmem wait 1",
+    "created_at": "2026-11-25T14:02:00.000Z",
+    "due_at": None,
+    "sent_at": None,
+    "text": "[system] smart_wait resolved (wait_1): Done. Elapsed: 4s.",
+}
+
+
+def test_a_wake_that_is_kept_stands_so_and_says_who_reads_it() -> None:
+    row = detail.row_of_wake(KEPT)
+
+    assert row == ["wake_1", "kept", KEPT["created_at"], "0 tries", KEPT["held"]]
+    tried = {**KEPT, "due_at": "later", "attempts": 1, "last_error": "It is away."}
+    assert detail.row_of_wake(tried)[1:] == [
+        "due",
+        KEPT["created_at"],
+        "1 try",
+        "It is away.",
+    ]
+
+
+def test_a_wake_is_shown_with_what_became_of_it() -> None:
+    tried = {**KEPT, "held": None, "due_at": "soon", "last_error": "It is away."}
+
+    assert detail.of_wake(tried).splitlines() == [
+        "wake_1  due",
+        "  about: task_1, wait_1, owed since 2026-11-25T14:02:00.000Z",
+        "  to: mcp:claude-code",
+        "  says: [system] smart_wait resolved (wait_1): Done. Elapsed: 4s.",
+        "  tries: 0, last sent: -",
+        "  last error: It is away.",
+        "  next try: soon",
+    ]
