@@ -37,6 +37,7 @@ from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
     Clock,
     Condition,
+    ConditionUnclear,
     Frame,
     Output,
     Reader,
@@ -44,6 +45,7 @@ from taskmem_hookspecs import (
     Target,
     TargetGone,
     TargetNotFound,
+    TaskmemError,
     Wait,
     WaitNotFound,
     WaitStatus,
@@ -161,7 +163,17 @@ class Watchroom:
             self._answers.discard(task)
 
     async def _sight(self, target: Target, condition: Condition) -> Sighting:
-        understood = await self._apart(self._assign_judges, target, condition)
+        try:
+            understood = await self._apart(self._assign_judges, target, condition)
+        except ConditionUnclear:
+            # Where such a target cannot be watched at all, no form would help.
+            try:
+                await self._here(target)
+            except NoProvider:
+                raise
+            except TaskmemError as error:
+                log.debug("%s cannot be seen: %s", target, error)
+            raise
         try:
             here = await self._here(target)
         except TargetGone:

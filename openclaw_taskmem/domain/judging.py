@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain.condition_phrases import ARTICLES, FORMS, TABLES
+from openclaw_taskmem.domain.condition_phrases import FORMS
 from openclaw_taskmem.domain.condition_tokens import scan_words
 from openclaw_taskmem.domain.texts import clip, plain, quoted
 from taskmem_hookspecs import (
@@ -19,7 +19,7 @@ from taskmem_hookspecs import (
     Ruling,
     Value,
 )
-from taskmem_hookspecs.conditions import EMPTY_WORDS, TextForm
+from taskmem_hookspecs.conditions import TextForm
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
 UNJUDGED: Final = "Could not be judged"
@@ -32,8 +32,8 @@ LONGEST_REST: Final = 30.0
 """Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
 
 
-HINT_WORDS: Final = 3
-"""Words of a side that is not understood which a suggestion takes up."""
+PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
+"""What a suggestion has for a side that quotes nothing."""
 
 
 class Understood(Value):
@@ -191,23 +191,14 @@ def refuse_sides(
 
 
 def suggest_form(words: str) -> str:
-    """Write a form from the words of a side that is not understood."""
-    tokens = scan_words(words)
-    for token in tokens:
+    """Return a form for a side that is not understood, with the text that it quotes.
+
+    What else it says is no text that a program prints: the caller knows which is.
+    """
+    for token in scan_words(words):
         if token.kind == "quote":
             return f"{TextForm(text=token.text)}"
-    known = {word for table in TABLES for phrase in table for word in phrase}
-    plain = [
-        token.text
-        for token in tokens
-        if token.kind == "word"
-        and token.lower not in known | EMPTY_WORDS | ARTICLES
-        and len(token.text) > HINT_WORDS
-        and token.text.isalnum()
-    ]
-    if not plain:
-        return '"TEXT THAT WILL BE SHOWN" appears'
-    return f"/{'.*'.join(plain[:HINT_WORDS])}/i appears"
+    return PLACEHOLDER
 
 
 def rest_after(failures: int) -> float:

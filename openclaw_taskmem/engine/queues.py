@@ -22,7 +22,7 @@ from taskmem_hookspecs import (
 )
 
 MOST: Final = 1000
-"""Runs that are looked at for what they wait for."""
+"""Runs that are read at first; more while there are as many."""
 PAGE: Final = 50
 """Queued runs that are read at first; doubled while nothing among them is found."""
 
@@ -33,7 +33,13 @@ def list_awaited(shell: Shell) -> Mapping[str, Run]:
     The one that waits longest comes first.
     """
     states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
-    found = shell.store.list_runs(states, None, MOST, implicit=False)
+    limit = MOST
+    while True:
+        found = shell.store.list_runs(states, None, limit, implicit=False)
+        if len(found) < limit:
+            break
+        # The newest come first, and what waits longest is what is wanted.
+        limit *= 4
     waiting = [run for run in found if working.find_awaited(run)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 

@@ -30,7 +30,7 @@ def put_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa:
     else:
         message = (
             f"{len(tasks)} tasks, what waits the longest first, then the latest of the "
-            "others. Ask for one with task_update and a query."
+            "others. See one with: taskmem show ID"
         )
     return {**others, "tasks": tasks, "message": message}
 

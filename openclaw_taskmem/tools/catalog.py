@@ -304,7 +304,6 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
 
 
 def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
-    del caller  # whoever asks sees all tasks of this home
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
@@ -316,6 +315,9 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
         order = "the latest"
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
+    ask = "Ask for one with task_update and a query."
+    if caller.is_user:
+        start, ask = "", "See one with: taskmem show ID"
     awaited = queues.list_awaited(shell)
     return {
         "tasks": [
@@ -331,8 +333,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
             for task in found
         ],
         "message": (
-            f"{plural(len(found), f'{kind}task')}, {order} first. Ask for one "
-            "with task_update and a query."
+            f"{plural(len(found), f'{kind}task')}, {order} first. {ask}"
             if found
             else f"There is no {kind}task.{start}"
         ),

@@ -183,6 +183,15 @@ async def test_what_nothing_watches_is_refused() -> None:
             await room.wait("window:Firefox")
 
 
+async def test_what_cannot_be_watched_is_refused_whatever_it_waits_for() -> None:
+    def unclear(wake_when: str) -> None:
+        raise ConditionUnclear("Quote the text.")
+
+    async with watched(("judge", a_plugin(wait_judge=unclear))) as room:
+        with pytest.raises(NoProvider, match="Nothing here can watch window"):
+            await room.wait("window:Firefox", wake_when="it looks odd")
+
+
 async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
     stage = Stage()
     stage.scene("build")

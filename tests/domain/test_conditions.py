@@ -237,8 +237,21 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
     condition = parse_condition("the deploy is live, or the build fails")
     refusal = refuse_sides(condition, condition.free)
     assert refusal.details["sides"] == ["the deploy is live"]
-    assert refusal.details["suggestion"] == "/deploy.*live/i appears or fails"
+    assert refusal.details["suggestion"] == (
+        '"THE TEXT THAT IT PRINTS" appears or fails'
+    )
     assert refusal.details["forms"] == [*phrases.FORMS]
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ("the deployment finally looks healthy", '"THE TEXT THAT IT PRINTS" appears'),
+        ('"Ready" turns green', '"Ready" appears'),
+    ],
+)
+def test_a_suggestion_holds_no_text_but_what_was_quoted(words, form):
+    assert suggest_form(words) == form
 
 
 @given(st.text(max_size=80))

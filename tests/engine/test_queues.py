@@ -7,7 +7,7 @@ import pytest
 
 from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import gateway, recovery, say, wakes
+from openclaw_taskmem.engine import gateway, queues, recovery, say, wakes
 from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import Change, InvalidArguments, Owner, RunState, WakeState
 from taskmem_hookspecs.errors import RunHeld
@@ -519,6 +519,31 @@ def test_what_waits_longest_is_listed_first_and_no_more_than_asked(
 
     assert [task["name"] for task in listed["tasks"]] == ["First", "Second"]
     assert listed["message"].startswith("2 waiting tasks, the longest waiting first.")
+
+
+def test_what_waits_longest_is_listed_however_much_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "MOST", 2)
+    for name in ("First", "Second", "Third", "Fourth"):
+        world.register(name, role="writer")
+        world.clock.tick(1)
+
+    listed = world.call("task_list", status="waiting", limit=2)
+
+    assert [task["name"] for task in listed["tasks"]] == ["First", "Second"]
+
+
+@pytest.mark.parametrize("tasks", [0, 1])
+def test_a_person_is_told_a_command_and_no_tool(world: World, tasks: int) -> None:
+    for _ in range(tasks):
+        world.register()
+
+    said = world.call("task_list", PERSON, status="active")["message"]
+
+    assert "task_update" not in said
+    assert "task_register" not in said
+    assert ("taskmem show ID" in said) is bool(tasks)
 
 
 def test_what_is_claimed_or_ended_waits_for_nobody(session: Session) -> None:
