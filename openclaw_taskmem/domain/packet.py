@@ -147,7 +147,8 @@ def _suggest_end(facts: ResumeFacts) -> str:
         return (
             "All steps are marked done, but the user has spoken since: do first what "
             "they say, and reopen with reopened_steps what that undoes. Where it was "
-            "with them for review, hand it off for review again when done."
+            "with them for review, complete it if they accept it, else hand it off "
+            "for review again when done."
         )
     return (
         "All steps are marked done: check the result, then call task_update "

@@ -47,8 +47,8 @@ _STANDS: Final[Mapping[RunState, str]] = {
     RunState.RUNNING: "runs already; task_status tells how far it is",
     RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
     RunState.REVIEW: "is with the user for review already; once they "
-    "have answered, task_resume takes it up again, and task_update with status "
-    "completed ends it",
+    "have answered, task_resume with their words as answer takes it up again, and "
+    "task_update with status completed ends it then",
 }
 LAST_WORDS_BYTES: Final = 1000
 """Kept of what an agent said last in a turn."""

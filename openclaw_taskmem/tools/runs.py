@@ -131,8 +131,12 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         caller=caller,
     )
     shown = (task.session_key or "").startswith("agent:")
-    asks = "The user is asked to review it" if shown else "Ask the user to review it"
-    said = asks if form.to == "user" else f"It is queued for {form.to}"
+    said, then = f"It is queued for {form.to}", ""
+    if form.to == "user" and shown:
+        said = "The user is asked to review it"
+    elif form.to == "user":
+        said = "Ask the user to review it"
+        then = ", and give what they say of it to task_resume, as answer"
     more = f", together with {', '.join(along)}" if along else ""
     named = run.attached if form.to == "user" else ()
     stay = [t for t in dict.fromkeys(named) if t not in (task.task_id, *along)]
@@ -142,7 +146,7 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         "status": task.status,
         "run": describe_run(run),
         "attached": [*along],
-        "message": f"{said}{more}{kept}. Stop working on it.",
+        "message": f"{said}{more}{kept}. Stop working on it{then}.",
     }
 
 

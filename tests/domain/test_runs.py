@@ -172,8 +172,8 @@ REFUSALS = {
     RunState.RUNNING: "runs already; task_status tells how far it is",
     RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
     RunState.REVIEW: "is with the user for review already; once they "
-    "have answered, task_resume takes it up again, and task_update with status "
-    "completed ends it",
+    "have answered, task_resume with their words as answer takes it up again, and "
+    "task_update with status completed ends it then",
     RunState.COMPLETED: f"has ended as completed; {REOPEN}",
     RunState.FAILED: f"has ended as failed; {REOPEN}",
     RunState.CANCELLED: f"has ended as cancelled; {REOPEN}",

@@ -81,8 +81,8 @@ def test_what_is_with_the_user_is_not_handed_there_again_nor_reset(
     session.call("task_handoff", task_id=task)
     said = (
         f"{session.run(task).run_id} is with the user for review already; once they "
-        "have answered, task_resume takes it up again, and task_update with status "
-        "completed ends it."
+        "have answered, task_resume with their words as answer takes it up again, and "
+        "task_update with status completed ends it then."
     )
 
     with pytest.raises(RunNotReady, match=said):

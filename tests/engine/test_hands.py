@@ -386,6 +386,21 @@ def test_no_worker_ends_a_review_without_a_word_of_the_user(
     assert world.store.read_task(task).run.state is RunState.REVIEW
 
 
+def test_a_worker_is_told_how_it_brings_what_the_user_says_of_a_review(
+    session: Session,
+) -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task)
+    shown = session.call("task_handoff", task_id=session.works())
+
+    said = world.call("task_handoff", worker("1"), task_id=task)
+
+    asked = "Ask the user to review it. Stop working on it, and give what they say "
+    assert said["message"] == f"{asked}of it to task_resume, as answer."
+    assert shown["message"].endswith("Stop working on it.")
+
+
 def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None:
     world, task = hand_to_user()
     said = "As relayed by claude-code: It is good."
@@ -394,6 +409,7 @@ def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None
     resumed = world.call("task_resume", caller, task_id=task, answer="It is good.")
 
     assert resumed["packet"].endswith(f'The user says: "{said}"')
+    assert "complete it if they accept it, else hand it off" in resumed["packet"]
     [*_, message] = world.store.read_thread(task, 9)
     assert message.content == said
     # It knows them, so that nothing keeps it from acting on them.
