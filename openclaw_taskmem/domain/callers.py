@@ -73,7 +73,9 @@ class Caller(Value):
             return None
         if owner is not None:
             return f"the agent {owner.role}"
-        return (self.host or "").rpartition(":")[2] or "an agent"
+        kind, _, name = (self.host or "").partition(":")
+        # The names of gateways mean nothing to people.
+        return kind if kind == "openclaw" else name or "an agent"
 
     @property
     def in_gateway(self) -> Owner | None:

@@ -369,3 +369,22 @@ def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
         assert (moved.run.state, moved.run.owner) == (RunState.RUNNING, owner)
         assert moved.run.token == 4 + (run.owner != owner)
         assert moved.run.lease_until == NOW + LEASE
+
+
+@pytest.mark.parametrize(
+    ("host", "relay"),
+    [
+        ("mcp:claude-code", "claude-code"),
+        ("shell:codex", "codex"),
+        ("openclaw:one", "openclaw"),
+        ("openclaw", "openclaw"),
+        ("mcp", "an agent"),
+    ],
+)
+def test_words_of_the_user_name_the_agent_that_relays_them(
+    host: str, relay: str
+) -> None:
+    agent = Caller(person=host.startswith(("shell", "openclaw")), host=host)
+
+    assert task_runs.attribute("Go.", None, agent) == f"As relayed by {relay}: Go."
+    assert task_runs.attribute("Go.", None, A_PERSON) == "Go."
