@@ -144,7 +144,27 @@ def test_doctor_has_a_row_for_each_reader(start, home):
     found = {row["id"]: row for row in rows if row["id"].startswith("reader")}
     assert [*found] == ["reader.gemini", "reader.host"]
     assert found["reader.gemini"]["detail"].endswith("the key in GEMINI_API_KEY.")
-    assert "taskmem setup openclaw" in found["reader.host"]["detail"]
+    assert found["reader.host"]["detail"].startswith("OpenClaw is not set up here")
+
+
+def test_a_model_that_does_not_answer_is_named_by_wait_and_doctor(start, home, log):
+    with FakeGemini(lambda _: {"status": 500}) as model:
+        daemon = start(**KEYS | model.environ)
+        wait = waiting(daemon, log, timeout=8)
+        with log.open("a") as file:
+            file.write("Page 12 of 12\n")
+        until(lambda: row(daemon, wait)["status"] == "timeout", "its time is up")
+        (wake,) = daemon.wakes()
+        rows = json.loads(command(home, "doctor", "--json", "--no-proof")[1])["rows"]
+        sided = {"target": f"pty:file:{log}", "wake_when": VAGUE, "timeout": 60}
+        side = daemon.call("smart_wait", **sided)["understood"][0]
+    assert "): Could not be judged since " in wake["text"]
+    assert "gemini is in trouble: Gemini is in trouble (500" in wake["text"]
+    assert "Condition not met" not in wake["text"]
+    (told,) = [row for row in rows if row["id"] == "reader.gemini"]
+    assert told["state"] == "warn"
+    assert "It did not answer" in told["detail"]
+    assert "It did not answer" in side["note"]
 
 
 # --- the host's model -------------------------------------------------------------
