@@ -67,7 +67,13 @@ class TextJudge:
         self._text = shown(frame) or ""
         reason = self._pacing.see(frame)
         if reason is None:
-            return self._ruling(Met.UNSURE)
+            ruling = self._ruling(Met.UNSURE)
+            again, left = ruling.look_again_seconds, frame.seconds_left
+            late = again is not None and left is not None and again > left
+            if self._pacing.calls or not late:
+                return ruling
+            # Time is up before it is asked for the first time.
+            return ruling.model_copy(update={"trouble": self._last})
         self._asking = True
         try:
             return await self._ask(frame, reason)

@@ -195,6 +195,14 @@ async def test_what_was_not_answered_is_not_judged_until_it_is(judge, server):
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize(("left", "judged"), [(2.0, False), (60.0, True)])
+async def test_what_ends_before_it_is_asked_is_not_judged(judge, server, left, judged):
+    shown = frame(0, "a", quiet=0).model_copy(update={"seconds_left": left})
+    ruling = await judge.rule(shown)
+    assert server.requests == []
+    assert (ruling.trouble is None) is judged
+
+
 async def test_nonsense_uses_the_budget_up_and_silence_does_not(gemini, server):
     judge = TextJudge(WHEN, gemini, calls=4)
     server.script.extend([{"status": 503}, {"status": 503}, {"text": "?"}, YES, YES])
