@@ -92,6 +92,19 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     )
 
 
+def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> None:
+    """Refuse the token of a claim whose run has ended.
+
+    Raises:
+        Fenced: It is one; the sentence says what to do.
+    """
+    if run is None and token is not None:
+        raise Fenced(
+            f"{task_id} has no run by now, so no claim of it holds, and {wish}; read "
+            "what became of it with task_status before you claim it again."
+        )
+
+
 def holds(run: Run, caller: Caller, token: int | None) -> bool:
     """Whether a caller is who works on a run, or has the token of its claim."""
     if run.state is not RunState.RUNNING or run.owner is None:

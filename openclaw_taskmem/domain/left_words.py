@@ -89,6 +89,20 @@ def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
+def find_completed(messages: Sequence[Message]) -> int:
+    """Return the id of the newest message that tells of a completion; 0: none does.
+
+    What the user said before it was heard by then, or said as they accepted.
+    """
+    told = (
+        message.message_id
+        for message in messages
+        if message.msg_type is MessageType.LIFECYCLE
+        and lifecycle.tells_of_completion(message)
+    )
+    return max(told, default=0)
+
+
 def hear(change: Change, facts: TaskFacts, unheard: Sequence[Message]) -> Change:
     """Return a change that also notes that a run's holder is told of messages."""
     written = change.runs or ((facts.run,) if facts.run else ())

@@ -72,6 +72,7 @@ def revise(
     """
     before, run = facts.task, facts.run
     lifecycle.require_open(before, "its plan stays as it is")
+    fencing.guard_token(before.task_id, run, token, "its plan stays as it is")
     fencing.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
     if run is not None and run.segmented:

@@ -88,16 +88,26 @@ def begun(
 
 def queue_for_role(
     task: Task,
-    role: str,
+    role: str | None,
     *,
     run_id: str,
     now: datetime,
     home: str | None,
     segmented: bool,
+    last: Run | None = None,
 ) -> Moved:
-    """Return the run of a task that is registered for a role, which may claim it."""
+    """Return the run of a task for a role, which may claim it; None: any may.
+
+    `last` is the task's run before it; None: there was none.
+    """
     moved = runs.begin(
-        task, run_id=run_id, now=now, role=role, home=home, segmented=segmented
+        task,
+        run_id=run_id,
+        now=now,
+        role=role,
+        home=home,
+        segmented=segmented,
+        last=last,
     )
     run = moved.run.model_copy(update={"attached": attached(task.metadata)})
     return moved.model_copy(update={"run": run})

@@ -139,6 +139,10 @@ def update(
         task_runs.guard_review(facts.run, wish.caller)
     done, reopened = _explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
+    if not resting:
+        fencing.guard_token(
+            before.task_id, facts.run, wish.token, "nothing was written"
+        )
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
     said = StepMarks()

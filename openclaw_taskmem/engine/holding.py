@@ -6,9 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import continuations, fencing, lifecycle, runs
+from openclaw_taskmem.domain import (
+    continuations,
+    fencing,
+    left_words,
+    lifecycle,
+    runs,
+    task_runs,
+    thread,
+)
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -107,6 +117,42 @@ def guard_session(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
             f"{facts.task.task_id} belongs to another session, and only that one takes "
             "it up again; say /resume there."
         )
+
+
+def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
+    """Return the run that a caller begins on a task; None: it can hold none."""
+    if caller.is_user:
+        return queue_again(shell, task, now)
+    return task_runs.begun(
+        task,
+        caller,
+        run_id=shell.new_id("run", now),
+        now=now,
+        policy=shell.runs,
+        home=shell.home,
+        last=last_run(shell, task.task_id),
+    )
+
+
+def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
+    """Return a new run of a task that has ended, queued for who may claim the last.
+
+    None: it had no run, or that was of a gateway's session, which is told instead.
+    """
+    last = last_run(shell, task.task_id)
+    if last is None or (last.session_key or "").startswith("agent:"):
+        return None
+    messages = shell.store.read_thread(task.task_id, thread.READ)
+    heard = max(last.heard_until, left_words.find_completed(messages))
+    return task_runs.queue_for_role(
+        task,
+        last.role,
+        run_id=shell.new_id("run", now),
+        now=now,
+        home=shell.home,
+        segmented=last.segmented,
+        last=last.model_copy(update={"heard_until": heard}),
+    )
 
 
 def told_again(

@@ -25,10 +25,16 @@ from openclaw_taskmem.domain.left_words import Left, find_left
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.domain.thread import READ
-from openclaw_taskmem.engine import packets, recovery, tasks
+from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.handovers import note_heard
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import AWAY, GO_ON, guard_session, told_again
+from openclaw_taskmem.engine.holding import (
+    AWAY,
+    GO_ON,
+    begin,
+    guard_session,
+    told_again,
+)
 from openclaw_taskmem.engine.queues import goes_on
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
@@ -305,8 +311,9 @@ def _taken_up(
 
 def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
     """Return a new run of a task whose last one has ended; None: nobody can hold it."""
-    if caller.owner is not None:
-        return tasks.begin(shell, caller, now, task)
+    moved = begin(shell, caller, now, task)
+    if moved is not None or caller.owner is not None:
+        return moved
     session = task.session_key or ""
     if not session.startswith("agent:"):
         return None

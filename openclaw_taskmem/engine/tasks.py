@@ -31,7 +31,7 @@ from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, handovers, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.holding import begin
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
@@ -266,19 +266,6 @@ def _updated(
 def _completes(facts: TaskFacts, updated: Updated) -> bool:
     done = TaskStatus.COMPLETED
     return updated.task.status is done and facts.task.status is not done
-
-
-def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
-    """Return the run that a caller begins on a task; None: it can hold none."""
-    return task_runs.begun(
-        task,
-        caller,
-        run_id=shell.new_id("run", now),
-        now=now,
-        policy=shell.runs,
-        home=shell.home,
-        last=last_run(shell, task.task_id),
-    )
 
 
 class Asked(Value):

@@ -83,7 +83,8 @@ def _role(name: str) -> str:
     return role
 
 
-def _queued_role(role: str) -> str:
+def queued_role(role: str) -> str:
+    """Refuse the user as a role that has a queue."""
     if role == callers.USER:
         raise ValueError("user is who reviews; hand a task to them with task_handoff")
     return role
@@ -165,7 +166,7 @@ class TaskRegister(Form):
         bool, Field(description="Inside OpenClaw: few tool calls for each step.")
     ] = False
     role: Annotated[
-        Annotated[RoleName, AfterValidator(_queued_role)] | None,
+        Annotated[RoleName, AfterValidator(queued_role)] | None,
         Field(description="Queue it for this role."),
     ] = None
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.task_commands import LONGEST_ANSWER
-from openclaw_taskmem.tools.forms import Form, Id, Plan, RoleName, Text, Token
+from openclaw_taskmem.tools.forms import (
+    Form,
+    Id,
+    Plan,
+    RoleName,
+    Text,
+    Token,
+    queued_role,
+)
 
 Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
 
@@ -84,7 +92,9 @@ class TaskClaim(Form):
     task_id: Annotated[
         Id | None, Field(description="Left out: the next in the queue.")
     ] = None
-    role: Annotated[str, Field(description="As what you claim.")] = AGENT
+    role: Annotated[
+        str, AfterValidator(queued_role), Field(description="As what you claim.")
+    ] = AGENT
     attach: Annotated[
         list[Id] | None,
         Field(max_length=50, description="Tasks to review together with it."),

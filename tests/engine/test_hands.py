@@ -949,3 +949,52 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
         "go on with it."
     )
     assert world.store.list_runs(None, task, 1) == []
+
+
+def test_work_of_a_role_that_its_user_reopens_is_queued_for_it() -> None:
+    for given in (
+        {"tool": "task_resume", "reopen": True, "answer": "Wrong server"},
+        {"tool": "task_update", "status": "active", "message": "Wrong server"},
+    ):
+        world = World()
+        task = world.register(role="dev")
+        token = world.call("task_claim", worker("1"), role="dev")["token"]
+        world.call("task_update", worker("1"), task_id=task, status="completed")
+
+        world.call(given.pop("tool"), PERSON, task_id=task, **given)
+        claimed = world.call("task_claim", worker("2"), role="dev")
+
+        assert (claimed["task_id"], claimed["token"]) == (task, token + 1)
+        assert claimed["user_said"] == ["Wrong server"]
+
+
+def test_a_token_holds_no_longer_than_the_run_of_its_claim() -> None:
+    world = World()
+    task = world.register()
+    token = world.call("task_claim", worker("1"), task_id=task)["token"]
+    done = {"task_id": task, "token": token, "status": "completed"}
+    world.call("task_update", worker("1"), **done)
+    world.call("task_update", worker("1"), **done)
+    with pytest.raises(Fenced, match="has no run by now"):
+        world.call(
+            "task_update", worker("1"), task_id=task, token=token, status="active"
+        )
+
+    world.call("task_resume", worker("2"), task_id=task, reopen=True)
+
+    for tool, given in (
+        ("task_update", {"status": "completed"}),
+        ("task_update", {"message": "Done."}),
+        ("task_plan_update", {"new_plan": ["Rest"], "reason": "Done."}),
+    ):
+        with pytest.raises(Fenced, match="has no run by now"):
+            world.call(tool, worker("1"), task_id=task, token=token, **given)
+    assert world.task(task).status is TaskStatus.ACTIVE
+
+
+def test_nobody_claims_as_the_user() -> None:
+    world = World()
+    task = world.register()
+
+    with pytest.raises(InvalidArguments, match="user is who reviews"):
+        world.call("task_claim", worker("1"), task_id=task, role="user")
