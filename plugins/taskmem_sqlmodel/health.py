@@ -1,4 +1,4 @@
-"""The database, for `taskmem doctor`: there, of our schema, and sound."""
+"""The database, for `taskmem doctor`: there, of our schema, sound, and writable."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
@@ -21,6 +22,10 @@ from taskmem_sqlmodel.translation import translated
 SECONDS: Final = 8.0
 """How long a file is read to see whether it is sound; a large one takes longer."""
 CONNECT_SECONDS: Final = 10
+LOCK_SECONDS: Final = 5.0
+"""How long another writer is waited for before the write is tried."""
+TRIED_BYTES: Final = 256 * 1024
+"""Written and rolled back: more than what one answer of a tool writes."""
 
 _STEPS: Final = 1000
 """Of SQLite's machine, between two looks whether the time is over."""
@@ -34,7 +39,7 @@ class DatabaseCheck:
     costs = False
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield one row; nothing is written."""
+        """Yield one row; what is written to try it is rolled back."""
         yield await asyncio.to_thread(row, checkup.database)
 
 
@@ -64,6 +69,8 @@ def row(url: str, seconds: float = SECONDS) -> HealthRow:
     try:
         with translated():
             seen = _sqlite(path, seconds) if path else _postgresql(address)
+            if path and seen.newest and seen.faults is None:
+                _try_a_write(path)
     except TaskmemError as error:
         return _fail(f"{name}: {error}", "Put that right, then run this again.")
     except ModuleNotFoundError as error:
@@ -84,7 +91,8 @@ def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
     return HealthRow(
         id="database",
         state=HealthState.OK,
-        detail=f"{name} is sound{extent}, and of the newest schema, {schema.HEAD}.",
+        detail=f"{name} is sound{extent}, can be written, and is of the newest schema, "
+        f"{schema.HEAD}.",
     )
 
 
@@ -119,11 +127,48 @@ def _sqlite(path: Path, seconds: float) -> _Seen:
     return _Seen(newest, None if found == "ok" else " ".join(found.split()))
 
 
+def _try_a_write(path: Path) -> None:
+    """Write pages to a file's log, which takes room on its disk, and roll them back.
+
+    Raises:
+        SQLAlchemyError: It cannot be written.
+    """
+    address = f"file:{quote(str(path))}?mode=rw"
+    engine = sa.create_engine(
+        "sqlite://",
+        poolclass=NullPool,
+        creator=lambda: sqlite3.connect(
+            address, uri=True, timeout=LOCK_SECONDS, isolation_level=None
+        ),
+    )
+    with engine.connect() as connection:
+        # With so small a cache the pages are written before the transaction ends.
+        connection.exec_driver_sql("PRAGMA cache_size = 1")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("CREATE TABLE taskmem_doctor (tried BLOB)")
+        connection.exec_driver_sql(
+            "INSERT INTO taskmem_doctor VALUES (zeroblob(?))", (TRIED_BYTES,)
+        )
+        connection.rollback()
+
+
 def _postgresql(address: sa.URL) -> _Seen:
+    wanted = address.normalized_query.get("options", ())
+    options = (f"-c lock_timeout={int(LOCK_SECONDS * 1000)}", *wanted)
     engine = sa.create_engine(
         address.set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
-        connect_args={"connect_timeout": CONNECT_SECONDS},
+        connect_args={
+            "connect_timeout": CONNECT_SECONDS,
+            "options": " ".join(options),
+        },
     )
     with engine.connect() as connection:
-        return _Seen(schema.is_newest(connection), None)
+        newest = schema.is_newest(connection)
+        if newest:
+            # One row again as it is: refused where nothing may be written.
+            connection.execute(
+                sa.text("UPDATE alembic_version SET version_num = version_num")
+            )
+            connection.rollback()
+        return _Seen(newest, None)

@@ -1,9 +1,10 @@
-"""The database's row of `taskmem doctor`, in each of its states; nothing is written."""
+"""The database's row of `taskmem doctor`, in each of its states; nothing is kept."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
@@ -42,6 +43,41 @@ def test_looking_changes_no_byte_of_it(kept, path):
     before = path.read_bytes()
     health.row(kept)
     assert path.read_bytes() == before
+
+
+def test_a_disk_without_room_is_told_though_all_can_be_read(kept):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = health.TRIED_BYTES // 2
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+    try:
+        row = health.row(kept)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert row.state is FAIL
+    assert "no room left" in row.detail
+    assert "free some space" in row.detail
+
+
+def test_a_database_that_cannot_be_written_is_told(kept, monkeypatch):
+    # Whoever runs the tests may be root, whom no mode of a file stops.
+    connect = sqlite3.connect
+
+    def read_only(address, **more):
+        return connect(address.replace("mode=rw", "mode=ro"), **more)
+
+    monkeypatch.setattr(health.sqlite3, "connect", read_only)
+    row = health.row(kept)
+    assert row.state is FAIL
+    assert "cannot be written; give its owner write access" in row.detail
+
+
+def test_a_database_that_another_holds_for_long_is_told(kept, path, monkeypatch):
+    monkeypatch.setattr(health, "LOCK_SECONDS", 0.01)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        row = health.row(kept)
+    assert row.state is FAIL
+    assert "Another process holds the database" in row.detail
 
 
 def test_a_database_that_a_daemon_has_open_is_fine(path):
@@ -134,6 +170,9 @@ def test_a_database_on_a_server_is_fine(postgres):
     assert health.row(url).state is FAIL
     SqlStore(url).close()
     assert health.row(url).state is OK
+    row = health.row(f"{url}%20-cdefault_transaction_read_only%3Don")
+    assert row.state is FAIL
+    assert "read-only" in row.detail
 
 
 def test_the_plugin_brings_the_check_along(kept):
