@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import lifecycle
@@ -50,16 +50,16 @@ def describe_along(task_id: str) -> str:
 def find_left(run: Run, messages: Sequence[Message], heard_until: int = 0) -> Left:
     """Return what is left for whoever claims a run.
 
-    `messages` are the newest of its task, oldest first. What was said before the last
-    hand-off, or before the task was completed, was for others: it is left only where
-    who held the run was told what the user says up to `heard_until`, and not it.
+    `messages` are the newest of its task, oldest first. What was said before the task
+    was completed is heard by that; what was said before the last hand-off is left only
+    where who held the run was not told it, for that was up to `heard_until`.
     """
-    end = _find_end(messages)
+    end, completed = _find_end(messages), _find_completion(messages)
     said = tuple(
         message.content
         for place, message in enumerate(messages)
         if message.role is Role.USER
-        and (place > end or 0 < heard_until < message.message_id)
+        and place > (end if message.message_id <= heard_until else completed)
     )
     entry = messages[end] if end >= 0 else None
     if entry is None or lifecycle.tells_of_completion(entry):
@@ -75,16 +75,9 @@ def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
     `messages` are the newest of its task, oldest first. What they said as it was
     completed is heard by that.
     """
-    ends = [
-        place
-        for place, each in enumerate(messages)
-        if each.msg_type is MessageType.LIFECYCLE
-        and lifecycle.tells_of_completion(each)
-    ]
-    since = messages[ends[-1] if ends else 0 :]
     return tuple(
         message
-        for message in since
+        for message in messages[_find_completion(messages) + 1 :]
         if message.role is Role.USER and message.message_id > run.heard_until
     )
 
@@ -94,13 +87,8 @@ def find_completed(messages: Sequence[Message]) -> int:
 
     What the user said before it was heard by then, or said as they accepted.
     """
-    told = (
-        message.message_id
-        for message in messages
-        if message.msg_type is MessageType.LIFECYCLE
-        and lifecycle.tells_of_completion(message)
-    )
-    return max(told, default=0)
+    place = _find_completion(messages)
+    return messages[place].message_id if place >= 0 else 0
 
 
 def hear(change: Change, facts: TaskFacts, unheard: Sequence[Message]) -> Change:
@@ -113,11 +101,20 @@ def hear(change: Change, facts: TaskFacts, unheard: Sequence[Message]) -> Change
 
 def _find_end(messages: Sequence[Message]) -> int:
     """Return the place of the last hand-off or completion; -1: there is none."""
+    handed = _find_entry(messages, lambda it: it.content.startswith((_HANDED, _ALONG)))
+    return max(handed, _find_completion(messages))
+
+
+def _find_completion(messages: Sequence[Message]) -> int:
+    """Return the place of the last completion; -1: there is none."""
+    return _find_entry(messages, lifecycle.tells_of_completion)
+
+
+def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -> int:
+    """Return the place of the last entry on the task's life that tells; -1: none."""
     for place in reversed(range(len(messages))):
         message = messages[place]
-        own = message.msg_type is MessageType.LIFECYCLE
-        handed = message.content.startswith((_HANDED, _ALONG))
-        if own and (handed or lifecycle.tells_of_completion(message)):
+        if message.msg_type is MessageType.LIFECYCLE and tells(message):
             return place
     return -1
 

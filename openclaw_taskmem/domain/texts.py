@@ -22,7 +22,7 @@ CONTROLS: Final = {
 """Escapes for JSON: what breaks lines, or steers a terminal or the reading order."""
 
 _MARKER: Final = re.compile(
-    r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
+    r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)", re.IGNORECASE
 )
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE

@@ -368,7 +368,6 @@ def _claim_one(
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
         if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
-        heard = run.heard_until if run else 0
         if run is None:
             made = runs.begin(
                 facts.task,
@@ -387,7 +386,7 @@ def _claim_one(
                 "heard_until": thread[-1].message_id if thread else 0,
             }
         )
-        left = find_left(held, thread, heard)
+        left = find_left(held, thread, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))

@@ -123,6 +123,26 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
     assert [m["content"] for m in thread if m["role"] == "user"] == [words]
 
 
+@pytest.mark.parametrize("to", ["tester", "user"])
+async def test_words_that_a_holder_did_not_hear_come_with_the_claim(daemon, to):
+    async with (
+        host(daemon.home, "codex") as writes,
+        host(daemon.home, "claude-code") as tests,
+    ):
+        made = await call(writes, "task_register", **REPORT)
+        given = {"task_id": made["task_id"]}
+        await call(writes, "task_claim", role="writer")
+        person(daemon.home, "task_update", **given, message="Make it blue.")
+        await call(writes, "task_handoff", **given, to=to)
+        if to == "user":
+            person(daemon.home, "task_resume", **given)
+
+        role = "writer" if to == "user" else to
+        claimed = await call(tests, "task_claim", **given, role=role)
+
+        assert claimed["user_said"] == ["Make it blue."]
+
+
 async def test_no_agent_ends_a_review_but_with_the_users_words(daemon):
     async with host(daemon.home, "codex") as writes:
         made = await call(writes, "task_register", **REPORT)

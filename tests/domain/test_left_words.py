@@ -24,10 +24,12 @@ def entry(said: str) -> Message:
     return lifecycle.noted(a_task(), said, DAWN)
 
 
-def find_left(*messages: Message, began_later: bool = False) -> Left:
+def find_left(
+    *messages: Message, began_later: bool = False, heard_until: int = 0
+) -> Left:
     began = DAWN + timedelta(minutes=1) if began_later else DAWN
     run = a_run(role="tester", created_at=began)
-    return left_words.find_left(run, messages)
+    return left_words.find_left(run, messages, heard_until)
 
 
 def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
@@ -59,16 +61,25 @@ def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "heard",
+    ("heard", "until", "left"),
     [
-        "Handed to builder.",
-        "Status: active → completed",
+        ("Handed to builder.", 2, ("New.",)),
+        ("Handed to builder.", 1, ("Old.", "New.")),
+        ("Handed to builder.", 0, ("Old.", "New.")),
+        ("Status: active → completed", 0, ("New.",)),
     ],
 )
-def test_words_before_the_last_hand_off_or_completion_are_not_left(heard: str) -> None:
-    found = find_left(entry(TO_USER), user("Old."), entry(heard), user("New."))
+def test_words_before_a_hand_off_are_left_unless_they_were_heard(
+    heard: str, until: int, left: tuple[str, ...]
+) -> None:
+    said = [
+        message.model_copy(update={"message_id": number})
+        for number, message in enumerate(
+            (entry(TO_USER), user("Old."), entry(heard), user("New.")), 1
+        )
+    ]
 
-    assert found == Left(user_said=("New.",))
+    assert find_left(*said, heard_until=until) == Left(user_said=left)
 
 
 def test_what_went_to_review_with_another_task_was_reviewed() -> None:

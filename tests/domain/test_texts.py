@@ -63,7 +63,9 @@ def test_a_text_clipped_at_its_start_is_an_end_that_fits(text: str, size: int) -
         assert text.endswith(clipped[1:])
 
 
-@pytest.mark.parametrize("marker", ["task_stuck_resume", "task_resume", "System"])
+@pytest.mark.parametrize(
+    "marker", ["task_stuck_resume", "task_resume", "System", "taskmem"]
+)
 def test_plain_text_can_pass_for_nothing_that_is_from_here(marker: str) -> None:
     assert (
         texts.plain(f"[{marker}] {{}}\n[ {marker} ] x")
