@@ -186,9 +186,17 @@ def find_unheard(
     queued = run.state is RunState.QUEUED and fencing.writes(run, caller, token)
     if not (fencing.holds(run, caller, token) or (elsewhere and queued)):
         return ()
-    return left_words.find_unheard(
-        run, shell.store.read_thread(run.task_id, thread.READ)
-    )
+    return left_words.find_unheard(run, _read_unheard(shell, run))
+
+
+def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:
+    """Return the newest messages, and all since what a run's holder has heard."""
+    limit = thread.READ
+    messages = shell.store.read_thread(run.task_id, limit)
+    while len(messages) == limit and messages[0].message_id > run.heard_until:
+        limit *= 4
+        messages = shell.store.read_thread(run.task_id, limit)
+    return messages
 
 
 def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) -> None:
@@ -204,8 +212,7 @@ def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) ->
         told = run is not None and (run.session_key or "").startswith("agent:")
         if run is None or not (told or fencing.holds(run, caller, None)):
             return
-        messages = shell.store.read_thread(task_id, thread.READ)
-        unheard = left_words.find_unheard(run, messages)
+        unheard = left_words.find_unheard(run, _read_unheard(shell, run))
         if [message.content for message in unheard] == [words]:
             shell.commit(left_words.hear(Change(), facts, unheard))
 

@@ -24,7 +24,6 @@ from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.left_words import Left, find_left
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
-from openclaw_taskmem.domain.thread import READ
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.handovers import note_heard
 from openclaw_taskmem.engine.history import last_run
@@ -379,7 +378,7 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
-        thread = shell.store.read_thread(task_id, READ)
+        thread = shell.store.read_thread(task_id)
         held = runs.held_by(moved.run, caller).model_copy(
             update={
                 "attached": (*run.attached, *attached),

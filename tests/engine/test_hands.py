@@ -322,6 +322,22 @@ def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
     assert world.call("task_update", worker("2"), **ends)["status"] == "completed"
 
 
+def test_no_number_of_notes_hides_what_the_user_said() -> None:
+    world, task = hand_to_user()
+    send_back(world, task, "task_update", "Mend the roof.")
+    for _ in range(70):
+        world.narrate(task)
+    claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
+    world.call("task_update", PERSON, task_id=task, message="And the door.")
+    for _ in range(70):
+        world.narrate(task)
+
+    told = world.call("task_update", worker("2"), task_id=task, status="completed")
+
+    assert claimed["user_said"] == ["Mend the roof."]
+    assert (told["status"], told["user_said"]) == ("active", ["And the door."])
+
+
 def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:
     world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
