@@ -236,16 +236,18 @@ def move_in(host: Host, *, dry_run: bool) -> list[str]:
     after = host.with_server(before)
     in_place = host.skill.in_place
     if before == after and in_place:
-        return ["Everything is in place; nothing was changed."]
+        sentence = "Everything is in place; nothing was changed."
+        return [sentence, *_tell_kept(host, before)]
     if dry_run:
         skill = [] if in_place else [f"would write the skill {host.skill.file}"]
-        return [*_difference(host, before, after), *skill]
+        return [*_difference(host, before, after), *skill, *_tell_kept(host, before)]
     if before != after:
         host.write(before, after)
     if not in_place:
         host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
-    return [f"{host.name} has {where}; start a new session there.", host.wakes]
+    done = f"{host.name} has {where}; start a new session there."
+    return [done, *_tell_kept(host, before), host.wakes]
 
 
 def move_out(host: Host, *, dry_run: bool) -> list[str]:
@@ -280,11 +282,38 @@ def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return our entry; what else somebody has said in it stays."""
     program, *arguments = shipped.command()
     env = {"TASKMEM_TOOLS": TOOLS, **entries((there or {}).get("env"))}
-    env.pop("TASKMEM_HOME", None)
-    if shipped.home() != Path.home() / ".openclaw" / "taskmem":
+    if shipped.home() != _usual_home():
         env["TASKMEM_HOME"] = str(shipped.home())
+    elif _kept_home(there) is None:
+        env.pop("TASKMEM_HOME", None)
     ours = {"command": program, "args": [*arguments, "mcp"], "env": env}
     return {**(there or {}), **ours}
+
+
+def _kept_home(there: Mapping[str, Any] | None) -> str | None:
+    """Return the home that an entry names and keeps; None: it takes this shell's.
+
+    A shell that names no home, or the usual one, moves no entry to it.
+    """
+    named = entries((there or {}).get("env")).get("TASKMEM_HOME")
+    if not isinstance(named, str) or not named or shipped.home() != _usual_home():
+        return None
+    return None if Path(named) == _usual_home() else named
+
+
+def _usual_home() -> Path:
+    return Path.home() / ".openclaw" / "taskmem"
+
+
+def _tell_kept(host: Host, before: str) -> list[str]:
+    """Say which home an entry keeps, where it is not this shell's."""
+    if (kept := _kept_home(host.server(before))) is None:
+        return []
+    sentence = (
+        f"Its home stays {kept}, which its entry names; for {_usual_home()}, run this "
+        "with --remove first, then again."
+    )
+    return [sentence]
 
 
 def _difference(host: Host, before: str, after: str) -> list[str]:

@@ -226,9 +226,27 @@ def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):
     setup("claude")
     there = servers(user / ".claude.json")["taskmem"]
     assert there["env"] == {**ENTRY["env"], "TASKMEM_HOME": "/elsewhere"}
-    monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
-    setup("claude")
-    assert servers(user / ".claude.json") == {"taskmem": ENTRY}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_entry_keeps_its_home_unless_the_shell_names_one(
+    setup, user, monkeypatch, place
+):
+    host, file, _ = place
+    usual = str(user / ".openclaw" / "taskmem")
+    monkeypatch.setenv("TASKMEM_HOME", "/elsewhere")
+    setup(host)
+    monkeypatch.setenv("TASKMEM_HOME", usual)
+    said = setup(host)
+    assert "Its home stays /elsewhere, which its entry names" in said.text
+    assert servers(user / file)["taskmem"]["env"]["TASKMEM_HOME"] == "/elsewhere"
+    monkeypatch.setenv("TASKMEM_HOME", "/third")
+    assert "Its home stays" not in setup(host).text
+    assert servers(user / file)["taskmem"]["env"]["TASKMEM_HOME"] == "/third"
+    monkeypatch.setenv("TASKMEM_HOME", usual)
+    setup(host, "--remove")
+    setup(host)
+    assert servers(user / file) == {"taskmem": ENTRY}
 
 
 def test_what_somebody_has_added_to_our_entry_stays(setup, user):
