@@ -5,6 +5,7 @@ Whoever looks sees from then on that one starts, and starts no other.
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 from collections.abc import MutableMapping
@@ -50,6 +51,11 @@ def _go_on(environ: MutableMapping[str, str], lock: Lock) -> int:
 
 
 def _cannot(error: OSError) -> int:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _complain(
+            f"The daemon cannot start: there is no room left on its disk "
+            f"({error.strerror}). Free some space there, then try again."
+        )
     return _complain(
         f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
         "state folder and what is in it belong to you, or set TASKMEM_HOME."

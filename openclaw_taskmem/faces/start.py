@@ -14,6 +14,8 @@ from openclaw_taskmem.home import Home
 
 _START_SECONDS = 20.0
 _RACE_SECONDS = 2.0
+_ROOM_BYTES = 256 * 1024
+"""Where less is free, a daemon that ended in silence ended for that."""
 _DAEMON = (sys.executable, "-m", "openclaw_taskmem", "daemon")
 
 
@@ -81,7 +83,22 @@ class Start:
             return None
         if (status := self._child.poll()) is None:
             return f"it does not answer after {_START_SECONDS:g} s"
-        return self._last_line() or f"it ended with status {status}"
+        if line := self._last_line():
+            return line
+        if self._is_disk_full():
+            return (
+                f"there is no room left on the disk of {self._home.folder}; free some "
+                "space there, then try again"
+            )
+        return f"it ended with status {status}"
+
+    def _is_disk_full(self) -> bool:
+        """Whether not even the reason why a daemon ended had room in its log."""
+        try:
+            found = os.statvfs(self._home.folder)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize < _ROOM_BYTES
 
     def _is_held(self) -> bool:
         return find_holder(self._home.lock) is not None

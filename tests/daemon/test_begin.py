@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from openclaw_taskmem.daemon import begin
 from openclaw_taskmem.daemon.lock import find_holder, holder
+from openclaw_taskmem.faces.start import Start
 from openclaw_taskmem.faces.stopping import stop
 from openclaw_taskmem.home import Home
 from tests.support.daemons import launch
@@ -62,3 +64,34 @@ def test_stopped_as_it_begins_it_leaves_no_socket_of_another(
 
         status_of(process)
     assert not home.socket.exists()
+
+
+def test_a_disk_without_room_is_named_in_the_foreground(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_path: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(begin, "Lock", refuse)
+    assert begin.main({"TASKMEM_HOME": str(home.folder)}) == 1
+    assert capsys.readouterr().err == (
+        "The daemon cannot start: there is no room left on its disk (No space left on "
+        "device). Free some space there, then try again.\n"
+    )
+
+
+@pytest.mark.parametrize("free", [0, 10**9])
+def test_a_silent_end_is_laid_to_a_full_disk_only_if_it_is_full(
+    home: Home, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    found = SimpleNamespace(f_bavail=free, f_frsize=1)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    ends = [sys.executable, "-c", "raise SystemExit(120)"]
+    start = Start(home, os.environ, ends)
+
+    def has_ended() -> bool:
+        return "does not answer" not in (start.why() or "does not answer")
+
+    until(has_ended, "it ended")
+    is_told = "no room left on the disk" in (start.why() or "")
+    assert is_told is (free == 0)
