@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import ways
 from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import Run, Task, Wake, WakeCause, WakeState
 
@@ -57,11 +56,8 @@ def was_refused(wakes: Sequence[Wake]) -> bool:
 
     Its registrar's session is gone then. `wakes`: in any state, newest first.
     """
-    told = (wake for wake in wakes if wake.key.startswith(UNCLAIMED))
-    newest = next(told, None)
-    if newest is None or ways.is_given_up(newest):
-        return False
-    return newest.state is WakeState.REFUSED
+    told = (wake.state for wake in wakes if wake.key.startswith(UNCLAIMED))
+    return next(told, None) is WakeState.REFUSED
 
 
 def settle(wakes: Sequence[Wake]) -> tuple[Wake, ...]:

@@ -6,7 +6,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -41,8 +40,6 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
     """
     now = shell.clock.now()
     due = _due(shell, now, holds)
-    _give_up(shell, [wake for wake in due if ways.is_hopeless(wake, now)])
-    due = [wake for wake in due if not ways.is_hopeless(wake, now)]
     _keep(shell, [wake for wake in due if not _is_reached(shell, wake)])
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
@@ -76,28 +73,6 @@ def _keep(shell: Shell, wakes: Sequence[Wake]) -> None:
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
         log.debug("what cannot be delivered is looked at again")
-
-
-def _give_up(shell: Shell, wakes: Sequence[Wake]) -> None:
-    """Try no more what has failed for too long, and say so to their tasks."""
-    by_task: defaultdict[str | None, list[str]] = defaultdict(list)
-    for wake in wakes:
-        by_task[wake.task_id].append(wake.wake_id)
-    for task_id, ids in by_task.items():
-        try:
-            decide(shell, task_id or "", ids, partial(_given_up, shell, task_id))
-        except Exception:
-            # What else is due goes out; the next pass tries again.
-            log.exception("the wakes of %s could not be given up", task_id)
-
-
-def _given_up(
-    shell: Shell, task_id: str | None, current: Sequence[Wake], now: datetime
-) -> Change:
-    task = shell.store.read_task(task_id).task if task_id else None
-    change = ways.give_up(current, task, now)
-    log = outbox.settled_events(change.wakes, now)
-    return change.model_copy(update={"events": log})
 
 
 def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import PREFIX, Settings, load
-from openclaw_taskmem.domain.ways import GIVEN_UP
 from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home
@@ -28,7 +27,6 @@ Document = Mapping[str, Any]
 FRESH: Final = timedelta(minutes=1)
 """How long a wake may be owed before it counts as not arriving."""
 RECENT: Final = timedelta(days=1)
-WEEK: Final = timedelta(days=7)
 AHEAD: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be: daemons on other machines write too."""
 BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -231,21 +229,6 @@ def wake_rows(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
             "wakes."
         )
         yield ok("wakes.kept", sentence)
-    given_up = [
-        wake
-        for wake in wakes
-        if wake["state"] == "refused"
-        and (wake["last_error"] or "").startswith(GIVEN_UP)
-        and now - _instant(wake["created_at"]) <= WEEK
-    ]
-    if given_up:
-        yield warn(
-            "wakes.given_up",
-            f"{_wakes(len(given_up))} not tried any more; the newest is "
-            f"{given_up[0]['wake_id']}: {given_up[0]['last_error']}",
-            f"Mend what failed, then tell its agent: taskmem show "
-            f"{given_up[0]['task_id'] or given_up[0]['wait_id']}",
-        )
     unanswered = [
         wake
         for wake in wakes

@@ -6,7 +6,7 @@ Source: design §6, "`--json` prints one JSON document".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
@@ -34,8 +34,6 @@ from taskmem_hookspecs import (
 View = dict[str, JsonValue]
 MOST: Final = 1000
 """Rows that a list shows unless it is told otherwise."""
-GIVEN_UP_FOR: Final = timedelta(days=7)
-"""How long after it was owed a wake that was given up is shown among the owed."""
 LARGEST: Final = 1_000_000
 """Rows that a list may be asked for."""
 
@@ -135,22 +133,9 @@ def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
 
 
 def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
-    """Return the wakes that are due, sent or given up; with `all` every one.
-
-    The newest come first; one that was given up is shown for a week.
-    """
-    limit = _limit(params)
-    if params.get("all"):
-        found = shell.store.list_wakes(None, None, limit)
-    else:
-        states = (*_OWED, WakeState.REFUSED)
-        since = shell.clock.now() - GIVEN_UP_FOR
-        found = [
-            wake
-            for wake in shell.store.list_wakes(states, None, limit)
-            if wake.state in _OWED
-            or (ways.is_given_up(wake) and wake.created_at > since)
-        ]
+    """Return the wakes that are due or sent, newest first; with `all` every one."""
+    states = None if params.get("all") else _OWED
+    found = shell.store.list_wakes(states, None, _limit(params))
     return [{**_wake(wake), "held": _held(wake, holds)} for wake in found]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -57,26 +56,3 @@ def test_the_wakes_of_two_hosts_share_no_message(
     found = [[wake.host for wake in group] for group in ways.by_host(wakes)]
 
     assert found == apart
-
-
-FAILING = {"attempts": ways.TRIES, "last_error": "It was away.", "due_at": DAWN}
-
-
-@pytest.mark.parametrize(
-    ("fields", "late", "hopeless"),
-    [
-        ({}, timedelta(), True),
-        ({"state": WakeState.SENT}, timedelta(), True),
-        ({"attempts": ways.TRIES - 1}, timedelta(), False),
-        ({"last_error": None}, timedelta(), False),
-        ({"state": WakeState.ACKNOWLEDGED}, timedelta(), False),
-        ({}, timedelta(seconds=-1), False),
-    ],
-    ids=["failed", "sent-again", "slept", "on-its-way", "answered", "early"],
-)
-def test_a_wake_is_given_up_once_it_failed_often_and_for_a_day(
-    fields: dict[str, Any], late: timedelta, *, hopeless: bool
-) -> None:
-    wake = a_wake(created_at=DAWN, **{**FAILING, **fields})
-
-    assert ways.is_hopeless(wake, DAWN + ways.TRIED_FOR + late) is hopeless

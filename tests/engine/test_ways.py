@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import ways
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import waits, wakes
+from openclaw_taskmem.engine import waits
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     InvalidArguments,
@@ -250,29 +249,3 @@ def test_a_wake_is_shown_by_its_id(world: World) -> None:
     assert f"or with its next query of {task_id}" in str(shown["held"])
     with pytest.raises(InvalidArguments, match="no wake wake_9"):
         views.show(world.shell, "wake_9")
-
-
-# --- what fails -------------------------------------------------------------------
-
-
-def test_a_wake_that_fails_for_a_day_is_given_up_and_kept() -> None:
-    world = World()
-    task_id = world.register()
-    wait = world.open_wait(task_id)
-    world.end_wait(wait)
-    tries = 0
-    while deliveries := world.claim():
-        tries += len(deliveries)
-        for delivery in deliveries:
-            wakes.failed(world.shell, delivery, "The gateway is away")
-        world.clock.tick(300)
-
-    (wake,) = [each for each in world.wakes() if each.wait_id == wait.wait_id]
-    assert wake.state is WakeState.REFUSED
-    assert str(wake.last_error) == f"{ways.GIVEN_UP}; last error: The gateway is away"
-    assert 280 < tries < 300
-    said = world.thread(task_id)[-1][2]
-    assert "not tried again: The gateway is away. It said: smart_wait" in said
-    assert world.task(task_id).message_count == len(world.thread(task_id))
-    listed = views.wakes(world.shell, {}, wakes.never)
-    assert [row["wake_id"] for row in listed] == [wake.wake_id]

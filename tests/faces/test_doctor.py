@@ -18,7 +18,6 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import plural
-from openclaw_taskmem.domain.ways import GIVEN_UP
 from openclaw_taskmem.faces import checkup, doctor, presence, start
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.seams.seams import Seams
@@ -312,17 +311,6 @@ def test_wakes_that_are_not_owed_are_fine(state):
     assert owed(wake(state, last_error="once")).state is OK
     assert unanswered(wake(state)).state is OK
     assert owed().state is OK
-
-
-@pytest.mark.parametrize(("days", "told"), [(6, True), (8, False)])
-def test_a_wake_that_was_given_up_is_told_for_a_week(days, told):
-    error = f"{GIVEN_UP}; last error: no gateway"
-    rows = checkup.wake_rows(
-        [wake("refused", created_at=at(days=days), last_error=error)], NOW
-    )
-    found = [row for row in rows if row.id == "wakes.given_up"]
-    assert [row.state for row in found] == ([WARN] if told else [])
-    assert not told or "wake_1: " + error in found[0].detail
 
 
 def test_a_wake_that_is_owed_and_had_no_trouble_is_fine():
