@@ -29,6 +29,7 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    Run,
     RunState,
     Task,
     TaskFacts,
@@ -101,6 +102,8 @@ class Updated(Value):
     """What the user has said meanwhile to who holds it; they are told so now."""
     sent_back: bool = False
     """Whether the user was asked, or had it for review, and its run is queued again."""
+    review: str = ""
+    """What the user is told who writes to a task that they review; empty: nothing."""
     ledger: tuple[LedgerEntry, ...] | None = None
     """What the task made, where the update completes it; None: it does not."""
     made: str = ""
@@ -186,7 +189,11 @@ def update(
     run = next(iter(worked.runs), facts.run)
     may_go_on = fencing.writes(run, wish.caller, wish.token)
     updated = updated.model_copy(
-        update={"sent_back": sent_back, "may_go_on": may_go_on}
+        update={
+            "sent_back": sent_back,
+            "review": _tell_reviewer(run, wish, sent_back=sent_back),
+            "may_go_on": may_go_on,
+        }
     )
     settled = {wake.wake_id for wake in wakes}
     return (
@@ -203,6 +210,18 @@ def update(
         ),
         updated,
     )
+
+
+def _tell_reviewer(run: Run | None, wish: Wish, *, sent_back: bool) -> str:
+    """Tell a user what became of the review that they wrote to; empty: nothing did."""
+    if sent_back and wish.message is not None:
+        return "Whoever goes on with it is told your words."
+    if wish.caller.is_user and run is not None and run.state is RunState.REVIEW:
+        return (
+            'It still waits for your review: status "completed" accepts it, and '
+            '"active" with your words as message sends it back.'
+        )
+    return ""
 
 
 def _worked(

@@ -252,8 +252,8 @@ def _said(updated: Updated, wish: Wish) -> str:
         told += [updated.made] if updated.made else []
     elif task.status.terminal:
         told.append(
-            f"The task is {task.status}, so nothing else changed; "
-            'set status "active" to go on with it.'
+            f"The task is {task.status}, so nothing else changed. A query tells what "
+            'was said at its end; set status "active" only if it is to go on.'
         )
         return " ".join(told)
     return " ".join(filter(None, (*told, _describe_next(updated, wish))))
@@ -262,8 +262,8 @@ def _said(updated: Updated, wish: Wish) -> str:
 def _describe_next(updated: Updated, wish: Wish) -> str:
     """Tell a caller what comes next; empty: nothing is theirs to do."""
     task = updated.task
-    if updated.sent_back and wish.message is not None:
-        return "Whoever goes on with it is told your words."
+    if updated.review:
+        return updated.review
     if updated.unheard:
         return answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
     if task.status.terminal and task.linkage.active_wait_ids:

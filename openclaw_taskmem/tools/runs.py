@@ -187,10 +187,7 @@ def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
     if caller.person:
         return _resumed_by_user(run, answer)
     if run is None:
-        return (
-            "It is open again, and nobody holds it; claim it with task_claim before "
-            "you go on with it."
-        )
+        return "Nobody holds it; claim it with task_claim before you go on with it."
     if run.state is not RunState.QUEUED:
         return "It is yours again; go on as the packet says."
     if run.told_session is not None:

@@ -961,8 +961,7 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
     answer = world.call("task_resume", caller, task_id=task)
 
     assert answer["message"] == (
-        "It is open again, and nobody holds it; claim it with task_claim before you "
-        "go on with it."
+        "Nobody holds it; claim it with task_claim before you go on with it."
     )
     assert world.store.list_runs(None, task, 1) == []
 
@@ -1014,3 +1013,18 @@ def test_nobody_claims_as_the_user() -> None:
 
     with pytest.raises(InvalidArguments, match="user is who reviews"):
         world.call("task_claim", worker("1"), task_id=task, role="user")
+
+
+def test_a_user_who_only_says_something_is_told_how_to_review() -> None:
+    world, task = hand_to_user()
+
+    said = world.call("task_update", PERSON, task_id=task, message="No logo?")
+    back = world.call(
+        "task_update", PERSON, task_id=task, message="Draw it.", status="active"
+    )
+
+    assert said["message"] == (
+        'Noted. It still waits for your review: status "completed" accepts it, and '
+        '"active" with your words as message sends it back.'
+    )
+    assert back["message"].endswith("Whoever goes on with it is told your words.")

@@ -275,7 +275,8 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
     if there:
         host.skill.remove()
     host.remove_empty_folders()
-    return [f"Removed from {host.name}. Left as it is: the data in {shipped.home()}."]
+    kept = f"{shipped.home()}, where taskmem keeps its data, was not touched."
+    return [f"Removed from {host.name}. {kept}"]
 
 
 def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:

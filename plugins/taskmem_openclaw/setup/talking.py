@@ -121,7 +121,7 @@ def move_out(*, dry_run: bool) -> None:
             click.echo("Removed from OpenClaw.")
         for copy in copies:
             click.echo(copy.remove())
-        click.echo(f"Left as it is: the data in {shipped.home()}.")
+        click.echo(f"{shipped.home()}, where taskmem keeps its data, was not touched.")
 
 
 def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:

@@ -102,7 +102,7 @@ def test_a_second_time_changes_nothing_and_remove_takes_all_of_it(
     assert "Everything is in place" in setup(host).text
     assert (user / file).stat().st_mtime_ns == before
     said = setup(host, "--remove")
-    assert "Left as it is: the data in" in said.text
+    assert "where taskmem keeps its data, was not touched." in said.text
     assert list(user.iterdir()) == []
     assert "no trace of taskmem" in setup(host, "--remove").text
 

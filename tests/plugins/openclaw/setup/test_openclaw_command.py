@@ -314,7 +314,7 @@ def test_remove_leaves_nothing_but_the_data(openclaw, into, home):
     said = into("--remove")
     assert said.status == 0, said.text
     assert openclaw.config == BEFORE
-    assert f"Left as it is: the data in {home}." in said.text
+    assert f"{home}, where taskmem keeps its data, was not touched." in said.text
     assert (home / "taskmem.db").read_text() == "data"
     assert "no trace of taskmem" in into("--remove").text
 
