@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
-from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.home import Home
 from openclaw_taskmem.seams.parts import reach_of
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Clock
@@ -188,10 +188,7 @@ def own_command(home: Home) -> str:
     words = [str(program)]
     if not os.access(program, os.X_OK):
         words = [sys.executable, "-m", "openclaw_taskmem"]
-    command = shlex.join(words)
-    if home.folder == find_home({}).folder:
-        return command
-    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {command}"
+    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
 
 
 def run_policy(settings: Settings) -> RunPolicy:

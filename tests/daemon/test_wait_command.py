@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
 
+from openclaw_taskmem.daemon.run import own_command
+from openclaw_taskmem.home import find_home
 from tests.support.agents import agent, told
 from tests.support.daemons import COMMAND, command, environment
 from tests.support.waiting import Said, status_of
@@ -136,3 +139,9 @@ def test_the_command_in_the_answer_can_be_run_as_it_is(daemon, log):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"resolved ({answer['wait_id']})" in done.stdout
+
+
+def test_the_command_names_its_home_also_where_that_is_the_default():
+    home = find_home({})
+    first, *_ = shlex.split(own_command(home))
+    assert first == f"TASKMEM_HOME={home.folder}"
