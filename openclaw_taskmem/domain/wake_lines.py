@@ -69,6 +69,8 @@ def describe_wake(facts: WakeFacts) -> str:
     elif facts.wake.cause is WakeCause.STUCK:
         silent = (facts.wake.created_at - task.updated_at).total_seconds()
         about, said = notices.name(task), f"no progress for {brief(silent)}"
+    elif facts.run is not None and facts.run.why == Why.ANSWERED:
+        return f"{notices.name(task)}: its agent has your answer."
     else:
         about, said = notices.name(task), _describe_turn(facts.run)
     parts = [part for part in (said, _describe_next(task)) if part]

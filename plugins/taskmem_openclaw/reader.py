@@ -129,7 +129,7 @@ class HostReader:
     def _reading(self, said: Mapping[str, Any]) -> Reading:
         if "unavailable" in said:
             raise ReaderUnavailable(
-                f"OpenClaw's model was not asked: {_line(said['unavailable'])}.",
+                f"OpenClaw's model gave no answer: {_line(said['unavailable'])}.",
                 _number(said.get("retry")),
             )
         if "none" in said:

@@ -101,7 +101,7 @@ def test_amounts_that_can_be_none_are_not_told(gateway, told):
         (
             {"unavailable": "local/one: its provider failed.", "retry": 60},
             ReaderUnavailable,
-            "OpenClaw's model was not asked: local/one: its provider failed.",
+            "OpenClaw's model gave no answer: local/one: its provider failed.",
             60,
         ),
         (
