@@ -101,8 +101,9 @@ def skill(folder: Path) -> None:
         if place.in_place:
             click.echo("Everything is in place; nothing was changed.")
             return
-        place.write()
-        click.echo(f"The skill is {place.file}.")
+        kept = place.write()
+        for line in (f"The skill is {place.file}.", *kept):
+            click.echo(line)
         click.echo(
             "It is for hosts that run taskmem mcp, with TASKMEM_TOOLS=runs in its "
             "environment: so they are offered all tools that it names."

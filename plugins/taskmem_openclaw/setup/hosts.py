@@ -243,11 +243,10 @@ def move_in(host: Host, *, dry_run: bool) -> list[str]:
         return [*_difference(host, before, after), *skill, *_tell_kept(host, before)]
     if before != after:
         host.write(before, after)
-    if not in_place:
-        host.skill.write()
+    kept = [] if in_place else host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
     done = f"{host.name} has {where}; start a new session there."
-    return [done, *_tell_kept(host, before), host.wakes]
+    return [done, *kept, *_tell_kept(host, before), host.wakes]
 
 
 def move_out(host: Host, *, dry_run: bool) -> list[str]:
@@ -272,11 +271,10 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         return [*_difference(host, before, after), *file, *skill]
     if before != after:
         host.write(before, after)
-    if there:
-        host.skill.remove()
+    kept = host.skill.remove()[1:] if there else []
     host.remove_empty_folders()
-    kept = f"{shipped.home()}, where taskmem keeps its data, was not touched."
-    return [f"Removed from {host.name}. {kept}"]
+    data = f"{shipped.home()}, where taskmem keeps its data, was not touched."
+    return [f"Removed from {host.name}. {data}", *kept]
 
 
 def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:

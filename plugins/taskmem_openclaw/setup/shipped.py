@@ -47,6 +47,12 @@ def skill() -> bytes:
     return _folder("hosts").joinpath("SKILL.md").read_bytes()
 
 
+def skills() -> tuple[bytes, ...]:
+    """Return the words of the skills of this version: of hosts, and of OpenClaw."""
+    folder = plugin().folder / "skills" / "task-memory"
+    return skill(), (folder / "SKILL.md").read_bytes()
+
+
 def command() -> tuple[str, ...]:
     """Return the command that is this installation's `taskmem`, by its whole path."""
     program = Path(sys.executable).with_name("taskmem")

@@ -50,20 +50,32 @@ class Skill(NamedTuple):
         """Whether it is there, in this version."""
         return self.there == shipped.skill()
 
-    def write(self) -> None:
-        """Put it there.
+    def write(self) -> list[str]:
+        """Put it there, and say what was kept of one that has other words.
 
         Raises:
             OSError: It cannot be written.
         """
+        kept = self._keep_changed()
         keeping.written(self.file, shipped.skill(), mode=0o644)
+        return kept
 
-    def remove(self) -> str:
+    def remove(self) -> list[str]:
         """Take it away, and say so; what else lies in its folder stays."""
+        kept = self._keep_changed()
         self.file.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
-        return f"Removed the skill {self.folder}."
+        return [f"Removed the skill {self.folder}.", *kept]
+
+    def _keep_changed(self) -> list[str]:
+        """Keep a copy of what has other words than ours of today, and say so."""
+        found = self.there
+        if found is None or found in shipped.skills():
+            return []
+        copy = self.folder / "SKILL.md.before"
+        keeping.written(copy, found, mode=0o644)
+        return [f"What {self.file} said is kept as {copy}."]
 
 
 def into(folder: Path) -> Skill:

@@ -120,7 +120,8 @@ def move_out(*, dry_run: bool) -> None:
                 moving.move_out(move)
             click.echo("Removed from OpenClaw.")
         for copy in copies:
-            click.echo(copy.remove())
+            for line in copy.remove():
+                click.echo(line)
         click.echo(f"{shipped.home()}, where taskmem keeps its data, was not touched.")
 
 

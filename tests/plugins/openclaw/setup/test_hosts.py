@@ -391,3 +391,18 @@ def test_set_up_says_what_works_and_what_does_not(setup, host, name):
     assert f"no wake can reach {name}" in last
     ground = {"claude": "background", "codex": "foreground"}[host]
     assert f"`taskmem wait ID` in the {ground}, which ends when" in last
+
+
+@pytest.mark.parametrize("given", [(), ("--remove",)], ids=["again", "remove"])
+def test_a_skill_that_was_changed_by_hand_is_kept_and_said(setup, user, given):
+    setup("claude")
+    file = user / ".claude" / "skills" / "task-memory" / "SKILL.md"
+    changed = file.read_bytes() + b"Call me Ishmael.\n"
+    file.write_bytes(changed)
+
+    said = setup("claude", *given).text
+
+    copy = file.with_name("SKILL.md.before")
+    assert f"What {file} said is kept as {copy}." in said
+    assert copy.read_bytes() == changed
+    assert file.exists() is not bool(given)
