@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount
@@ -86,13 +87,14 @@ def one_daemon(*, alone: bool) -> tuple[float, float]:
         )
         command: subprocess.Popen[bytes] | None = None
         if not alone:
+            before = count_connections(home)
             command = subprocess.Popen(
                 [COMMAND, "wait", wait["wait_id"]],
                 stdout=subprocess.DEVNULL,
                 env=environment(home),
             )
             stack.callback(command.kill)
-            time.sleep(1.0)  # ample for it to connect, which nothing shows
+            until(lambda: count_connections(home) > before, "the command connects")
         pid = holder(home.lock)
         assert pid is not None  # noqa: S101 - it has just answered
         os.kill(pid, signal.SIGKILL)
@@ -162,6 +164,13 @@ def until(condition: Callable[[], object], what: str) -> None:
         if time.monotonic() > end:
             raise SystemExit(f"waited in vain: {what}")
         time.sleep(0.005)
+
+
+def count_connections(home: Home) -> int:
+    """Count the connections that a home's daemon has taken; on Linux alone."""
+    taken = " 03 "  # the kernel's number of a socket that is connected
+    rows = Path("/proc/net/unix").read_text().splitlines()
+    return sum(row.endswith(f" {home.socket}") and taken in row for row in rows)
 
 
 def end_daemon(home: Home) -> None:

@@ -200,10 +200,10 @@ def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:
 
 
 def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) -> None:
-    """Note that whose run it is knows words of the user that were just written.
+    """Note that the holder of a task's run knows what the user has just said.
 
-    They are its holder's own call, or a gateway tells its session. Where the user has
-    said more, which it was not told, all of that comes with its next update.
+    The holder has passed it on, or its gateway tells it. If the user has also said what
+    the holder was not told, all of it comes with the holder's next update.
     """
 
     def once() -> None:

@@ -135,9 +135,9 @@ def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | No
 
 
 def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
-    """Return a new run of a task that has ended, queued for who may claim the last.
+    """Return a new run of a task that has ended, queued for its last run's role.
 
-    None: it had no run, or that was of a gateway's session, which is told instead.
+    None: it had no run, or a gateway's session held the last, and is told instead.
     """
     last = last_run(shell, task.task_id)
     if last is None or (last.session_key or "").startswith("agent:"):

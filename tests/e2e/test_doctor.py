@@ -187,10 +187,10 @@ def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
     model.decide = obedient
     until(lambda: gateways(taskmem), "the plug-in is connected")
 
-    def killed() -> None:
+    def kill_daemon() -> None:
         os.kill(json.loads(taskmem.run("status", "--json"))["pid"], signal.SIGKILL)
 
-    for end in (taskmem.stop, killed):
+    for end in (taskmem.stop, kill_daemon):
         end()
         rows = examine(taskmem, "--no-proof")
         assert odd(rows) == {}

@@ -271,7 +271,7 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         return [*_difference(host, before, after), *file, *skill]
     if before != after:
         host.write(before, after)
-    kept = host.skill.remove()[1:] if there else []
+    kept = host.skill.remove() if there else []
     host.remove_empty_folders()
     data = f"{shipped.home()}, where taskmem keeps its data, was not touched."
     return [f"Removed from {host.name}. {data}", *kept]

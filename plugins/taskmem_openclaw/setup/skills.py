@@ -61,12 +61,12 @@ class Skill(NamedTuple):
         return kept
 
     def remove(self) -> list[str]:
-        """Take it away, and say so; what else lies in its folder stays."""
+        """Take it away, and say what was kept of it; what else is there stays."""
         kept = self._keep_changed()
         self.file.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
-        return [f"Removed the skill {self.folder}.", *kept]
+        return kept
 
     def _keep_changed(self) -> list[str]:
         """Keep a copy of what has other words than ours of today, and say so."""

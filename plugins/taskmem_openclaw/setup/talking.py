@@ -120,7 +120,8 @@ def move_out(*, dry_run: bool) -> None:
                 moving.move_out(move)
             click.echo("Removed from OpenClaw.")
         for copy in copies:
-            for line in copy.remove():
+            kept = copy.remove()
+            for line in (f"Removed the skill {copy.folder}.", *kept):
                 click.echo(line)
         click.echo(f"{shipped.home()}, where taskmem keeps its data, was not touched.")
 
