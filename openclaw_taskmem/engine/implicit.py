@@ -95,11 +95,13 @@ def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
     owner = caller.in_gateway
     if owner is None or owner.session_key is None:
         return None
-    for run in shell.store.session_runs(owner.session_key, shell.only):
-        if _is_held(run, owner):
-            facts = shell.store.read_task(run.task_id)
-            if facts.run == run and implicit.is_of_turn(facts.task, run):
-                return facts, run
+    for found in shell.store.session_runs(owner.session_key, shell.only):
+        facts = shell.store.read_task(found.task_id)
+        run = facts.run  # by now: a heartbeat may have come meanwhile
+        if run is None or not _is_held(run, owner):
+            continue
+        if implicit.is_of_turn(facts.task, run):
+            return facts, run
     return None
 
 

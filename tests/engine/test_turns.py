@@ -57,6 +57,19 @@ def test_the_end_of_a_turn_leaves_alone_what_went_to_the_background() -> None:
     assert (away.state, away.rounds) == (RunState.QUEUED, 1)
 
 
+def test_a_heartbeat_meanwhile_hides_no_task_that_covers_a_turn() -> None:
+    store = Between()
+    session = Session(World(store), request="Please bake three loaves.")
+    session.begins()
+    for number in range(3):
+        session.does(f"bake loaf {number}")
+    (covering,) = store.list_tasks(None, 9, implicit=True)
+    session.world.clock.tick(1)
+    store.then = lambda: turns.heartbeat(session.world.shell, session.heard)
+
+    assert session.register() == covering.task_id
+
+
 def test_the_longest_key_of_a_session_is_kept_by_every_database(
     real_world: World,
 ) -> None:
