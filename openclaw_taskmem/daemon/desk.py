@@ -113,7 +113,7 @@ class Desk:
 
     def stops(self) -> None:
         """Answer those who wait for news: the daemon is to stop."""
-        self._room.news.tell()
+        self._room.news.tell_all()
 
     async def close(self) -> None:
         """Let the calls that run end, and take no others."""

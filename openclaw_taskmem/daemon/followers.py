@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from openclaw_taskmem.domain import ways
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import views
+from taskmem_hookspecs.errors import DaemonUnavailable
 
 SECONDS: Final = 25.0
 """How long one who follows is kept without an answer."""
@@ -21,7 +23,8 @@ SECONDS: Final = 25.0
 class Followers:
     """Answers calls on the event loop, and keeps none of them from hearing of the end.
 
-    A call that is answered without an end or news is made again.
+    A call that is answered without an end or news is made again. Once the daemon is
+    stopping, none is kept: it would be cut off, and its caller not know why.
     """
 
     def __init__(self, shell: Shell, news: News, apart: Apart) -> None:
@@ -31,10 +34,16 @@ class Followers:
         self._apart = apart
 
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
-        """Answer with the waits once anything about them changed, or after a while."""
+        """Answer with the waits once anything about them changed, or after a while.
+
+        Raises:
+            DaemonUnavailable: The daemon is stopping.
+        """
         seen = params.get("seen")
-        if isinstance(seen, int):
+        if isinstance(seen, int) and not self._shell.stopping.is_set():
             await self._news.beyond(seen, SECONDS)
+        if self._shell.stopping.is_set():
+            raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
         told = self._news.told
         found = await self._apart(views.waits, self._shell, {**params, "all": True})
         return {"seen": told, "waits": found}
@@ -42,15 +51,27 @@ class Followers:
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Answer how a wait has ended, once it has; after a while, that it has not.
 
+        It is looked at again only when that wait has changed.
+
         Raises:
             WaitNotFound: No wait has that id.
         """
         wait_id = str(params.get("id", ""))
-        told = self._news.told
-        ended = await self._apart(waits.fetch_end, self._shell, wait_id)
-        if ended is None:
-            await self._news.beyond(told, SECONDS)
-            return {"ended": False, "stopping": self._shell.stopping.is_set()}
+        until = asyncio.get_running_loop().time() + SECONDS
+        with self._news.changes_of(wait_id) as changed:
+            while True:
+                # What changes from here on is looked for once more.
+                changed.clear()
+                ended = await self._apart(waits.fetch_end, self._shell, wait_id)
+                if ended is not None:
+                    break
+                if self._shell.stopping.is_set():
+                    return {"ended": False, "stopping": True}
+                try:
+                    async with asyncio.timeout_at(until):
+                        await changed.wait()
+                except TimeoutError:
+                    return {"ended": False, "stopping": False}
         status = ended.wait.status
         return {
             "ended": True,

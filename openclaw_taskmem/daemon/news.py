@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Generator, Iterable
 
 
 class News:
@@ -13,12 +14,20 @@ class News:
         self.told = 0
         """How often something happened so far."""
         self._more = asyncio.Event()
+        self._of_each: dict[str, set[asyncio.Event]] = {}
 
-    def tell(self) -> None:
-        """Say that something happened."""
+    def tell(self, changed: Iterable[str] = ()) -> None:
+        """Say that something happened, and the ids of what has changed by it."""
         self.told += 1
         self._more.set()
         self._more = asyncio.Event()
+        for each in changed:
+            for event in self._of_each.get(each, ()):
+                event.set()
+
+    def tell_all(self) -> None:
+        """Say it to everyone, whatever they wait for."""
+        self.tell(self._of_each)
 
     async def beyond(self, seen: int, seconds: float) -> int:
         """Return the count once it is another than `seen`, or after so long anyway."""
@@ -27,3 +36,15 @@ class News:
                 while self.told == seen:
                     await self._more.wait()
         return self.told
+
+    @contextlib.contextmanager
+    def changes_of(self, one: str) -> Generator[asyncio.Event]:
+        """Give an event that is set each time one id has changed; clear it yourself."""
+        event = asyncio.Event()
+        self._of_each.setdefault(one, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._of_each[one].discard(event)
+            if not self._of_each[one]:
+                del self._of_each[one]

@@ -265,7 +265,7 @@ class Watchroom:
             ids, self._changed = [*self._changed], {}
             for wait in await self._insist(partial(_read, shell, ids)):
                 self._sync(shell, wait)
-            self.news.tell()
+            self.news.tell(ids)
 
     async def caught_up(self) -> None:
         """Return once all that was waited for at the start was looked at."""

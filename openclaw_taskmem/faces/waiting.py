@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home
 
@@ -35,6 +36,10 @@ def run(
     A daemon that is killed meanwhile is started again; one that is stopped is not.
     `rest` lets so many seconds pass.
     """
+    stopped = (
+        f"The daemon was told to stop, and nobody watches for {wait_id} now. Call this "
+        "again to start one and wait on."
+    )
     failures = 0
     while True:
         try:
@@ -44,10 +49,6 @@ def run(
                     if found["ended"]:
                         return found["text"], found["exit"]
                     if found["stopping"]:
-                        stopped = (
-                            "The daemon was told to stop, and nobody watches for "
-                            f"{wait_id} now. Call this again to start one and wait on."
-                        )
                         return stopped, UNTOLD
         except LinkError as error:
             if error.name == "wait_not_found":
@@ -55,6 +56,8 @@ def run(
             return f"{error} Then call this again: {wait_id} is kept.", UNTOLD
         rest((1 << failures) - 1)
         failures = min(failures + 1, MOST_DOUBLINGS)
+        if _was_stopped(home):
+            return stopped, UNTOLD
 
 
 def _ask(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
@@ -65,3 +68,14 @@ def _ask(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
         if error.name in _PASSING:
             return None
         raise
+
+
+def _was_stopped(home: Home) -> bool:
+    """Whether the daemon has ended in order, or ends: then it removes its socket.
+
+    One that is starting has none yet.
+    """
+    if home.socket.exists():
+        return False
+    held = find_holder(home.lock)
+    return held is None or held.ending

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.news import News
 from taskmem_hookspecs import WaitStatus
+from taskmem_hookspecs.errors import DaemonUnavailable
 from tests.support.world import World
+
+PATIENCE = 5.0
+"""Seconds within which an answer comes that nothing is waited for."""
 
 
 @pytest.fixture
@@ -17,22 +23,39 @@ def news() -> News:
     return News()
 
 
+class Threads:
+    """Plays `Apart`: makes each call at once, and says when it is made."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.read = asyncio.Event()
+
+    async def __call__(self, call: Callable[..., Any], *values: Any) -> Any:
+        found = call(*values)
+        self.reads += 1
+        self.read.set()
+        return found
+
+
 @pytest.fixture
-def followers(world: World, news: News) -> Followers:
-    return Followers(world.shell, news, asyncio.to_thread)
+def threads() -> Threads:
+    return Threads()
+
+
+@pytest.fixture
+def followers(world: World, news: News, threads: Threads) -> Followers:
+    return Followers(world.shell, news, threads)
 
 
 async def test_one_who_waits_is_answered_how_it_ended(
-    world: World, news: News, followers: Followers
+    world: World, news: News, followers: Followers, threads: Threads
 ) -> None:
     wait = world.open_wait(None)
     asking = asyncio.create_task(followers.wait({"id": wait.wait_id}))
-    await asyncio.sleep(0)
+    await threads.read.wait()
     world.end_wait(wait, WaitStatus.TIMEOUT, "Still at 85 %.")
-    news.tell()
-    first = await asking
-    ended = first if first["ended"] else await followers.wait({"id": wait.wait_id})
-    assert ended == {
+    news.tell([wait.wait_id])
+    assert await asking == {
         "ended": True,
         "status": "timeout",
         "text": world.wakes()[0].text,
@@ -40,13 +63,46 @@ async def test_one_who_waits_is_answered_how_it_ended(
     }
 
 
+async def test_a_wait_is_read_again_only_when_it_has_changed(
+    world: World, news: News, followers: Followers, threads: Threads
+) -> None:
+    waits = [world.open_wait(None) for _ in range(2)]
+    asking = [
+        asyncio.create_task(followers.wait({"id": wait.wait_id})) for wait in waits
+    ]
+    while threads.reads < 2:
+        threads.read.clear()
+        await threads.read.wait()
+    for _ in range(20):
+        news.tell()
+        news.tell([waits[1].wait_id])
+    world.end_wait(waits[1])
+    answer = await asking[1]
+    assert answer["ended"]
+    assert threads.reads == 3
+    asking[0].cancel()
+    await asyncio.wait(asking)
+
+
 async def test_who_waits_at_a_daemon_that_stops_is_told_so(
+    world: World, news: News, followers: Followers, threads: Threads
+) -> None:
+    wait = world.open_wait(None)
+    asking = asyncio.create_task(followers.wait({"id": wait.wait_id}))
+    await threads.read.wait()
+    world.shell.stopping.set()
+    news.tell_all()
+    assert await asking == {"ended": False, "stopping": True}
+
+
+async def test_no_call_is_kept_once_the_daemon_has_said_that_it_stops(
     world: World, news: News, followers: Followers
 ) -> None:
     wait = world.open_wait(None)
     world.shell.stopping.set()
-    asking = asyncio.create_task(followers.wait({"id": wait.wait_id}))
-    while not asking.done():
-        news.tell()
-        await asyncio.sleep(0)
-    assert await asking == {"ended": False, "stopping": True}
+    news.tell_all()
+    async with asyncio.timeout(PATIENCE):
+        answer = await followers.wait({"id": wait.wait_id})
+        assert answer == {"ended": False, "stopping": True}
+        with pytest.raises(DaemonUnavailable, match="is stopping"):
+            await followers.follow({"seen": news.told})

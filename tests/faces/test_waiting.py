@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from openclaw_taskmem.daemon.lock import Holder
+from openclaw_taskmem.faces import start, waiting
 from openclaw_taskmem.faces.waiting import run
 
 END = {"ended": True, "status": "resolved", "text": "[system] It ended.", "exit": 0}
@@ -11,12 +15,17 @@ STOPPING = {"ended": False, "stopping": True}
 
 
 def scripted(*answers):
-    """Answers one request after the other; None hangs up, as a kill does."""
+    """Answers one request after the other; None hangs up, as a kill does.
+
+    What is to be called is called before that.
+    """
     left = [*answers]
 
     def behave(connection, document):
         result = left.pop(0)
-        if result is None:
+        if callable(result):
+            result()
+        if result is None or callable(result):
             connection.drop()
         else:
             kind = "error" if "error" in result else "result"
@@ -52,6 +61,26 @@ def test_a_daemon_that_is_told_to_stop_is_not_started_again(daemon, home):
     sentence, status, _ = waited(home)
     assert status == 3
     assert "Call this again to start one" in sentence
+
+
+def test_a_daemon_that_stops_without_an_answer_is_not_started(
+    daemon, home, monkeypatch
+):
+    monkeypatch.delattr(start, "Start")
+    daemon(behaviour=scripted(NOT_YET, home.socket.unlink))
+    sentence, status, rests = waited(home)
+    assert (status, rests) == (3, [0])
+    assert "was told to stop" in sentence
+
+
+def test_a_daemon_that_is_starting_is_waited_for(daemon, home, monkeypatch):
+    def find_starting(_):
+        daemon(behaviour=scripted(END))
+        return Holder(os.getpid())
+
+    monkeypatch.setattr(waiting, "find_holder", find_starting)
+    daemon(behaviour=scripted(home.socket.unlink))
+    assert waited(home) == ("[system] It ended.", 0, [0])
 
 
 def test_a_wait_that_nobody_knows_is_a_status_of_its_own(daemon, home):
