@@ -234,8 +234,10 @@ def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
     said = [plain(each) for each in words]
     newest = [clip(each, NOTE_BYTES) for each in said[-SAID:]]
     shown: dict[str, JsonValue] = {"user_said": [*newest]}
+    older = len(said) - len(newest)
     if newest != said:
-        shown["user_said_rest"] = f"All that they said: taskmem show {task_id}"
+        before = f"They said {older} more before these. " if older else ""
+        shown["user_said_rest"] = f"{before}All, uncut: taskmem show {task_id}"
     return shown
 
 

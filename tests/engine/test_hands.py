@@ -492,7 +492,8 @@ def test_long_and_many_words_of_the_user_are_cut_and_say_where_the_rest_is() -> 
         str(number) for number in range(1, runs.SAID + 1)
     ]
     assert all(len(s.encode()) <= runs.NOTE_BYTES for s in claimed["user_said"])
-    assert claimed["user_said_rest"] == f"All that they said: taskmem show {task}"
+    rest = f"All, uncut: taskmem show {task}"
+    assert claimed["user_said_rest"] == f"They said 1 more before these. {rest}"
 
 
 # --- what waits for the user -------------------------------------------------------
