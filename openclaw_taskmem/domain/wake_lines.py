@@ -110,5 +110,5 @@ def _describe_next(task: Task | None) -> str:
         return ""
     current = progress(task).current
     if current is None:
-        return "on to the check of the result"
+        return "its steps are done"
     return f"on to step {current + 1} of {len(task.plan)}"

@@ -62,7 +62,7 @@ RUNS = {
     "the last turn failed at the model's provider; {NEXT}": of_run(provider_failures=1),
     "the last turn brought nothing new; {NEXT}": of_run(idle_rounds=1),
     "its agent has your answer.": of_run(why=Why.ANSWERED),
-    "on to the check of the result.": of_run(a_task(done=frozenset({0, 1, 2}))),
+    "its steps are done.": of_run(a_task(done=frozenset({0, 1, 2}))),
     "the agent goes on.": of_run(a_task(status=TaskStatus.COMPLETED)),
     "no progress for 9 min; {NEXT}": WakeFacts(
         wake=a_wake(created_at=LATER), task=TASK, run=a_run()
