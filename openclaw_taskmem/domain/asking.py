@@ -20,7 +20,7 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.checkpoints import digest
 from openclaw_taskmem.domain.runs import RunPolicy, Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
@@ -146,7 +146,7 @@ def tell_answer(
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuations.make_wake(run, wake_id, _told(task, run, answer), now)
     wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
-    in_gateway = (run.session_key or "").startswith("agent:")
+    in_gateway = is_gateway_session(run.session_key)
     return Change(
         tasks=(counted,),
         messages=(said,),
@@ -224,4 +224,4 @@ def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
         return False
     session = run.session_key or ""
     own = caller.owner is not None and caller.owner.session_key == session
-    return session.startswith("agent:") and not own
+    return is_gateway_session(session) and not own

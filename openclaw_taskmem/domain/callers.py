@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeGuard
 
+from openclaw_taskmem.domain.ways import GATEWAY
 from taskmem_hookspecs import Owner, Value
+from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.value import Instant
 
 AGENT: Final = "agent"
@@ -22,6 +24,11 @@ def role_fault(name: str) -> str | None:
     if _ROLE.fullmatch(name):
         return None
     return "is no role: a role has 1 to 64 of a-z 0-9 _ -; give such a name"
+
+
+def is_gateway_session(session_key: str | None) -> TypeGuard[str]:
+    """Return whether a key names a session of OpenClaw; no other host names one so."""
+    return session_key is not None and session_key.startswith("agent:")
 
 
 def too_long(key: str) -> str | None:
@@ -73,9 +80,38 @@ class Caller(Value):
             return None
         if owner is not None:
             return f"the agent {owner.role}"
-        kind, _, name = (self.host or "").partition(":")
-        # The names of gateways mean nothing to people.
-        return kind if kind == "openclaw" else name or "an agent"
+        if self._kind == GATEWAY:
+            return GATEWAY  # which one it is means nothing to people
+        return (self.host or "").partition(":")[2] or "an agent"
+
+    def in_session(self, named: str | None, *, reached: bool) -> Caller:
+        """Return who calls, in the session that the call's arguments name; None: none.
+
+        A gateway says whose turn calls, so its agents name no other session. Agents of
+        other hosts name none of a gateway that is not `reached` for them. A person may
+        name any.
+
+        Raises:
+            NotAllowed: The session is another's.
+        """
+        if named in (None, self.session_key):
+            return self
+        if self.in_gateway or (not self.person and self._kind == GATEWAY):
+            raise NotAllowed(
+                f"{named} is not the session of this call; leave session_key out, for "
+                "the gateway says which it is."
+            )
+        if not (self.person or reached) and is_gateway_session(named):
+            raise NotAllowed(
+                f"{named} is a session of OpenClaw, and this call comes from "
+                f"{self.name_relay()}; leave session_key out."
+            )
+        return self.model_copy(update={"session_key": named})
+
+    @property
+    def _kind(self) -> str:
+        """What its host is: a gateway, an MCP client, or nothing that is known."""
+        return (self.host or "").partition(":")[0]
 
     @property
     def in_gateway(self) -> Owner | None:

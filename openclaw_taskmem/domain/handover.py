@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import (
     outbox,
     runs,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
@@ -67,7 +67,7 @@ def to_background(
         RunNotReady: It is there already, or lives in no session that could hear of it.
     """
     home = run.session_key
-    if run.told_session is not None or home is None or not home.startswith("agent:"):
+    if run.told_session is not None or home is None or not is_gateway_session(home):
         raise RunNotReady(
             f"{run.run_id} cannot go to the background: "
             + (
@@ -264,7 +264,7 @@ def reset(
     queued = moved.run
     stop = () if turn is None else (notices.stop(run, turn, now),)
     told: tuple[Wake, ...] = ()
-    if (queued.session_key or "").startswith("agent:"):
+    if is_gateway_session(queued.session_key):
         queued = runs.next_round(queued, now)
         told = (continuations.make_wake(queued, wake_id, text, now),)
     task, message = _said(facts.task, "Its run was reset.", now)

@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
     brief,
@@ -249,7 +250,7 @@ def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, 
     away = run.told_session if run else None
     own = (run.session_key if run else None) or (task.session_key if task else None)
     session = away or wait.session_key or own or ""
-    if (task is not None and task.implicit) or not session.startswith("agent:"):
+    if (task is not None and task.implicit) or not is_gateway_session(session):
         return ()
     longest = brief(wait.timeout_seconds)
     until = clip(plain(wait.wake_when), UNTIL_BYTES).rstrip(".")

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
 from openclaw_taskmem.domain.texts import quoted
@@ -222,7 +222,7 @@ def _is_sent_back(run: Run, caller: Caller) -> bool:
     What a gateway tells its agent goes on by that agent's act. Source: ruling
     "consent".
     """
-    told = (run.session_key or "").startswith("agent:")
+    told = is_gateway_session(run.session_key)
     return caller.is_user and run.state.waiting and not told
 
 

@@ -203,11 +203,12 @@ def rearm(
 
 
 def _asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
-    """Return who is woken from now on: an agent of another host is the one that asks.
+    """Return who is woken from now on: the agent that arms the wait again.
 
-    A person arms a wait again for whoever asked for it.
+    A person arms it for whoever asked for it, as does who names no session of the host.
     """
-    if caller.person or caller.host in (None, wait.host):
+    same = caller.session_key in (None, wait.session_key)
+    if caller.person or caller.host is None or (caller.host == wait.host and same):
         return {}
     return {"session_key": caller.session_key, "host": caller.host}
 

@@ -56,6 +56,11 @@ def is_kept(wake: Wake) -> bool:
     return wake.state is WakeState.DUE and wake.due_at is None
 
 
+def deliver_kept(wake: Wake, now: datetime) -> Wake:
+    """Return a wake that was kept as one to deliver now: a way was found."""
+    return wake.model_copy(update={"due_at": now})
+
+
 def settle_read(
     wakes: Iterable[Wake], host: str | None, now: datetime
 ) -> tuple[Wake, ...]:

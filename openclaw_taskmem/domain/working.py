@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.runs import Why
 from taskmem_hookspecs import Owner, Run, RunState
 
@@ -62,7 +63,7 @@ def find_awaited(run: Run) -> str | None:
     question, or another `word` of the user.
     """
     if run.state is RunState.QUEUED:
-        told = (run.session_key or "").startswith("agent:")
+        told = is_gateway_session(run.session_key)
         return None if told else "claim"
     if run.state is RunState.REVIEW:
         return "review"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, recovery
+from openclaw_taskmem.domain import outbox, recovery, ways
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Bookmark, Change, Run, Task, Wake, WakeState
 from taskmem_hookspecs.errors import Conflict
@@ -61,13 +61,15 @@ def take_back(shell: Shell) -> None:
     """Make every wake due now that was claimed here: nobody is on the way with any.
 
     A home has one daemon, so what was claimed by the one that was killed would
-    otherwise rest until its lease ends. What rests for another reason goes on resting;
-    a wake of no home may be another's.
+    otherwise rest until its lease ends. So is what was kept for want of a way, where
+    there is one now. What rests for another reason goes on resting; a wake of no home
+    may be another's.
     """
     now = shell.clock.now()
     for wake in _owed(shell, WakeState.DUE):
         alone = shell.only is None or wake.home is not None
-        if alone and outbox.on_its_way(wake, now):
+        kept = ways.is_kept(wake) and shell.reaches(wake.host, wake.session_key)
+        if alone and (kept or outbox.on_its_way(wake, now)):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
 
 
@@ -89,8 +91,11 @@ def _owed(shell: Shell, *states: WakeState) -> Sequence[Wake]:
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:
+    now = shell.clock.now()
     owed = tuple(
-        _wake_not_ahead(shell, wake)
+        ways.deliver_kept(wake, now)
+        if ways.is_kept(wake)
+        else _wake_not_ahead(shell, wake)
         for wake in shell.store.read_wakes([wake_id])
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import (
     task_runs,
     thread,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.runs import asked_by_user, next_round
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
@@ -209,7 +209,7 @@ def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) ->
     def once() -> None:
         facts = shell.store.read_task(task_id)
         run = facts.run
-        told = run is not None and (run.session_key or "").startswith("agent:")
+        told = run is not None and is_gateway_session(run.session_key)
         if run is None or not (told or fencing.holds(run, caller, None)):
             return
         unheard = left_words.find_unheard(run, _read_unheard(shell, run))

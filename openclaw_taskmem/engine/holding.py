@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import (
     task_runs,
     thread,
 )
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import last_run
@@ -140,7 +140,7 @@ def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
     None: it had no run, or a gateway's session held the last, and is told instead.
     """
     last = last_run(shell, task.task_id)
-    if last is None or (last.session_key or "").startswith("agent:"):
+    if last is None or is_gateway_session(last.session_key):
         return None
     messages = shell.store.read_thread(task.task_id, thread.READ)
     heard = max(last.heard_until, left_words.find_completed(messages))
@@ -166,7 +166,7 @@ def told_again(
 
     `answer` is what the user says to its task, which asked nothing; None: nothing.
     """
-    if not (run.session_key or "").startswith("agent:"):
+    if not is_gateway_session(run.session_key):
         return None
     wake_id = shell.new_id("wake", now)
     text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)

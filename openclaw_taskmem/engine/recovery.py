@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import awaited, events, recovery, runs, thread, working
+from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
 from openclaw_taskmem.domain.runs import Why
@@ -322,4 +323,4 @@ def _lives(shell: Shell, run: Run) -> bool | None:
 def _its(shell: Shell, run: Run) -> bool:
     """Whether a run belongs to a session of this home's gateway."""
     session = run.session_key or ""
-    return shell.minds(run.home) and session.startswith("agent:")
+    return shell.minds(run.home) and is_gateway_session(session)

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain import (
     task_runs,
     working,
 )
-from openclaw_taskmem.domain.callers import AGENT, Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
 from openclaw_taskmem.domain.left_words import Left, find_left
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
@@ -313,8 +313,8 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
     moved = begin(shell, caller, now, task)
     if moved is not None or caller.owner is not None:
         return moved
-    session = task.session_key or ""
-    if not session.startswith("agent:"):
+    session = task.session_key
+    if not is_gateway_session(session) or not shell.reaches(task.host, session):
         return None
     return runs.begin(
         task,

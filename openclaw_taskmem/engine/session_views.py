@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from openclaw_taskmem.domain import asking, cards, events
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.handovers import note_heard
 from openclaw_taskmem.engine.history import last_run
@@ -37,7 +37,7 @@ def session_of(shell: Shell, task_id: str) -> str | None:
             return None
         session = (run.told_session or run.session_key) if run else None
         session = session or task.session_key or ""
-        return session if session.startswith("agent:") else None
+        return session if is_gateway_session(session) else None
     return None
 
 

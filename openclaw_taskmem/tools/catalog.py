@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
 from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import queues, tasks
@@ -55,8 +55,8 @@ def call(
     tool = find(name)
     safe, removed = arguments.prepared(given, tool.input_schema)
     form = forms.fill(tool.form, safe)
-    if form.session_key is not None:
-        caller = caller.model_copy(update={"session_key": form.session_key})
+    reached = shell.reaches(caller.host, form.session_key)
+    caller = caller.in_session(form.session_key, reached=reached)
     answer: Answer = {}
     try:
         answer = tool.answer(shell, form, caller)
@@ -184,7 +184,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             answer |= ledger.describe(updated.ledger, ledger.SHOWN)
         said.append(_said(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            shown = (task.session_key or "").startswith("agent:")
+            shown = is_gateway_session(task.session_key)
             said.append(_ASKED if shown else _ASK)
         if updated.hint is not None:
             answer["hint"] = updated.hint

@@ -137,7 +137,9 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_own_keys)]
 
 def _canonical(session_key: str) -> str:
     """Write a session of OpenClaw as its gateway does: in lower case."""
-    return session_key.lower() if session_key.startswith("agent:") else session_key
+    return (
+        session_key.lower() if callers.is_gateway_session(session_key) else session_key
+    )
 
 
 SessionKey = Annotated[Id, AfterValidator(_canonical)]

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import answers, notices
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.left_words import Left
 from openclaw_taskmem.domain.texts import clip, plain, plural
 from openclaw_taskmem.engine import handovers, queues, runs, steps
@@ -130,7 +130,7 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
         token=form.token,
         caller=caller,
     )
-    shown = (task.session_key or "").startswith("agent:")
+    shown = is_gateway_session(task.session_key)
     said, then = f"It is queued for {form.to}", ""
     if form.to == "user" and shown:
         said = "The user is asked to review it"
@@ -208,7 +208,7 @@ def _resumed_by_user(run: Run | None, answer: str | None) -> str:
 
 def _is_free(run: Run) -> bool:
     """Whether a run is queued for whoever claims it, and no session is told of it."""
-    told = (run.session_key or "").startswith("agent:")
+    told = is_gateway_session(run.session_key)
     return run.state is RunState.QUEUED and not told
 
 

@@ -96,15 +96,6 @@ async def test_a_task_belongs_to_the_session_that_its_agent_speaks_in(
     assert world.task(told["task_id"]).session_key == MAIN
 
 
-async def test_a_session_that_the_agent_names_itself_counts(
-    desk: Desk, world: World
-) -> None:
-    given = {"name": "Deploy", "plan": ["Build"], "session_key": OTHER}
-    told = await call(desk, "task_register", MAIN, **given)
-
-    assert world.task(told["task_id"]).session_key == OTHER
-
-
 @pytest.mark.parametrize("session", [None, "", 7])
 async def test_an_agent_without_a_session_is_an_agent_too(
     desk: Desk, world: World, session: Any

@@ -109,7 +109,6 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
             name="Deploy",
             plan=["Build", "Push", "Check"],
             metadata={"branch": "main"},
-            session_key="agent:main:main",
         )
         task_id = made["task_id"]
         assert made["status"] == "active"

@@ -216,14 +216,12 @@ def test_who_registers_what_its_turn_has_begun_is_told_of_it(
         session.does(f"echo {number}")
     caller = session.caller.model_copy(update={"host": OURS})
 
-    answer = world.call(
-        "task_register", caller, name="Write", plan=PLAN, session_key="agent:main:chat"
-    )
+    answer = world.call("task_register", caller, name="Write", plan=PLAN)
 
     task = world.task(answer["task_id"])
     assert not task.implicit
     registrar = (task.registrar_session, task.registrar_host, task.registrar_home)
-    assert registrar == ("agent:main:chat", OURS, "home_1")
+    assert registrar == (session.key, OURS, "home_1")
 
 
 def test_whoever_registered_what_is_queued_for_nobody_is_told_it_is_stuck(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine import dues, waits
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
+    Change,
     InvalidArguments,
     Wait,
     WaitNotFound,
     WaitStatus,
     WakeState,
 )
+from taskmem_hookspecs.errors import NotAllowed
 from tests.support.world import PERSON, World
 
 SESSION = "agent:main:main"
@@ -91,9 +94,52 @@ def test_a_wait_that_is_sent_back_promises_no_more(world: World) -> None:
     assert "End your turn now" not in answer["message"]
 
 
-def test_a_session_that_another_host_names_is_not_woken(world: World) -> None:
-    wait_id = open_wait(world, CLAUDE, session_key=SESSION)["wait_id"]
-    end(world, wait_id)
+def test_no_other_host_names_a_session_of_a_gateway(world: World) -> None:
+    with pytest.raises(NotAllowed) as refused:
+        open_wait(world, CLAUDE, session_key=SESSION)
+
+    assert str(refused.value) == (
+        "agent:main:main is a session of OpenClaw, and this call comes from "
+        "claude-code; leave session_key out."
+    )
+
+
+def test_a_session_of_its_own_is_any_hosts_to_name(world: World) -> None:
+    wait_id = open_wait(world, CLAUDE, session_key="thread-1")["wait_id"]
+
+    wait = world.store.read_wait(wait_id)
+    assert (wait.host, wait.session_key) == (CLAUDE.host, "thread-1")
+
+
+def test_an_agent_of_a_gateway_names_no_session_but_its_own(world: World) -> None:
+    open_wait(world, GATEWAY, session_key=SESSION)
+    with pytest.raises(NotAllowed) as refused:
+        open_wait(world, GATEWAY, session_key="agent:main:other")
+
+    assert str(refused.value) == (
+        "agent:main:other is not the session of this call; leave session_key out, for "
+        "the gateway says which it is."
+    )
+
+
+def test_where_a_way_leads_there_a_host_names_a_gateways_session() -> None:
+    world = World()
+
+    bundled = Caller(host="mcp:bundled")
+    wait_id = open_wait(world, bundled, session_key=SESSION)["wait_id"]
+
+    wait = world.store.read_wait(wait_id)
+    assert wait.session_key == SESSION
+
+
+def test_a_task_that_another_host_left_goes_on_in_no_gateway(world: World) -> None:
+    task = world.call("task_register", CLAUDE, name="Deploy", plan=["Build"])
+    task_id = str(task["task_id"])
+    world.call("task_update", CLAUDE, task_id=task_id, status="failed")
+    there = world.task(task_id).model_copy(update={"session_key": SESSION})
+    world.store.commit(Change(tasks=(there,)))
+
+    world.call("task_resume", PERSON, task_id=task_id)
 
     assert world.deliver() == []
 
@@ -154,6 +200,16 @@ def test_who_sends_a_wait_back_is_the_one_that_is_woken(world: World) -> None:
     assert (wake.host, wake.session_key) == ("openclaw", SESSION)
 
 
+def test_who_arms_a_wait_again_is_woken_in_its_own_session(world: World) -> None:
+    wait_id = open_wait(world, GATEWAY)["wait_id"]
+    end(world, wait_id)
+    other = GATEWAY.model_copy(update={"session_key": "agent:main:other"})
+    world.call("wait_update", other, wait_id=wait_id, timeout=60)
+    end(world, wait_id)
+
+    assert [wake.session_key for wake in world.deliver()][-1] == "agent:main:other"
+
+
 # --- what stays, and is fetched ----------------------------------------------------
 
 
@@ -171,6 +227,18 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
     )
     assert views.unsent(world.shell) == 0
     assert world.store.next_wake_due() is None
+
+
+def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) -> None:
+    end(world, open_wait(world, CLAUDE)["wait_id"])
+    assert world.deliver() == []
+
+    dues.take_back(world.shell)
+    assert world.deliver() == []
+    world.shell = replace(world.shell, reaches=lambda host, session: True)
+    dues.take_back(world.shell)
+
+    assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 
 
 @pytest.mark.parametrize("looked", [False, True], ids=["at once", "later"])
