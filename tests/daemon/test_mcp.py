@@ -109,6 +109,7 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
             name="Deploy",
             plan=["Build", "Push", "Check"],
             metadata={"branch": "main"},
+            session_key="thread-1",
         )
         task_id = made["task_id"]
         assert made["status"] == "active"
@@ -149,7 +150,7 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
         assert recalled["results"] == []
         assert "recall_source" in recalled["message"]
     shown = daemon.ask("show", id=task_id)
-    assert shown["session_key"] == "agent:main:main"
+    assert shown["session_key"] == "thread-1"
     assert shown["metadata"]["branch"] == "main"
     assert [(m["role"], m["msg_type"]) for m in shown["messages"]] == [
         ("agent", "progress"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from secrets import token_hex
 from typing import Any
 
@@ -64,8 +65,11 @@ def test_a_heartbeat_meanwhile_hides_no_task_that_covers_a_turn() -> None:
     for number in range(3):
         session.does(f"bake loaf {number}")
     (covering,) = store.list_tasks(None, 9, implicit=True)
-    session.world.clock.tick(1)
-    store.then = lambda: turns.heartbeat(session.world.shell, session.heard)
+    run = session.run(covering.task_id)
+    assert run.lease_until is not None
+    later = run.lease_until + timedelta(seconds=1)
+    heard = run.model_copy(update={"lease_until": later})
+    store.then = lambda: store.commit(Change(runs=(heard,)))
 
     assert session.register() == covering.task_id
 
