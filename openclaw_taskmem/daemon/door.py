@@ -52,6 +52,8 @@ class Door:
         self._bound: tuple[int, int] | None = None
         self.speaks_mcp = asyncio.Event()
         """To be set once what relays speak is loaded; until then they wait."""
+        self.lacks_mcp: TaskmemError | None = None
+        """Why it could not be loaded, which each of their requests is answered with."""
         self.emptied = asyncio.Event()
         """Set when the last face hangs up."""
 
@@ -108,7 +110,7 @@ class Door:
         try:
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
-            pass
+            await self.speaks_mcp.wait()
         except Exception:
             log.exception("a connection failed")
         finally:
@@ -143,6 +145,9 @@ class Door:
             tools = await self._desk.list_tools(profile)
             await self.speaks_mcp.wait()
             try:
+                if self.lacks_mcp is not None:
+                    await mcp.refuse(reader, writer, self.lacks_mcp)
+                    return
                 await mcp.serve(reader, writer, call, tools)
             finally:
                 self._relay_left(process)

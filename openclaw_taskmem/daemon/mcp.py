@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
+from openclaw_taskmem.seams.manager import words
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import TaskmemError
@@ -39,9 +40,44 @@ CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
 """Calls a tool with arguments for an MCP client of a name; None: it gives none."""
 
 
+SDK: Final = ("mcp.server.stdio", "mcp.server", "mcp_types")
+"""What is imported of it."""
+_SERVER_ERROR: Final = -32000
+
+
+class SdkUnavailable(TaskmemError):
+    """The MCP SDK could not be loaded."""
+
+    def __init__(self, why: Exception) -> None:
+        """Take what its import has raised."""
+        super().__init__(
+            f"The daemon cannot speak MCP, for its SDK did not load ({words(why)}). "
+            "Install taskmem anew, then run taskmem daemon stop and call again."
+        )
+
+
 def load_sdk() -> None:
     """Import the SDK, which takes most of a second, ahead of the first host."""
-    importlib.import_module("mcp.server.stdio")
+    for module in SDK:
+        importlib.import_module(module)
+
+
+async def refuse(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
+) -> None:
+    """Answer each request of one host with an error, until it hangs up."""
+    async for line in LinesIn(reader):
+        try:
+            asked: Any = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(asked, dict) and {"id", "method"} <= asked.keys():
+            data = why.to_json()
+            error = {"code": _SERVER_ERROR, "message": str(why), "data": data}
+            number: object = cast("dict[str, Any]", asked)["id"]
+            answer = {"jsonrpc": "2.0", "id": number, "error": error}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
 
 
 async def serve(

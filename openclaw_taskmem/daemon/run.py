@@ -245,8 +245,10 @@ async def _load_sdk(room: Watchroom, door: Door) -> None:
             await room.caught_up()
     try:
         await asyncio.to_thread(mcp.load_sdk)
-    except ImportError:
+    except Exception as error:
+        # Of whatever kind: an SDK of another version may lack a name.
         log.exception("the MCP SDK cannot be loaded; no host is served")
+        door.lacks_mcp = mcp.SdkUnavailable(error)
     # Hosts that come are refused then, rather than left to wait.
     door.speaks_mcp.set()
     gc.freeze()

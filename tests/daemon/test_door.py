@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import os
 import socket
 import struct
-from unittest.mock import create_autospec
+from collections.abc import Iterator
+from typing import Literal
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
@@ -15,6 +19,7 @@ from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.processes import identity
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import Home
+from openclaw_taskmem.seams.manager import words
 
 
 def test_macos_is_asked_for_the_process_at_the_other_end() -> None:
@@ -26,46 +31,86 @@ def test_macos_is_asked_for_the_process_at_the_other_end() -> None:
     peer.getsockopt.assert_called_once_with(0, 2, 4)
 
 
+class Loading(asyncio.Event):
+    """Set once the SDK is loaded; says when somebody has come to wait for that."""
+
+    def __init__(self, reached: asyncio.Event) -> None:
+        super().__init__()
+        self._reached = reached
+
+    async def wait(self) -> Literal[True]:
+        self._reached.set()
+        return await super().wait()
+
+
+async def connected(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a relay's connection."""
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+    writer.write(b'{"taskmem": 1, "face": "mcp"}\n')
+    assert b"pid" in await reader.readline()
+    return reader, writer
+
+
 async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = asyncio.Event()
+    reached = asyncio.Event()
+    loaded: list[bool] = []
 
     async def serve(*_: object) -> None:
-        served.set()
+        loaded.append(entrance.speaks_mcp.is_set())
+        reached.set()
 
     monkeypatch.setattr(mcp, "serve", serve)
     home.prepare()
     left: list[str | None] = []
     entrance = door.Door(create_autospec(Desk, instance=True), left.append)
+    entrance.speaks_mcp = Loading(reached)
     await entrance.open(home.socket)
-    reader, writer = await asyncio.open_unix_connection(home.socket)
-    writer.write(b'{"taskmem": 1, "face": "mcp"}\n')
-    assert b"pid" in await reader.readline()
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert not served.is_set()
+    reader, writer = await connected(home)
+    await reached.wait()
+    assert loaded == []
 
     entrance.speaks_mcp.set()
 
     assert await reader.read() == b""
-    assert served.is_set()
+    assert loaded == [True]
     assert left == [identity(os.getpid())]
     writer.close()
     await entrance.close(0)
 
 
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """A process that begins: nothing is collected yet."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("error", [ImportError("broken"), AttributeError("no Server")])
 async def test_no_relay_waits_for_what_cannot_be_loaded(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    home: Home,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail() -> None:
-        raise ImportError("broken")
-
-    monkeypatch.setattr(mcp, "load_sdk", fail)
+    monkeypatch.setattr(mcp, "load_sdk", Mock(side_effect=error))
+    home.prepare()
     entrance = door.Door(create_autospec(Desk, instance=True), lambda _: None)
-    room = create_autospec(Watchroom, instance=True)
+    await entrance.open(home.socket)
+    reader, writer = await connected(home)
 
-    await run._load_sdk(room, entrance)
+    await run._load_sdk(create_autospec(Watchroom, instance=True), entrance)
 
-    assert entrance.speaks_mcp.is_set()
+    writer.write(b'no JSON\n{"method": "notifications/initialized"}\n')
+    writer.write(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}\n')
+    answer = json.loads(await reader.readline())
+    assert answer["id"] == 7
+    assert answer["error"]["data"]["error"] == "sdk_unavailable"
+    assert f"did not load ({words(error)}). Install" in answer["error"]["message"]
     assert "cannot be loaded" in caplog.text
+    assert gc.isenabled()
+    writer.close()
+    await entrance.close(0)
