@@ -110,7 +110,7 @@ class Door:
         try:
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
-            await self.speaks_mcp.wait()
+            pass
         except Exception:
             log.exception("a connection failed")
         finally:
