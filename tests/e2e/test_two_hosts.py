@@ -82,14 +82,13 @@ def wait_for(log: Path, **more: str) -> dict[str, Any]:
 
 async def ask_for_waits(client: Client, log: Path, story: Story) -> list[Any]:
     """Ask as agents do: plainly, and in the name of sessions that are not theirs."""
-    task = {"name": "Theirs", "plan": ["Wait"], "session_key": MAIN_SESSION}
+    task = {"name": "Theirs", "plan": ["Wait"]}
     task_id = told(await client.call_tool("task_register", task))["task_id"]
-    wishes = [
-        {},
-        {"session_key": story.session},
-        {"session_key": "main"},
-        {"task_id": task_id},
-    ]
+    for session in (story.session, MAIN_SESSION):
+        wish = wait_for(log, session_key=session)
+        refused = told(await client.call_tool("smart_wait", wish))
+        assert refused["error"] == "not_allowed"
+    wishes = [{}, {"session_key": "main"}, {"task_id": task_id}]
     return [
         told(await client.call_tool("smart_wait", wait_for(log, **wish)))
         for wish in wishes
