@@ -167,16 +167,15 @@ def call(tool: str, arguments: str) -> None:
         _fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
     if not isinstance(given, dict):
         _fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
-    from openclaw_taskmem.faces.hosts import asking, name_commands, tell_person
+    from openclaw_taskmem.faces.hosts import asking
 
     asked = asking(tool, cast("dict[str, object]", given), os.environ)
-    tell = tell_person if asked["host"] is None else dict[str, Any]
     try:
-        _print(tell(_ask("call", **asked)))
+        _print(_ask("call", **asked))
     except LinkError as error:
-        _print(tell(error.answer))
+        _print(error.answer)
         if asked["host"] is None:
-            _fail(name_commands(str(error)))
+            _fail(f"{error}\nTools are called with: taskmem call TOOL '{{…}}'")
         raise
 
 

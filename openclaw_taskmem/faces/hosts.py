@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 HOSTS: Final = {
     "OPENCLAW_SHELL": "openclaw",
@@ -21,15 +20,6 @@ SESSION: Final = "TASKMEM_SESSION_KEY"
 """The variable that names the session whose agent runs a command."""
 HOST: Final = "TASKMEM_HOST"
 """The variable that names the OpenClaw of that session, as `Wake.host` does."""
-
-TOOLS: Final = (
-    "task_register|task_update|task_plan_update|task_list|task_status|task_resume|"
-    "task_step_done|task_abort|task_background|task_cancel|task_claim|task_handoff|"
-    "task_reset|smart_wait|wait_update|wait_cancel|memory_recall"
-)
-"""The tools that a sentence may name, separated by bars."""
-_CALL: Final = re.compile(rf"(?<!taskmem )\bcall (?=(?:{TOOLS})\b)")
-_NAMED: Final = re.compile(rf"(?<!taskmem call )\b(?=(?:{TOOLS})\b)")
 
 
 def variable(environ: Mapping[str, str]) -> str | None:
@@ -54,15 +44,3 @@ def asking(
         given.setdefault("session_key", session)
         host = environ.get(HOST) or host
     return {"tool": tool, "arguments": given, "host": host}
-
-
-def name_commands(sentence: str) -> str:
-    """Return what was said to an agent, with the command of each tool that it names."""
-    return _NAMED.sub("taskmem call ", _CALL.sub("run ", sentence))
-
-
-def tell_person(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a tool has answered, its sentences as they are for a person."""
-    told = {key: answer[key] for key in ("message", "hint") if key in answer}
-    said = {k: name_commands(v) for k, v in told.items() if isinstance(v, str)}
-    return {**answer, **said}

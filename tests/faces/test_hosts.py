@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.faces.hosts import TOOLS, asking, name_commands, tell_person
-from openclaw_taskmem.tools import catalog
+from openclaw_taskmem.faces.hosts import asking
 
 
 @pytest.mark.parametrize(
@@ -53,25 +52,3 @@ def test_a_host_that_openclaw_has_started_does_not_speak_for_its_session() -> No
     asked = asking("task_list", {}, OPENCLAW | {"CLAUDECODE": "1"})
     assert asked["host"] == "shell:claude-code"
     assert asked["arguments"] == {}
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("call task_update with status", "run taskmem call task_update with status"),
-        ("claim it with task_claim.", "claim it with taskmem call task_claim."),
-        ("run taskmem call task_reset", "run taskmem call task_reset"),
-        ("task_01KP and task_id stay", "task_01KP and task_id stay"),
-    ],
-)
-def test_a_person_is_told_the_command_of_a_tool(said: str, told: str) -> None:
-    assert name_commands(said) == told
-    assert tell_person({"task_id": "t", "message": said, "hint": None}) == {
-        "task_id": "t",
-        "message": told,
-        "hint": None,
-    }
-
-
-def test_the_command_of_every_tool_is_known() -> None:
-    assert {*TOOLS.split("|")} == {tool.name for tool in catalog.TOOLS}
