@@ -17,7 +17,7 @@ from figures import Figure, amount
 from homes import COMMAND, PLAN, a_home, daemon, environment
 from host import Host
 
-from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home
 
 ROUNDS = int(os.environ.get("TASKMEM_BENCH_ROUNDS", "20"))
@@ -95,13 +95,13 @@ def one_daemon(*, alone: bool) -> tuple[float, float]:
             )
             stack.callback(command.kill)
             until(lambda: count_connections(home) > before, "the command connects")
-        pid = holder(home.lock)
+        pid = holder(home)
         assert pid is not None  # noqa: S101 - it has just answered
         os.kill(pid, signal.SIGKILL)
         killed = time.monotonic()
         with log.open("a") as more:
             more.write("DONE\n")
-        until(lambda: holder(home.lock) not in (None, pid), "another daemon is there")
+        until(lambda: holder(home) not in (None, pid), "another daemon is there")
         answered = time.monotonic() - killed
         if command is None:
             sql = "SELECT 1 FROM wakes WHERE wait_id = ? AND state != 'due'"
@@ -119,6 +119,12 @@ def a_host(home: Home) -> Host:
     host = Host((COMMAND, "mcp"), environment(home))
     host.hello()
     return host
+
+
+def holder(home: Home) -> int | None:
+    """Return the process that holds a home; None: nobody does, or none is named."""
+    held = find_holder(home.lock)
+    return held.pid if held else None
 
 
 def kill_holder(home: Home, task_id: str) -> float:
@@ -175,10 +181,10 @@ def count_connections(home: Home) -> int:
 
 def end_daemon(home: Home) -> None:
     """End the daemon that a relay has started."""
-    if (pid := holder(home.lock)) is not None:
+    if (pid := holder(home)) is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: holder(home.lock) is None, "the daemon ends")
+        until(lambda: holder(home) is None, "the daemon ends")
 
 
 def describe_load(before: tuple[float, float, float]) -> str:

@@ -1,7 +1,7 @@
 """The lock that makes one daemon of a home: held for as long as it lives.
 
 The system lets go of it when the process ends, however it ends. The file names the
-process that took it last, and says whether that has begun to end.
+process that took it last, with its start, and says whether that has begun to end.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from openclaw_taskmem.daemon.processes import identity
+
 TRIES: Final = 20
 TRY_SECONDS: Final = 0.02
-_RECORD: Final = 32
+_RECORD: Final = 64
 """Bytes in the file, always as many: it is written at once, and never seen half."""
 _ENDING: Final = "ending"
 
@@ -24,7 +26,7 @@ class Holder(NamedTuple):
     """Who holds a lock, as the file says.
 
     Whoever has just taken it may not have written its name yet: then it is that of the
-    process before, which lives no more.
+    process before, which lives no more, though its number may be a stranger's by now.
     """
 
     pid: int | None
@@ -33,6 +35,9 @@ class Holder(NamedTuple):
     """Whether it answers nobody any more."""
     written_at: float = 0.0
     """When the file was last written, as seconds of the epoch."""
+    process: str | None = None
+    """Which process that is, as `processes.identity` tells them apart; None: the file
+    does not say."""
 
 
 class Held(Exception):
@@ -44,34 +49,43 @@ class Held(Exception):
 
 
 class Lock:
-    """An exclusive lock on a file, with the holder's process id in it."""
+    """An exclusive lock on a file, with the holder's name in it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, named: bool = True) -> None:
         """Take the lock.
+
+        Args:
+            path: The file.
+            named: Whether this process writes its name, as the home's daemon.
 
         Raises:
             Held: Another process has it.
         """
+        self._name = identity(os.getpid()) or str(os.getpid())
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not self._taken():
             pid = _read(self._file).pid
             os.close(self._file)
             raise Held(pid)
         self._path = path
-        self._write()
+        if named:
+            self._write()
 
     def mark_ending(self) -> None:
         """Let those who look know that the holder answers nobody any more."""
         self._write(_ENDING)
 
     def _write(self, word: str = "") -> None:
-        record = f"{os.getpid()} {word}".ljust(_RECORD - 1) + "\n"
-        # Where the disk is full, the lock is held without a name in it.
-        with contextlib.suppress(OSError):
+        record = f"{self._name} {word}".ljust(_RECORD - 1) + "\n"
+        try:
             os.pwrite(self._file, record.encode(), 0)
+        except OSError:
+            # The disk is full: the lock is held without a name in it, from now on.
+            with contextlib.suppress(OSError):
+                os.utime(self._file)
 
     def _taken(self) -> bool:
-        """Try for a moment: `holder` takes the lock, too, while it looks."""
+        """Try for a moment: `find_holder` takes the lock, too, while it looks."""
         for _ in range(TRIES):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,16 +126,11 @@ def find_holder(path: Path) -> Holder | None:
         os.close(file)
 
 
-def holder(path: Path) -> int | None:
-    """Return the process id of the daemon that holds a lock; None: none is known."""
-    found = find_holder(path)
-    return found.pid if found else None
-
-
 def _read(file: int) -> Holder:
-    number, _, word = (
-        os.pread(file, _RECORD, 0).decode("ascii", "replace").partition(" ")
+    name, _, word = (
+        os.pread(file, _RECORD, 0).decode("ascii", "replace").strip().partition(" ")
     )
-    number = number.strip()
+    number, _, started = name.partition(":")
     pid = int(number) if number.isascii() and number.isdigit() else None
-    return Holder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime)
+    process = name if pid is not None and started else None
+    return Holder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime, process)

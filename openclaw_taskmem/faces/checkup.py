@@ -143,6 +143,8 @@ def _cure(home: Home, error: LinkError) -> str:
             found = presence.look(home)
         except OSError:
             return "See whose file that is, or set TASKMEM_HOME."
+        if found.state == "silent" and found.pid is None:
+            return f"Find who holds it with fuser {home.lock}, and end it."
         if found.state == "silent":
             return (
                 f"Look at {home.log}, then run: taskmem daemon stop, or kill -9 "

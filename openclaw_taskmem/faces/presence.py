@@ -13,7 +13,9 @@ from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
 """How long a process that holds a home may live before it must answer, and how long it
-may take to end."""
+may take to end; also how long the lock may name no process that lives here."""
+NAMED_SECONDS: Final = 0.1
+"""How long whoever has just taken a home may take to write its name."""
 
 State = Literal["absent", "starting", "ending", "silent"]
 
@@ -27,33 +29,42 @@ class Presence(NamedTuple):
     """
 
 
-def judge(held: Holder | None, age: float | None, now: float) -> Presence:
+def judge(held: Holder | None, lived: float | None, now: float) -> Presence:
     """Say what is there.
 
     Args:
         held: Who holds the home; None: nobody does.
-        age: For how many seconds that process has lived; None: it does not, so that
-            another has just taken the home, or there is no telling.
+        lived: For how many seconds that process has lived; None: it does not, so that
+            another has just taken the home or cannot be named, or there is no telling.
         now: The instant, as seconds of the epoch.
     """
     if held is None:
         return Presence("absent", None)
-    if age is None:
-        return Presence("starting", None)
-    seconds = now - held.written_at if held.ending else age
+    pid = None if lived is None else held.pid
+    ending = held.ending and lived is not None
+    seconds = now - held.written_at if ending or lived is None else lived
     if seconds >= STARTING_SECONDS:
-        return Presence("silent", held.pid)
-    return Presence("ending" if held.ending else "starting", held.pid)
+        return Presence("silent", pid)
+    return Presence("ending" if ending else "starting", pid)
 
 
 def look(home: Home) -> Presence:
     """Look at the lock of a home whose daemon did not answer."""
+    found = _look_once(home)
+    if found.state == "silent" and found.pid is None:
+        time.sleep(NAMED_SECONDS)
+        found = _look_once(home)
+    return found
+
+
+def _look_once(home: Home) -> Presence:
     held, now = find_holder(home.lock), time.time()  # noqa: TID251 - as files are dated
     if held is None or held.pid is None:
         return judge(held, None, now)
-    from openclaw_taskmem.daemon.processes import age
+    from openclaw_taskmem.daemon.processes import age, lives
 
-    return judge(held, age(held.pid), now)
+    here = held.process is None or lives(held.process) is not False
+    return judge(held, age(held.pid) if here else None, now)
 
 
 def explain(found: Presence, home: Home) -> str:
@@ -69,6 +80,12 @@ def explain(found: Presence, home: Home) -> str:
             return (
                 f"The daemon of {home.folder} is {found.state}{process}. Try again in "
                 f"a few seconds; {home.log} says more."
+            )
+        case "silent" if found.pid is None:
+            return (
+                f"A process that {home.lock} does not name holds {home.folder} and "
+                f"does not answer. Look at {home.log}, then find it with `fuser "
+                f"{home.lock}` and end it."
             )
         case "silent":
             return (

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from openclaw_taskmem.daemon.lock import Held, Lock, find_holder
-from openclaw_taskmem.daemon.processes import identity, lives
+from openclaw_taskmem.daemon.processes import lives
 from openclaw_taskmem.home import Home
 
 STEP_SECONDS: Final = 0.05
@@ -22,22 +22,21 @@ def stop(home: Home) -> tuple[str, int]:
 
     None running is as good as stopped. Source: rulings, "exit status".
     """
-    pid, process = None, None
     for _ in range(STEPS):
         held = find_holder(home.lock)
         if held is None:
             _remove_socket(home)
             return f"No daemon runs for {home.folder}.", 0
-        pid = held.pid
-        process = None if pid is None else identity(pid)
-        if process is not None:
+        pid, process = held.pid, held.process
+        if pid is not None and process is not None and lives(process):
             break
         # Another has just taken the lock, and not written its name yet.
         time.sleep(STEP_SECONDS)
-    if pid is None or process is None:
+    else:
         nameless = (
-            f"{home.lock} does not name the process that holds it (was the disk "
-            f"full?). Find it with `fuser {home.lock}`, and end it."
+            f"{home.lock} names no process that runs here, and one holds it (was the "
+            "disk full, or does it run in another container?). Find it with `fuser "
+            f"{home.lock}`, and end it."
         )
         return nameless, 1
     try:
@@ -65,6 +64,6 @@ def _remove_socket(home: Home) -> None:
     if not home.socket.exists():
         return
     with suppress(Held, OSError):
-        lock = Lock(home.lock)
+        lock = Lock(home.lock, named=False)
         home.socket.unlink(missing_ok=True)
         lock.release()

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from openclaw_taskmem.daemon import begin
-from openclaw_taskmem.daemon.lock import find_holder, holder
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.faces.start import Start
 from openclaw_taskmem.faces.stopping import stop
 from openclaw_taskmem.home import Home
-from tests.support.daemons import launch
+from tests.support.daemons import holder, launch
 from tests.support.waiting import status_of, until
 
 
@@ -33,7 +33,7 @@ def test_a_daemon_has_its_home_before_it_loads_the_rest(
     held: list[int | None] = []
 
     def run(*_: object) -> None:
-        held.append(holder(home.lock))
+        held.append(holder(home))
 
     rest = SimpleNamespace(run=run)
     monkeypatch.setitem(sys.modules, "openclaw_taskmem.daemon.run", rest)

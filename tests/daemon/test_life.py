@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from openclaw_taskmem.daemon.lock import Lock, holder
+from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.faces.link import LinkError, connect
 from tests.support.daemons import (
     COMMAND,
@@ -21,6 +21,7 @@ from tests.support.daemons import (
     command,
     contents,
     environment,
+    holder,
     launch,
     locked,
     refused_start,
@@ -94,7 +95,7 @@ def test_a_daemon_that_lost_the_race_leaves_the_winner_alone(daemon):
     assert status == 1
     assert f"as process {daemon.process.pid};" in said
     assert daemon.ask("status")["pid"] == daemon.process.pid
-    assert holder(daemon.home.lock) == daemon.process.pid
+    assert holder(daemon.home) == daemon.process.pid
 
 
 def test_the_socket_that_a_killed_daemon_left_is_replaced(daemon):
@@ -168,7 +169,7 @@ def test_told_to_stop_it_answers_the_calls_that_run_and_leaves_nothing(daemon):
         assert answers.readline() == b""
     assert daemon.wait() == 0
     assert not daemon.home.socket.exists()
-    assert holder(daemon.home.lock) is None
+    assert holder(daemon.home) is None
     Lock(daemon.home.lock).release()
     written = rows(daemon.home, "SELECT content FROM task_messages")
     assert written == [("The last word.",)]
@@ -226,7 +227,7 @@ def starting(home):
     home.database.touch(0o600)
     with locked(home):
         daemon = Daemon(home)
-        until(lambda: holder(home.lock) == daemon.process.pid, "it holds the home")
+        until(lambda: holder(home) == daemon.process.pid, "it holds the home")
         yield daemon
     daemon.close()
 
@@ -250,7 +251,7 @@ def test_the_doctor_waits_for_a_daemon_that_is_starting(home):
     home.database.touch(0o600)
     with locked(home):
         daemon = Daemon(home)
-        until(lambda: holder(home.lock) == daemon.process.pid, "it holds the home")
+        until(lambda: holder(home) == daemon.process.pid, "it holds the home")
         doctor = subprocess.Popen(
             [COMMAND, "doctor", "--no-proof"],
             stdout=subprocess.PIPE,
@@ -383,7 +384,7 @@ def test_a_setting_that_cannot_be_used_is_refused_in_one_sentence(
     assert said.endswith(".")
     assert "\n" not in said
     assert "Traceback" not in said
-    assert holder(home.lock) is None
+    assert holder(home) is None
 
 
 @pytest.mark.parametrize(

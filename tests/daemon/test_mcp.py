@@ -9,9 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from openclaw_taskmem.daemon.lock import holder
 from tests.support.agents import Lines, Relayed, agent, told
-from tests.support.daemons import ended, locked, rows
+from tests.support.daemons import ended, holder, locked, rows
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -164,7 +163,7 @@ async def test_an_agent_starts_the_daemon_when_none_runs(home):
         made = told(
             await client.call_tool("task_register", {"name": "First", "plan": ["Do"]})
         )
-        assert holder(home.lock)
+        assert holder(home)
     assert rows(home, "SELECT task_id FROM tasks") == [(made["task_id"],)]
 
 
@@ -177,7 +176,7 @@ async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon, mode):
         daemon.kill(signal.SIGKILL)
         seen = told(await client.call_tool("task_list", {}))
         assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
-        assert holder(daemon.home.lock) != daemon.process.pid
+        assert holder(daemon.home) != daemon.process.pid
 
 
 def test_told_to_stop_the_daemon_answers_an_agents_call_that_runs(daemon):

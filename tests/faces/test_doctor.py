@@ -184,6 +184,17 @@ def test_only_one_that_had_its_time_to_start_may_be_killed(
     assert str(home.log) in row.cure
 
 
+def test_of_one_that_nobody_can_name_no_number_is_told(home, monkeypatch):
+    monkeypatch.setattr(start, "_START_SECONDS", 0.05)
+    home.prepare()
+    held = Lock(home.lock)
+    home.lock.write_text("")
+    os.utime(home.lock, (0.0, 0.0))
+    _, row = checkup.reached(home, {})
+    held.release()
+    assert row.cure == f"Find who holds it with fuser {home.lock}, and end it."
+
+
 def test_a_daemon_that_refuses_says_why(home, daemon):
     daemon(opening={"error": "protocol", "message": "Speak another protocol."})
     link, row = checkup.reached(home, {})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon import processes
-from openclaw_taskmem.daemon.lock import Lock, holder
+from openclaw_taskmem.daemon.lock import Lock, find_holder
 from openclaw_taskmem.faces import link as link_module
 from openclaw_taskmem.faces import start as start_module
 from openclaw_taskmem.faces.link import MAX_LINE, LinkError, connect, reach
@@ -39,9 +39,9 @@ def answering(result):
 def stand_in(home):
     """Stops the stand-in that a test started."""
     yield
-    pid = holder(home.lock)
-    if pid and home.socket.exists():
-        os.kill(pid, signal.SIGTERM)
+    held = find_holder(home.lock)
+    if held and held.pid and home.socket.exists():
+        os.kill(held.pid, signal.SIGTERM)
 
 
 @pytest.fixture

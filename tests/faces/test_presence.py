@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+import time
+from unittest.mock import Mock
 
 import pytest
 
+from openclaw_taskmem.daemon import lock
 from openclaw_taskmem.daemon.lock import Holder, Lock
+from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.presence import STARTING_SECONDS, explain, judge, look
 
 YOUNG, OLD = STARTING_SECONDS - 0.5, STARTING_SECONDS
@@ -24,10 +29,12 @@ ENDING = Holder(7, ending=True, written_at=NOW - YOUNG)
         (Holder(7), OLD, "silent", 7),
         (ENDING, OLD, "ending", 7),
         (ENDING._replace(written_at=NOW - OLD), OLD, "silent", 7),
-        # Another has taken the lock, and its name is not written yet.
-        (Holder(None), None, "starting", None),
-        (Holder(7), None, "starting", None),
+        # Another has taken the lock, and its name is not written yet, or cannot be.
+        (Holder(None, written_at=NOW - YOUNG), None, "starting", None),
+        (Holder(7, written_at=NOW - YOUNG), None, "starting", None),
         (ENDING, None, "starting", None),
+        (Holder(None, written_at=NOW - OLD), None, "silent", None),
+        (ENDING._replace(written_at=NOW - OLD), None, "silent", None),
     ],
 )
 def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
@@ -39,16 +46,17 @@ def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
     [
         (judge(None, None, NOW), "No daemon runs for"),
         (judge(Holder(7), YOUNG, NOW), "is starting, as process 7. Try again"),
-        (judge(Holder(None), None, NOW), "is starting. Try again"),
+        (judge(Holder(None, written_at=NOW), None, NOW), "is starting. Try again"),
         (judge(ENDING, OLD, NOW), "is ending, as process 7. Try again"),
         (judge(Holder(7), OLD, NOW), "Process 7 holds"),
+        (judge(Holder(None), None, NOW), "then find it with `fuser"),
     ],
 )
 def test_only_of_a_silent_process_it_is_said_that_it_may_be_stopped(home, state, said):
     sentence = explain(state, home)
     assert said in sentence
     assert str(home.folder) in sentence
-    assert ("daemon stop" in sentence) is (state.state == "silent")
+    assert ("daemon stop" in sentence) is (state == ("silent", 7))
 
 
 def test_a_home_that_nobody_holds_has_no_daemon(home):
@@ -73,11 +81,48 @@ def test_the_lock_and_its_process_tell_what_is_there(home):
     next_one.release()
 
 
-def test_a_lock_that_names_a_process_that_has_ended_was_just_taken(home):
+@pytest.fixture
+def held(home):
+    """The lock of a home, held."""
     home.prepare()
     lock = Lock(home.lock)
+    yield home.lock
+    lock.release()
+
+
+@pytest.mark.parametrize("name", ["", "{ended} ending", "{ended}:1 ending", "{here}:1"])
+@pytest.mark.parametrize(("since", "state"), [(0.0, "starting"), (OLD, "silent")])
+def test_a_lock_that_names_nobody_here_is_silent_after_15_seconds(
+    held, home, name, since, state
+):
     with subprocess.Popen(["/bin/true"]) as ended:
         ended.wait()
-    home.lock.write_text(f"{ended.pid} ending")
+    held.write_text(name.format(ended=ended.pid, here=os.getpid()))
+    written = time.time() - since
+    os.utime(held, (written, written))
+    assert look(home) == (state, None)
+
+
+def test_a_name_that_is_written_meanwhile_is_seen(held, home, monkeypatch):
+    name = held.read_text()
+    held.write_text("")
+    os.utime(held, (0.0, 0.0))
+
+    def write_name(_):
+        held.write_text(name)
+
+    monkeypatch.setattr(presence.time, "sleep", write_name)
+    assert look(home).pid == os.getpid()
+
+
+def test_a_lock_without_room_for_a_name_counts_from_when_it_was_taken(
+    home, monkeypatch
+):
+    home.prepare()
+    home.lock.touch()
+    os.utime(home.lock, (0.0, 0.0))
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space"))
+    monkeypatch.setattr(lock.os, "pwrite", full)
+    taken = Lock(home.lock)
     assert look(home) == ("starting", None)
-    lock.release()
+    taken.release()

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from openclaw_taskmem.daemon.lock import holder
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.faces.hosts import HOSTS
 from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home, find_home
@@ -44,12 +44,18 @@ def short_home() -> Iterator[Home]:
 def _nobody_is_left(home: Home) -> bool:
     """End whoever holds the home, or has yet to ask for it."""
     left = _started_for(home)
-    if (pid := holder(home.lock)) is not None:
+    if (pid := holder(home)) is not None:
         left.add(pid)
     for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return not left
+
+
+def holder(home: Home) -> int | None:
+    """Return the process that holds a home; None: nobody does, or none is named."""
+    held = find_holder(home.lock)
+    return held.pid if held else None
 
 
 def _started_for(home: Home) -> set[int]:

@@ -1,0 +1,61 @@
+"""Who is stopped: the process that holds the home, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from openclaw_taskmem.daemon.lock import Lock, find_holder
+from openclaw_taskmem.daemon.processes import identity
+from openclaw_taskmem.faces import stopping
+
+
+@pytest.fixture
+def stranger():
+    """A process that is none of ours, with a number that one of ours had."""
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def held(home):
+    """The lock of a home, held."""
+    home.prepare()
+    lock = Lock(home.lock)
+    yield home.lock
+    lock.release()
+
+
+@pytest.mark.parametrize("name", ["{pid}", "{pid}:1", "{pid}:1 ending"])
+def test_a_process_that_has_the_holders_old_number_is_not_stopped(
+    home, held, stranger, monkeypatch, name
+):
+    monkeypatch.setattr(stopping, "STEPS", 1)
+    monkeypatch.setattr(stopping, "STEP_SECONDS", 0)
+    held.write_text(name.format(pid=stranger.pid))
+    sentence, status = stopping.stop(home)
+    assert status == 1
+    assert f"Find it with `fuser {home.lock}`" in sentence
+    assert stranger.poll() is None
+
+
+def test_the_lock_tells_its_holder_from_others_of_its_number(home, held):
+    mine = find_holder(held)
+    assert (mine.pid, mine.process) == (os.getpid(), identity(os.getpid()))
+
+
+def test_whoever_tidies_up_after_a_daemon_is_not_named_as_one(home, monkeypatch):
+    home.prepare()
+    home.socket.touch()
+    seen = []
+
+    def unlink(path, **_):
+        seen.append(find_holder(home.lock))
+
+    monkeypatch.setattr(type(home.socket), "unlink", unlink)
+    sentence, status = stopping.stop(home)
+    assert (sentence, status) == (f"No daemon runs for {home.folder}.", 0)
+    assert [each.pid for each in seen] == [None]
