@@ -58,17 +58,29 @@ async def opened(door: Path, seconds: float) -> bool:
         return False
 
 
-async def serves(environ: Mapping[str, str], version: str, seconds: float) -> bool:
+async def read_boot(environ: Mapping[str, str]) -> str | None:
+    """Return which start of a plug-in listens; None: none does, or it is an old one."""
+    with contextlib.suppress(NobodyHome, Failed):
+        said = await ask(path(environ), "version", SECONDS)
+        return str(said["boot"]) if "boot" in said else None
+    return None
+
+
+async def serves(
+    environ: Mapping[str, str], version: str, seconds: float, earlier: str | None = None
+) -> bool:
     """Wait until a plug-in of a version listens; False: none did in that time.
 
-    Where it listens is known only once a daemon runs.
+    Where it listens is known only once a daemon runs. The `earlier` start of it does
+    not count, as it is just being ended.
     """
     try:
         async with asyncio.timeout(seconds):
             while True:
                 with contextlib.suppress(NobodyHome, Failed):
                     said = await ask(path(environ), "version", seconds)
-                    if said == {"version": version}:
+                    another = earlier is None or said.get("boot") != earlier
+                    if said.get("version") == version and another:
                         return True
                 await asyncio.sleep(GLANCE)
     except TimeoutError:

@@ -121,7 +121,7 @@ class Instance {
   handlers = {
     wake: this.#beginning(({ host, ...wake }) => (host && host !== this.host ? { elsewhere: true } : this.sessions.wake(wake))),
     open: this.#beginning(({ session_key, message }) => this.sessions.run(session_key, message)),
-    version: () => ({ version }),
+    version: () => ({ version, boot: this.boot }),
     read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
     reader: () => this.reader.facts(),
     lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.work.awaited.lacks())], shown: await this.cards.lacks(this.sessions.main) }),

@@ -38,6 +38,8 @@ class Change:
     """What becomes of it where it is refused; empty: it is needed."""
     leaves: str = ""
     """What leaves this machine by it, and where to; empty: nothing."""
+    needs: Change | None = None
+    """Another change without which this one has no effect; None: there is none."""
     needed: bool = False
     """Without it nothing works; all else is for the operator to allow."""
     by_hand: str = ""

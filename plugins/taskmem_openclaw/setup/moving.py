@@ -112,6 +112,11 @@ def moving_in(
     return Move(host, record, now, wanted, install=install, gemini=gemini)
 
 
+def loads_anew(move: Move) -> bool:
+    """Whether a running gateway that has the plug-in loads it anew for this move."""
+    return "plugins" in patch_between(move.now, move.wanted)
+
+
 def move_in(move: Move) -> bool:
     """Set up; tell whether a running gateway took the plug-in up.
 

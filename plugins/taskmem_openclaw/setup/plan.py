@@ -75,8 +75,9 @@ def for_plugin(config: Mapping[str, Any], wishes: Wishes) -> Plan:
         raise Refused(_twice("MCP bundle", "plug-in"))
     tools = sight.Tools(PLUGIN, wishes.tools, wishes.profiles)
     seen, notes = sight.changes(config, tools)
-    wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), _access(config)]
-    wanted += [*_models(config), _holding_back(), _recording()]
+    access = _access(config)
+    wanted = [_plugin(config, wishes), *_listed(config, PLUGIN), access]
+    wanted += [*_models(config), _holding_back(access), _recording()]
     return Plan(_real(config, [*wanted, *seen, *_servers(config)]), notes)
 
 
@@ -260,7 +261,7 @@ def _models(config: Mapping[str, Any]) -> Iterator[Change]:
     )
 
 
-def _holding_back() -> Change:
+def _holding_back(access: Change) -> Change:
     """Hold answers back until they are looked at, which ends all streaming."""
     return Change(
         "answers held back until they are looked at",
@@ -270,6 +271,7 @@ def _holding_back() -> Change:
         (Put(HOLD_BACK, value=True),),
         without="where the answer after a completed task names such a file, the next "
         "line says so",
+        needs=access,
         by_hand=_set_by_hand(HOLD_BACK),
     )
 

@@ -16,7 +16,7 @@ import click
 
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
-from taskmem_openclaw.setup.edits import Change
+from taskmem_openclaw.setup.edits import Change, applied
 from taskmem_openclaw.setup.moving import Move
 from taskmem_openclaw.setup.patches import Document, same
 
@@ -54,8 +54,8 @@ def move_in(choice: Choice) -> None:
             )
         wishes = shipped.wishes(now, record.folder)
         planned = (plan.for_bundle if choice.bundle else plan.for_plugin)(now, wishes)
-        asked = _chosen(planned.changes, choice)
-        reads = record.gemini or bool(_chosen(_gemini(record, choice), choice))
+        asked = _chosen(now, planned.changes, choice)
+        reads = record.gemini or bool(_chosen(now, _gemini(record, choice), choice))
         what = shipped.bundle() if choice.bundle else shipped.plugin()
         move = moving.moving_in(host, record, now, what, asked, gemini=reads)
         for note in planned.notes:
@@ -63,15 +63,13 @@ def move_in(choice: Choice) -> None:
         if choice.dry_run:
             _show(move)
             return
-        live = False
+        live, earlier = False, None
         if move.nothing:
             click.echo("Everything is in place; nothing was changed.")
         else:
-            if not host.plain and not same(move.now, move.wanted):
-                click.echo(_COMMENTS)
-            _ask_for_patience(move)
-            with _half_done(move):
-                live = moving.move_in(move)
+            if moving.loads_anew(move):
+                earlier = asyncio.run(door.read_boot(os.environ))
+            live = _carry_out(move)
             if live:
                 click.echo("Done, and the running gateway takes it up.")
             elif move.install is not None:
@@ -81,7 +79,17 @@ def move_in(choice: Choice) -> None:
     if choice.proof and move.install is not None and not live:
         click.echo("Start the gateway, and let it prove itself: taskmem doctor")
     elif choice.proof:
-        _prove(live=live and not choice.bundle)
+        loads = live or earlier is not None
+        _prove(loads=loads and not choice.bundle, earlier=earlier)
+
+
+def _carry_out(move: Move) -> bool:
+    """Change what is to be changed; tell whether a gateway takes the plug-in up."""
+    if not move.host.plain and not same(move.now, move.wanted):
+        click.echo(_COMMENTS)
+    _ask_for_patience(move)
+    with _half_done(move):
+        return moving.move_in(move)
 
 
 def move_back(*, dry_run: bool) -> None:
@@ -141,12 +149,16 @@ def _gemini(record: keeping.Record, choice: Choice) -> list[Change]:
     return [plan.for_gemini(variable, bundle=choice.bundle)]
 
 
-def _chosen(changes: list[Change], choice: Choice) -> list[Change]:
+def _chosen(now: Document, changes: list[Change], choice: Choice) -> list[Change]:
     """Return what is needed and what the person allows, and say what is left out."""
     chosen: list[Change] = []
     can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
     for change in changes:
-        if change.needed or (choice.everything and not change.by_hand):
+        reached = applied(now, chosen)
+        if change.needs and applied(reached, [change.needs]) != reached:
+            _name("left out", change)
+            click.echo(f"            (it needs {change.needs.what})")
+        elif change.needed or (choice.everything and not change.by_hand):
             _name("needed" if change.needed else "allowed", change)
             chosen.append(change)
         elif can_ask:
@@ -194,17 +206,18 @@ def _show(move: Move) -> None:
         click.echo(_PATCH)
 
 
-def _prove(*, live: bool) -> None:
+def _prove(*, loads: bool, earlier: str | None) -> None:
     """Let the doctor look, whose status decides.
 
-    `live`: the gateway is just loading the plug-in.
+    `loads`: a gateway is just loading the plug-in, and its `earlier` start ends.
 
     Raises:
         SystemExit: Something is not well.
     """
-    if live:
+    if loads:
+        version = shipped.version()
         with _shown_at_work("the gateway loads the plug-in"):
-            asyncio.run(door.serves(os.environ, shipped.version(), _LOADS_SECONDS))
+            asyncio.run(door.serves(os.environ, version, _LOADS_SECONDS, earlier))
     click.echo("The proof:")
     done = subprocess.run(
         (sys.executable, "-m", "openclaw_taskmem", "doctor"),

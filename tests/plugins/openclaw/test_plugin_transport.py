@@ -431,14 +431,18 @@ async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(
 ):
     monkeypatch.setattr(door, "GLANCE", 0.01)
     said = [b"{}\n", b'{"failed": "no version"}\n', b'{"version": "1"}\n']
+    said += [b'{"version": "2", "boot": "first"}\n']
 
     def answer(visit):
         visit.rfile.readline()
-        visit.wfile.write(said.pop(0) if said else b'{"version": "2"}\n')
+        last = b'{"version": "2", "boot": "second"}\n'
+        visit.wfile.write(said.pop(0) if said else last)
 
     gateway.rude = answer
-    awaited = asyncio.create_task(door.serves(gateway.environ, "2", PATIENCE))
+    assert await door.read_boot(gateway.environ) is None
+    awaited = asyncio.create_task(door.serves(gateway.environ, "2", PATIENCE, "first"))
     await asyncio.to_thread(gateway.open)
     assert await awaited
     assert said == []
+    assert await door.read_boot(gateway.environ) == "second"
     assert not await door.serves(gateway.environ, "3", 0.05)

@@ -289,7 +289,8 @@ for (const when of ["before", "after"])
     const { handlers } = globalThis[STARTED];
     for (const ask of ["wake", "open", "say", "read"]) await assert.rejects(handlers[ask]({}), /the gateway is stopping/);
     assert.deepEqual([house.turns, house.beats], [[], []]);
-    assert.deepEqual(handlers.version(), { version: globalThis[STARTED].hello().version });
+    const { version, boot } = globalThis[STARTED].hello();
+    assert.deepEqual(handlers.version(), { version, boot });
     // What goes on ends as ever, and is told.
     house.begin("r1");
     house.end("r1");

@@ -66,10 +66,11 @@ def test_without_a_terminal_only_what_is_needed_is_done_and_the_rest_is_named(
     assert left in said.text
     assert "            without it, the agent has to ask where it was" in said.text
     assert "(to have it: --yes allows it)" in said.text
+    assert "(it needs access to conversations)" in said.text
 
 
-def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch):
-    openclaw.write({"tools": {"allow": ["exec"]}})
+def answer_at_a_terminal(*answers: tuple[bytes, bytes]) -> None:
+    """Set OpenClaw up at a terminal, and answer what is asked, in this order."""
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
     with subprocess.Popen(
@@ -77,12 +78,7 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
     ) as process:
         os.close(secondary)
         seen = b""
-        for asked, answer in (
-            (b"access to", b"y\n"),
-            (b"held back", b"y\n"),
-            (b"recording of", b"y\n"),
-            (b"tools.allow", b"\n"),
-        ):
+        for asked, answer in answers:
             while asked not in seen or not seen.rstrip().endswith(b"[y/N]:"):
                 seen += os.read(primary, 4096)
             os.write(primary, answer)
@@ -94,10 +90,25 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home, monkeypatch)
                 break
         assert process.wait(PATIENCE) == 0, seen
     os.close(primary)
+
+
+def test_at_a_terminal_each_permission_is_asked_for(openclaw, home):
+    openclaw.write({"tools": {"allow": ["exec"]}})
+    answer_at_a_terminal(
+        (b"access to", b"y\n"),
+        (b"held back", b"y\n"),
+        (b"recording of", b"y\n"),
+        (b"tools.allow", b"\n"),
+    )
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
     assert entry(openclaw.config)["config"]["holdBack"] is True
     assert openclaw.config["tools"] == {"allow": ["exec"]}
     assert entry(openclaw.config)["config"]["recordCommands"] is True
+
+
+def test_what_a_refusal_makes_useless_is_not_asked_for(openclaw, home):
+    answer_at_a_terminal((b"access to", b"n\n"), (b"recording of", b"n\n"))
+    assert "holdBack" not in entry(openclaw.config)["config"]
 
 
 def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, into):
@@ -404,7 +415,8 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
 ):
     order = []
 
-    async def serves(environ, version, seconds):
+    async def serves(environ, version, seconds, earlier):
+        assert earlier is None
         order.append((environ["TASKMEM_HOME"], version))
         return True
 
@@ -420,6 +432,32 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
     assert setup("openclaw", "--yes").status == 0
     awaited = (str(shipped.home()), shipped.version())
     assert order == ([awaited, "doctor"] if live else [])
+
+
+def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
+    openclaw, setup, monkeypatch
+):
+    order = []
+
+    async def read_boot(environ):
+        return "first"
+
+    async def serves(environ, version, seconds, earlier):
+        order.append(earlier)
+        return True
+
+    def run(command, **_):
+        order.append("doctor")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    setup("openclaw", "--no-proof")
+    monkeypatch.setattr(door, "read_boot", read_boot)
+    monkeypatch.setattr(door, "serves", serves)
+    assert setup("openclaw", "--yes").status == 0
+    assert order == ["first", "doctor"]
+    assert setup("openclaw", "--yes").status == 0
+    assert order == ["first", "doctor", "doctor"]
 
 
 def test_where_no_gateway_has_it_yet_the_proof_is_left_to_the_person(openclaw, setup):
