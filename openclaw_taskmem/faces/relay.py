@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from openclaw_taskmem.faces.lines import (
     Id,
@@ -32,6 +33,9 @@ from openclaw_taskmem.faces.lines import (
 )
 from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, connect, reach
 from openclaw_taskmem.home import Home, find_home
+
+if TYPE_CHECKING:
+    from openclaw_taskmem.faces.attempt import Attempt
 
 _CHUNK = 64 * 1024
 _AHEAD = 1024 * 1024
@@ -103,6 +107,8 @@ class Relay:
         self._in_flight: dict[Id | None, Message] = {}
         self._revive_at: float | None = None
         """When to start the daemon again that was killed; None: none is to be."""
+        self._revival: Attempt | None = None
+        """The start that is under way; what comes meanwhile waits for it."""
         self._revivals = 0
         self._began = 0.0
         self._hello: Message | None = None
@@ -124,11 +130,13 @@ class Relay:
         finally:
             if self._daemon:
                 self._daemon.close()
+            if self._revival:
+                self._revival.give_up()
 
     def _loop(self, stdin: int, stdout: int) -> None:
         due: float | None = None
         while True:
-            if self._queue and not self._daemon:
+            if self._queue and not self._daemon and not self._revival:
                 self._reach()
             left = None if due is None else due - _now()
             if left is not None and (left <= 0 or self._is_done()):
@@ -146,6 +154,7 @@ class Relay:
                 self._send()
             if self._daemon in readable:
                 self._receive()
+            self._end_revival(readable)
             if stdin in readable and not self._read(stdin):
                 due = _now() + _DRAIN_SECONDS
 
@@ -167,6 +176,8 @@ class Relay:
                 readable.append(self._daemon)
             if self._queue and not self._must_hold():
                 writable.append(self._daemon)
+        if self._revival:
+            readable.append(self._revival.over)
         return select.select(readable, writable, (), seconds)[:2]
 
     # From the host to the daemon.
@@ -283,19 +294,31 @@ class Relay:
             self._give_up(self._queue.popleft(), told)
 
     def _revive(self) -> None:
-        """Start the daemon again that was killed, or find the one that another did.
+        """Begin to start the daemon again that was killed, or to find another's.
 
         One that has ended in order meanwhile is left alone.
         """
         self._revive_at = None
         if not self._was_killed():
             return
-        try:
-            link = reach(self._home, self._environ, "mcp", self._command)
-        except LinkError:
-            self._revive_at = _now() + self._rest()
-        else:
-            self._start(link)
+        from openclaw_taskmem.faces.attempt import Attempt
+
+        self._revival = Attempt(
+            lambda: reach(self._home, self._environ, "mcp", self._command)
+        )
+
+    def _end_revival(self, readable: Sequence[int | socket.socket]) -> None:
+        """Take what came of a start, once that has ended."""
+        if not self._revival or self._revival.over not in readable:
+            return
+        found, self._revival = self._revival.take(), None
+        if isinstance(found, Link):
+            self._refusal = None
+            self._start(found)
+            return
+        self._revive_at = _now() + self._rest()
+        if found is not None:
+            self._refusal, self._refused_at = found, _now()
 
     def _rest(self) -> float:
         """Return in how many seconds the daemon is started again; longer each time."""

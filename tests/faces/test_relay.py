@@ -4,13 +4,16 @@ import re
 import select
 import socket
 import threading
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import pytest
 
 from openclaw_taskmem.faces import relay as relay_module
 from openclaw_taskmem.faces import start as start_module
+from openclaw_taskmem.faces.attempt import Attempt
 from openclaw_taskmem.faces.lines import Message
-from openclaw_taskmem.faces.link import MAX_LINE, LinkError
+from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError
 from openclaw_taskmem.faces.relay import Relay
 from tests.faces.fake_daemon import PATIENCE, answer
 from tests.faces.host import Host
@@ -513,6 +516,77 @@ def test_a_daemon_that_cannot_be_started_is_tried_again(host, daemon, tries):
     old.die(leave_socket=True)
     assert new.next_heard()["method"] == "initialize"
     assert tries == []
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Holds every try to reach a daemon after the first until it is let go on."""
+    real, begun, go_on = relay_module.reach, threading.Event(), threading.Event()
+    made, over = [], threading.Event()
+
+    def reach(*args):
+        made.append(args)
+        if len(made) > 1:
+            begun.set()
+            assert go_on.wait(PATIENCE)
+        if over.is_set():
+            raise LinkError("daemon_unavailable", "The test is over.")
+        return real(*args)
+
+    monkeypatch.setattr(relay_module, "reach", reach)
+    yield SimpleNamespace(begun=begun, go_on=go_on, made=made)
+    over.set()
+    go_on.set()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_daemon_that_is_slow_to_start_again_keeps_no_host_waiting(host, daemon, slow):
+    old = daemon()
+    host.greet()
+    old.die(leave_socket=True)
+    assert slow.begun.wait(PATIENCE)
+    host.say_raw(line_of(MAX_LINE + 1))
+    assert "more than 8 MiB" in host.hear()["error"]["message"]
+    host.ask(8)
+    daemon()
+    slow.go_on.set()
+    assert "result" in host.hear()
+    assert len(slow.made) == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_host_that_leaves_while_a_daemon_starts_is_not_kept(host, daemon, slow):
+    old = daemon()
+    host.greet()
+    old.die(leave_socket=True)
+    assert slow.begun.wait(PATIENCE)
+    host.end_stdin()
+    host.join()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_waited_for_a_start_that_failed_is_told_why(host, daemon, slow):
+    old = daemon()
+    host.greet()
+    old.die(leave_socket=True)
+    assert slow.begun.wait(PATIENCE)
+    host.ask(8)
+    slow.go_on.set()
+    assert "could not be started" in host.hear()["error"]["message"]
+
+
+def test_a_link_that_comes_too_late_is_closed():
+    go_on, closed = threading.Event(), threading.Event()
+    link = create_autospec(Link, instance=True)
+    link.close.side_effect = closed.set
+
+    def reach():
+        assert go_on.wait(PATIENCE)
+        return link
+
+    Attempt(reach).give_up()
+    go_on.set()
+    assert closed.wait(PATIENCE)
 
 
 def test_each_try_rests_longer_than_the_one_before(home):
