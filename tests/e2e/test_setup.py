@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,7 @@ def test_one_command_moves_in_and_proves_itself_as_the_docs_show(
     gateway.start()
     try:
         moved, looked = set_up(taskmem, "--yes"), taskmem.run("doctor")
+        again = at_terminal(taskmem, "setup", "openclaw", answers="y\ny\n")
     finally:
         gateway.stop()
     shown = f"$ taskmem setup openclaw --yes\n{moved}"
@@ -72,6 +77,29 @@ def test_one_command_moves_in_and_proves_itself_as_the_docs_show(
     assert plain(shown) == plain(recorded)
     assert moved.endswith("All is well.\n")
     assert looked.endswith("All is well.\n")
+    # What is chosen later is proved once the gateway has loaded the plug-in anew.
+    assert "the gateway loads the plug-in" in again
+    assert "It has not" not in again
+    assert again.endswith("All is well.\n")
+
+
+def at_terminal(taskmem: Taskmem, *arguments: str, answers: str) -> str:
+    """Run taskmem at a terminal, and give what it shows."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answers.encode())
+    with subprocess.Popen(
+        [str(PROGRAM), *arguments],
+        env=taskmem.room.environment(taskmem.environment),
+        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # which is how a terminal ends
+            while more := os.read(ours, 4096):
+                shown += more
+        os.close(ours)
+        assert process.wait(LIMIT) == 0, shown.decode()
+    return shown.decode().replace("\r\n", "\n")
 
 
 def plain(transcript: str) -> list[str]:

@@ -31,6 +31,10 @@ _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
 _PATCH: Final = (
     "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
 )
+_NOT_LOADED: Final = (
+    f"It has not within {_LOADS_SECONDS:.0f} s, so what follows may be of the plug-in "
+    "as it was; run: openclaw gateway restart, then: taskmem doctor"
+)
 _TICK_SECONDS: Final = 1.0
 
 
@@ -217,7 +221,11 @@ def _prove(*, loads: bool, earlier: str | None) -> None:
     if loads:
         version = shipped.version()
         with _shown_at_work("the gateway loads the plug-in"):
-            asyncio.run(door.serves(os.environ, version, _LOADS_SECONDS, earlier))
+            loaded = asyncio.run(
+                door.serves(os.environ, version, _LOADS_SECONDS, earlier)
+            )
+        if not loaded:
+            click.echo(_NOT_LOADED)
     click.echo("The proof:")
     done = subprocess.run(
         (sys.executable, "-m", "openclaw_taskmem", "doctor"),

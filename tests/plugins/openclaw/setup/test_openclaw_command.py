@@ -434,8 +434,9 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
     assert order == ([awaited, "doctor"] if live else [])
 
 
+@pytest.mark.parametrize("loads", [True, False], ids=["loaded", "not loaded"])
 def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
-    openclaw, setup, monkeypatch
+    openclaw, setup, monkeypatch, loads
 ):
     order = []
 
@@ -444,7 +445,7 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
 
     async def serves(environ, version, seconds, earlier):
         order.append(earlier)
-        return True
+        return loads
 
     def run(command, **_):
         order.append("doctor")
@@ -454,7 +455,9 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
     setup("openclaw", "--no-proof")
     monkeypatch.setattr(door, "read_boot", read_boot)
     monkeypatch.setattr(door, "serves", serves)
-    assert setup("openclaw", "--yes").status == 0
+    said = setup("openclaw", "--yes")
+    assert said.status == 0
+    assert ("It has not within 30 s" in said.text) is not loads
     assert order == ["first", "doctor"]
     assert setup("openclaw", "--yes").status == 0
     assert order == ["first", "doctor", "doctor"]
