@@ -57,7 +57,6 @@ def revise(
     caller: Caller,
     artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
-    author: Author = Author.AGENT,
     policy: RunPolicy = runs.POLICY,
 ) -> tuple[Change, Revised]:
     """Decide what a revision writes: the row, the plan, a message, the marks.
@@ -112,7 +111,7 @@ def revise(
                 old_plan=before.plan,
                 new_plan=new_plan,
                 reason=reason,
-                author=author,
+                author=Author.AGENT,
                 created_at=now,
             ),
         ),
@@ -133,7 +132,7 @@ def revise(
                 task_id=task.task_id,
                 data={
                     "reason": reason,
-                    "author": author,
+                    "author": Author.AGENT,
                     "steps": len(new_plan),
                     "kept": len(remap.done),
                     "dropped": len(remap.dropped),

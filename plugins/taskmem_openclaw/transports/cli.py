@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
-from taskmem_openclaw.transports.reach import require_own, runs_there
+from taskmem_openclaw.transports.reach import Reaching, require_own
 
 SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
@@ -34,7 +34,7 @@ _FINAL: Final = (
 """What the gateway says when trying again is of no use."""
 
 
-class OpenClawCli:
+class OpenClawCli(Reaching):
     """Hands wakes to the gateway through OpenClaw's command."""
 
     name = "openclaw-cli"
@@ -46,11 +46,6 @@ class OpenClawCli:
         self._environ = environ
         self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         self._seconds = seconds
-
-    def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether an agent runs in OpenClaw; without a session it is the main one."""
-        del session_key
-        return runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Queue a wake in the gateway and start a turn.

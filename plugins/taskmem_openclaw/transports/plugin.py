@@ -20,7 +20,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_openclaw import configuration, door
 from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.reach import gateway_of, runs_there
+from taskmem_openclaw.transports.reach import Reaching, gateway_of
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
@@ -28,7 +28,7 @@ GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""
 
 
-class OpenClawPlugin:
+class OpenClawPlugin(Reaching):
     """Hands wakes to the gateway through our own plug-in in it."""
 
     name = "openclaw-plugin"
@@ -49,11 +49,6 @@ class OpenClawPlugin:
         self._environ = environ
         self._seconds = seconds
         self._patience = patience
-
-    def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether an agent runs in OpenClaw; without a session it is the main one."""
-        del session_key
-        return runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Put a wake before the next turn of its session, and start one.

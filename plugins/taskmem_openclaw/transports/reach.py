@@ -20,6 +20,15 @@ def runs_there(host: str | None) -> bool:
     return host in (None, BUNDLE) or host.partition(":")[0] == OPENCLAW
 
 
+class Reaching:
+    """A way into OpenClaw that takes wakes for all of its agents."""
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether an agent runs in OpenClaw; without a session it is the main one."""
+        del session_key
+        return runs_there(host)
+
+
 def gateway_of(host: str | None) -> str | None:
     """Return the gateway that an agent runs in; None: any may be it."""
     return host if host and host.startswith(f"{OPENCLAW}:") else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.reach import require_own, runs_there
+from taskmem_openclaw.transports.reach import Reaching, require_own
 
 if TYPE_CHECKING:
     import httpx
@@ -23,7 +23,7 @@ _REFUSED: Final = (401, 403)
 _MISSING: Final = 404
 
 
-class OpenClawHooks:
+class OpenClawHooks(Reaching):
     """Hands wakes to the gateway by `POST /hooks/wake`."""
 
     name = "openclaw-hooks"
@@ -36,11 +36,6 @@ class OpenClawHooks:
         """Take the environment, and what carries requests; None: the network."""
         self._environ = environ
         self._transport = transport
-
-    def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether an agent runs in OpenClaw; without a session it is the main one."""
-        del session_key
-        return runs_there(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Queue a wake in the gateway and start a turn.
