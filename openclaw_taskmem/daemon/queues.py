@@ -1,8 +1,9 @@
 """The queues of roles, watched: commits say when one has changed.
 
-The store is read when a commit has touched a run of that role, and now and then
-besides: what a session that is gone has left becomes the role's by time alone, and
-another daemon on the same database tells nobody here.
+The store is read when a commit has queued a run for that role, or has touched one
+where one was queued, and now and then besides: what a session that is gone has left
+becomes the role's by time alone, and another daemon on the same database tells nobody
+here.
 """
 
 from __future__ import annotations
@@ -41,14 +42,17 @@ class Queues:
         self._watched.add(queue)
         return queue
 
-    def note(self, roles: Collection[str | None]) -> None:
+    def note(
+        self, roles: Collection[str | None], queued: Collection[str | None]
+    ) -> None:
         """Take note that a commit touched runs of roles; called from any thread.
 
-        None among them: of one that any role may claim.
+        None among them: one that any role may claim. `queued`: those of them for which
+        one is queued now; any other matters only where something was queued before.
         """
         for queue in tuple(self._watched):
-            if queue.role in roles or None in roles:
-                queue.note()
+            if not {queue.role, None}.isdisjoint(roles):
+                queue.note(queued=not {queue.role, None}.isdisjoint(queued))
 
     @staticmethod
     def find_judges(target: Target, condition: Condition) -> parts.Judges:
@@ -82,16 +86,19 @@ class Queue:
         self._news = asyncio.Event()
         self._read_at = float("-inf")
         """By the monotonic clock: when the queue was read, and was empty."""
+        self._found = False
+        """Whether something was queued when it was read last."""
 
-    def note(self) -> None:
-        """Take note that the queue may be another; called from any thread."""
+    def note(self, *, queued: bool) -> None:
+        """Take note of what is queued, or is not any more; called from any thread."""
         with contextlib.suppress(RuntimeError):
             # The lane may have ended.
-            self._loop.call_soon_threadsafe(self._stir)
+            self._loop.call_soon_threadsafe(self._stir, queued)
 
-    def _stir(self) -> None:
-        self._read_at = float("-inf")
-        self._news.set()
+    def _stir(self, queued: bool) -> None:  # noqa: FBT001 - the loop gives no names
+        if queued or self._found:
+            self._read_at = float("-inf")
+            self._news.set()
 
     async def here(self) -> Frame:
         """Return what is queued now."""
@@ -108,13 +115,14 @@ class Queue:
         now = clock.monotonic()
         if now - self._read_at >= self._queues.rest:
             task = self._queues.read_first(self.role)
+            self._found = task is not None
             # What was found may be claimed in a moment, and is looked for again.
             self._read_at = now if task is None else float("-inf")
             text = rules.describe_queued(task, self.role) if task else ""
         return Frame(seen_at=clock.now(), place=_PLACE, text=text)
 
     async def changed(self) -> None:
-        """Return when a commit has touched what is queued here."""
+        """Return when a commit has changed what is queued here."""
         await self._news.wait()
         self._news.clear()
 

@@ -111,7 +111,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     )
 
     def nudge(due: Due) -> None:
-        room.follow(due.waits, due.roles)
+        room.follow(due.waits, due.roles, due.queued_for)
         if loops is not None:
             loops.nudge(due)
 

@@ -125,11 +125,17 @@ class Watchroom:
         return known[0].observation if known else None
 
     def follow(
-        self, wait_ids: Iterable[str], roles: Collection[str | None] = ()
+        self,
+        wait_ids: Iterable[str],
+        roles: Collection[str | None] = (),
+        queued_for: Collection[str | None] = (),
     ) -> None:
-        """Take note that waits and runs of roles changed; called from any thread."""
+        """Take note that waits and runs of roles changed; called from any thread.
+
+        `queued_for`: the roles for which a run is queued now.
+        """
         if self._queues is not None and roles:
-            self._queues.note(roles)
+            self._queues.note(roles, queued_for)
         if ids := tuple(wait_ids):
             self._loop.call_soon_threadsafe(self._stir, ids)
 

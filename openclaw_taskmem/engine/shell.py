@@ -29,6 +29,7 @@ from taskmem_hookspecs import (
     Change,
     Clock,
     Event,
+    RunState,
     Task,
     TaskStore,
     Wake,
@@ -65,6 +66,8 @@ class Due:
     """The waits that were opened, changed or ended."""
     roles: frozenset[str | None]
     """The roles whose runs were written; None among them: one was anybody's."""
+    queued_for: frozenset[str | None]
+    """Those of them for which a run is queued now."""
 
 
 def _ignore(_: Due) -> None:
@@ -329,4 +332,7 @@ def _due(change: Change) -> Due:
         say=any(event.kind in events.SAID | events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
+        queued_for=frozenset(
+            run.role for run in change.runs if run.state is RunState.QUEUED
+        ),
     )

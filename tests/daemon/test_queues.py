@@ -167,6 +167,27 @@ async def test_the_store_is_read_when_a_commit_tells_and_rarely_besides(
         assert room.row(wait).status is WaitStatus.WATCHING
 
 
+@pytest.mark.parametrize("role", [{}, {"role": "writer"}])
+async def test_work_on_what_is_claimed_has_no_queue_read_again(
+    role: dict[str, str],
+) -> None:
+    store = Counted()
+    async with watched(store=store, sole=True) as room:
+        world, builder = room.world, worker("1")
+        task = world.register(**role)
+        world.call("task_claim", builder, task_id=task, **role)
+        await waits(room, timeout=3600)
+        before, written = store.reads, store.read_task(task).run
+
+        for _ in range(10):
+            room.clock.tick(ALONE_SECONDS / 20)
+            world.call("task_update", builder, task_id=task, message="Still at it.")
+        await room.settle()
+
+        assert store.read_task(task).run != written
+        assert store.reads == before
+
+
 async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
     store = MemoryStore()
     async with watched(store=store) as room:

@@ -91,7 +91,7 @@ async def watched(
     )
 
     def nudge(due: Due) -> None:
-        room.follow(due.waits, due.roles)
+        room.follow(due.waits, due.roles, due.queued_for)
 
     world.shell = replace(world.shell, watching=room, nudge=nudge, sole=sole)
     running = asyncio.create_task(room.run(world.shell))
