@@ -299,7 +299,8 @@ class SelectiveTransport(WakeTransport, Protocol):
         """Whether it can carry wakes to an agent, as `Wake` names it.
 
         One that it does not reach is told so when it begins to wait, and its wakes
-        stay until `taskmem wait` fetches them. Asked often: answer from what is known.
+        stay until `taskmem wait` fetches them. Asked often: answer from what is known;
+        where it raises, it reaches nobody.
         """
         ...
 

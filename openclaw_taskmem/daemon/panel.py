@@ -82,7 +82,8 @@ class Panel:
         self._unjudged: tuple[int, ...] | None = None
         """The sides that nobody judges now; None: nobody looked for judges yet."""
         self._unjudged_since = clock.now()
-        """When somebody was found last for every side, or the first look was."""
+        """When the first look was: a side that has found its judge keeps it, and is
+        missing here no more."""
         self._advice = ""
         self._start = start
         self._seats: list[_Seat] = []

@@ -111,7 +111,8 @@ def is_transport(answer: object) -> TypeGuard[WakeTransport]:
 def reach_of(transport: WakeTransport) -> Callable[[str | None, str | None], bool]:
     """Return what says whether a transport reaches an agent, by its host and session.
 
-    One that is not selective reaches all, and so does one that fails to say.
+    One that is not selective reaches all. One that fails to say reaches nobody, for no
+    wake is promised without a way; what is kept for that is there to be fetched.
     """
     if not isinstance(transport, SelectiveTransport):
         return lambda _host, _session_key: True
@@ -121,7 +122,7 @@ def reach_of(transport: WakeTransport) -> Callable[[str | None, str | None], boo
             return transport.reaches(host, session_key)
         except Exception:
             log.exception("%s failed to say whom it reaches", transport.name)
-            return True
+            return False
 
     return reaches
 

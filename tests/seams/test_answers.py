@@ -332,6 +332,10 @@ def test_a_transport_says_whom_it_reaches():
     assert not reaches("there", "a session")
 
 
-def test_one_that_does_not_say_reaches_all():
+def test_one_that_does_not_select_reaches_all():
     assert parts.reach_of(Plain())("there", None)
-    assert parts.reach_of(Selective())(None, None)
+
+
+def test_one_that_fails_to_say_reaches_nobody(caplog):
+    assert not parts.reach_of(Selective())(None, None)
+    assert "plain failed to say whom it reaches" in caplog.text
