@@ -7,6 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,8 @@ from taskmem_openclaw.setup.moving import Shipped
 
 READERS: Final = "TASKMEM_READERS"
 MANIFEST: Final = "openclaw.plugin.json"
+_SEAL: Final = b"<!-- "
+"""Before the sum of a skill's words, at its end."""
 
 
 def home() -> Path:
@@ -44,7 +47,18 @@ def skill() -> bytes:
 
     OpenClaw's own comes with its plug-in, or with its bundle.
     """
-    return _folder("hosts").joinpath("SKILL.md").read_bytes()
+    return _sealed(_folder("hosts").joinpath("SKILL.md").read_bytes())
+
+
+def is_untouched(skill: bytes) -> bool:
+    """Whether a skill has the words of a version of ours, be it an earlier one."""
+    words, seal, _ = skill.rpartition(_SEAL)
+    return skill in skills() or (seal != b"" and skill == _sealed(words))
+
+
+def _sealed(words: bytes) -> bytes:
+    """Return a skill with the sum of its words: who changed them by hand is seen."""
+    return words + _SEAL + sha256(words).hexdigest()[:12].encode() + b" -->\n"
 
 
 def skills() -> tuple[bytes, ...]:

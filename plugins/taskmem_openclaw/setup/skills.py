@@ -69,9 +69,9 @@ class Skill(NamedTuple):
         return kept
 
     def _keep_changed(self) -> list[str]:
-        """Keep a copy of what has other words than ours of today, and say so."""
+        """Keep a copy of what was changed by hand, and say so."""
         found = self.there
-        if found is None or found in shipped.skills():
+        if found is None or shipped.is_untouched(found):
             return []
         copy = self.folder / "SKILL.md.before"
         keeping.written(copy, found, mode=0o644)

@@ -406,3 +406,16 @@ def test_a_skill_that_was_changed_by_hand_is_kept_and_said(setup, user, given):
     assert f"What {file} said is kept as {copy}." in said
     assert copy.read_bytes() == changed
     assert file.exists() is not bool(given)
+
+
+def test_a_skill_of_an_earlier_version_is_not_kept(setup, user, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(
+            shipped, "skill", lambda: shipped._sealed(b"name: task-memory\n")
+        )
+        setup("claude")
+
+    said = setup("claude", "--remove").text
+
+    assert "is kept" not in said
+    assert not (user / ".claude" / "skills" / "task-memory").exists()
