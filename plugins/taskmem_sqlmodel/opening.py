@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -168,14 +168,28 @@ def _make_folder(folder: Path) -> None:
 
 
 def read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
-    """Return an engine that cannot change a file of SQLite."""
-    return sa.create_engine(
-        "sqlite://",
-        poolclass=NullPool,
-        creator=lambda: sqlite3.connect(
-            f"file:{quote(str(path))}?mode=ro", uri=True, timeout=busy_timeout
-        ),
-    )
+    """Return an engine that cannot change a file of SQLite.
+
+    What a writer that was killed left half done is rolled back first: until then,
+    SQLite refuses to read.
+    """
+
+    def connect(mode: str = "ro") -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=busy_timeout
+        )
+
+    def rolled_back() -> sqlite3.Connection:
+        found = connect()
+        try:
+            found.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+                with closing(connect("rw")) as writer:
+                    writer.execute("PRAGMA schema_version").fetchone()
+        return found
+
+    return sa.create_engine("sqlite://", poolclass=NullPool, creator=rolled_back)
 
 
 def _sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:

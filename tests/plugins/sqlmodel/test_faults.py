@@ -17,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 from taskmem_hookspecs import (
     Change,
     Conflict,
+    HealthState,
     InvalidArguments,
     StoreBusy,
     StoreFull,
@@ -24,7 +25,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel import health, task_store
 from taskmem_sqlmodel.store import SqlStore
 
 MEGABYTE = "x" * 2**20
@@ -116,7 +117,7 @@ def test_a_file_that_may_not_grow_is_full_and_then_goes_on(path):
 import resource
 from taskmem_hookspecs import Change, StoreFull
 from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel import health, task_store
 store = task_store("sqlite:///{path}")
 store.commit(Change(tasks=(a_task(),)))
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -296,3 +297,40 @@ def test_one_who_is_interrupted_while_waiting_calls_the_next(
         commits._hand_over()
     store.commit(Change(events=(an_event(),)))
     assert store.count().events == 1
+
+
+# --- killed -----------------------------------------------------------------
+
+KILLED = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA cache_size = 1")
+database.execute("BEGIN IMMEDIATE")
+database.execute("DELETE FROM events")
+database.execute("UPDATE tasks SET name = hex(zeroblob(100000))")
+database.execute("CREATE TABLE half_done (tried)")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def half_written(store, path, tmp_path):
+    """A restored copy whose first writer was killed once its journal was synced."""
+    copy = tmp_path / "restored.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("VACUUM INTO ?", (str(copy),))
+    subprocess.run([sys.executable, "-c", KILLED, copy], check=False)
+    assert copy.with_name("restored.db-journal").stat().st_size > 0
+    return copy
+
+
+def test_a_copy_whose_first_writer_was_killed_opens_whole(half_written):
+    store = SqlStore(f"sqlite:///{half_written}")
+    (task,) = store.list_tasks(None, 10)
+    store.close()
+
+    assert task == a_task().model_copy(update={"version": 1})
+
+
+def test_doctor_reads_it_before_any_daemon_did(half_written):
+    assert health.row(f"sqlite:///{half_written}").state is not HealthState.FAIL
