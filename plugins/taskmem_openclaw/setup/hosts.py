@@ -49,6 +49,8 @@ class Host(NamedTuple):
     spliced: Callable[[str, tuple[str, str], dict[str, Any] | None], str]
     tells_end: bool
     """Whether it tells its agent when a command in the background ends."""
+    consent: str
+    """What a person has yet to allow there, as a sentence; empty: nothing."""
 
     @property
     def wakes(self) -> str:
@@ -68,11 +70,15 @@ class Host(NamedTuple):
             Failed: It cannot be read.
         """
         try:
+            if self.file.exists() and not self.file.is_file():
+                raise Failed(_broken(self.file, "it is no ordinary file"))
             return self.file.read_bytes().decode()
         except FileNotFoundError:
             return ""
         except UnicodeDecodeError:
             raise Failed(_broken(self.file, "it is not UTF-8")) from None
+        except OSError as error:
+            raise Failed(_broken(self.file, error.strerror or str(error))) from None
 
     def is_installed(self, search: str | None) -> bool:
         """Whether it is on this machine: its command, or anything that it has kept.
@@ -169,6 +175,9 @@ def claude(environ: Mapping[str, str], project: Path | None) -> Host:
         splicing.json_of,
         _json_with,
         tells_end=True,
+        consent=""
+        if project is None
+        else "It asks you there whether this project's server may be used.",
     )
 
 
@@ -189,6 +198,9 @@ def codex(environ: Mapping[str, str], project: Path | None) -> Host:
         splicing.toml_of,
         splicing.toml_with,
         tells_end=False,
+        consent=""
+        if project is None
+        else "It reads the server only once you trust this project there.",
     )
 
 
@@ -245,8 +257,8 @@ def move_in(host: Host, *, dry_run: bool) -> list[str]:
         host.write(before, after)
     kept = [] if in_place else host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
-    done = f"{host.name} has {where}; start a new session there."
-    return [done, *kept, *_tell_kept(host, before), host.wakes]
+    done = f"{host.name} has {where}; start a new session there. {host.consent}"
+    return [done.rstrip(), *kept, *_tell_kept(host, before), host.wakes]
 
 
 def move_out(host: Host, *, dry_run: bool) -> list[str]:
@@ -258,10 +270,11 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         OSError: Something cannot be written.
     """
     before = host.text
-    after = host.without_server(before)
+    server, after = host.server(before), host.without_server(before)
     there = host.skill.there is not None
     if before == after and not there:
-        return [f"{host.name} has no trace of taskmem."]
+        places = f"{host.file} and {host.skill.folder}"
+        return [f"{host.name} has no trace of taskmem in {places}."]
     if dry_run:
         skill = [f"would remove the skill {host.skill.folder}"] if there else []
         goes = before != after and host.is_needless(after)
@@ -273,8 +286,12 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
         host.write(before, after)
     kept = host.skill.remove() if there else []
     host.remove_empty_folders()
-    data = f"{shipped.home()}, where taskmem keeps its data, was not touched."
-    return [f"Removed from {host.name}. {data}", *kept]
+    entry = [f"the MCP server {SERVER} ({host.file})"] if before != after else []
+    skill = [f"the skill ({host.skill.folder})"] if there else []
+    gone = " and ".join((*entry, *skill))
+    home = at(server, ("env", "TASKMEM_HOME")) or shipped.home()
+    data = f"{home}, where taskmem keeps its data, was not touched."
+    return [f"Removed from {host.name}: {gone}. {data}", *kept]
 
 
 def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -48,12 +48,20 @@ def written(file: Path, content: bytes, *, mode: int = 0o600) -> None:
     A link is followed: what it points to is written.
 
     Raises:
-        OSError: It cannot be written; it is as it was.
+        OSError: It cannot be written; it is as it was. `filename` is its own, or that
+            of a folder on the way.
     """
     target = Path(os.path.realpath(file))
     with suppress(FileNotFoundError):
         mode = target.stat().st_mode & 0o7777
     target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _replace(target, content, mode)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as out:

@@ -29,6 +29,7 @@ SERVER: Final = "taskmem"
 
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
+HOME: Final = (*_ENTRY, "config", "home")
 RECORD: Final = (*_ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW: Final = ("plugins", "allow")
@@ -176,7 +177,7 @@ def _plugin(config: Mapping[str, Any], wishes: Wishes) -> Change:
             Words(LOAD, (wishes.folder,), stale),
             Put((*_ENTRY, "enabled"), value=True),
             Put((*_ENTRY, "config", "command"), list(wishes.command)),
-            Put((*_ENTRY, "config", "home"), wishes.home),
+            Put(HOME, wishes.home),
         ),
         leaves="what a wait in plain English, or on a screen, looks at, to your "
         "agent's own model, which judges it",

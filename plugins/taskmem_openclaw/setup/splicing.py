@@ -174,7 +174,8 @@ def _wanted(
 ) -> dict[str, Any]:
     head, *rest = path
     if rest:
-        below = before.get(head, {})
+        found: object = before.get(head)
+        below: object = {} if found is None else found
         if not is_object(below):
             raise Unreadable(f"{head} is no object")
         if value is None and not below:
@@ -196,7 +197,12 @@ def _with(text: str, path: tuple[str, ...], value: object, at: int = 0) -> str:
         for key in reversed(rest):
             value = {key: value}
         return _inserted(text, here, head, value)
-    if rest:
+    if rest and text.startswith("null", member.value):
+        if value is None:
+            return text
+        for key in reversed(rest):
+            value = {key: value}
+    elif rest:
         return _with(text, tuple(rest), value, member.value)
     if value is None:
         return _cut(text, here, member)

@@ -16,7 +16,7 @@ import click
 
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
-from taskmem_openclaw.setup.edits import Change, applied
+from taskmem_openclaw.setup.edits import Change, applied, at
 from taskmem_openclaw.setup.moving import Move
 from taskmem_openclaw.setup.patches import Document, same
 
@@ -135,7 +135,8 @@ def move_out(*, dry_run: bool) -> None:
             kept = copy.remove()
             for line in (f"Removed the skill {copy.folder}.", *kept):
                 click.echo(line)
-        click.echo(f"{shipped.home()}, where taskmem keeps its data, was not touched.")
+        home = at(now, plan.HOME) or shipped.home()
+        click.echo(f"{home}, where taskmem keeps its data, was not touched.")
 
 
 def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:
@@ -218,6 +219,16 @@ def _prove(*, loads: bool, earlier: str | None) -> None:
     Raises:
         SystemExit: Something is not well.
     """
+    try:
+        healthy = _is_healthy(loads=loads, earlier=earlier)
+    except KeyboardInterrupt:
+        _fail("It is set up; only the proof was stopped: taskmem doctor gives it.")
+    if not healthy:
+        _fail("It is set up, but not all is well; see above, then taskmem doctor.")
+
+
+def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
+    """Let the doctor look, once a gateway has loaded the plug-in."""
     if loads:
         version = shipped.version()
         with _shown_at_work("the gateway loads the plug-in"):
@@ -232,8 +243,7 @@ def _prove(*, loads: bool, earlier: str | None) -> None:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    if done.returncode != 0:
-        _fail("It is set up, but not all is well; see above, then taskmem doctor.")
+    return done.returncode == 0
 
 
 @contextmanager
@@ -265,17 +275,31 @@ def _shown_at_work(what: str) -> Generator[None]:
 
 @contextmanager
 def _half_done(move: Move) -> Generator[None]:
-    """Say so when a move ended half-way."""
+    """Say so when a move ended half-way.
+
+    Raises:
+        Failed: A person has stopped it.
+    """
     try:
         yield
-    except (openclaw.Failed, OSError, KeyboardInterrupt):
-        record = keeping.load(move.host.home, move.host.config)
-        if record.steps and not record.steps[-1].done:
+    except KeyboardInterrupt:
+        raise openclaw.Failed(
+            "It was stopped half-way; run the same command again to finish it"
+            + (", --undo to take it back." if _is_unfinished(move) else ".")
+        ) from None
+    except (openclaw.Failed, OSError):
+        if _is_unfinished(move):
             click.echo(
                 "It is half done: the same command finishes it, --undo takes it back.",
                 err=True,
             )
         raise
+
+
+def _is_unfinished(move: Move) -> bool:
+    """Whether a set-up is on record that was begun and not ended."""
+    steps = keeping.load(move.host.home, move.host.config).steps
+    return bool(steps) and not steps[-1].done
 
 
 @contextmanager
@@ -285,6 +309,9 @@ def sentences() -> Generator[None]:
         yield
     except (openclaw.Failed, plan.Refused, skills.NotOurs) as error:
         _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        click.echo()
+        _fail("It was stopped before anything was changed.")
     except OSError as error:
         _fail(
             f"{error.filename or shipped.home()} cannot be written ({error.strerror}); "

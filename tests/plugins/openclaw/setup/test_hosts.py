@@ -1,6 +1,8 @@
 """`taskmem setup claude`, `codex` and `skill`."""
 
+import errno
 import json
+import os
 import re
 import stat
 import tomllib
@@ -135,6 +137,30 @@ def test_an_empty_object_round_our_entry_goes_with_it(setup, user):
     setup("claude")
     setup("claude", "--remove")
     assert json.loads(file.read_text()) == {"key": 1}
+
+
+def test_remove_says_what_went_and_where_the_data_of_its_entry_is(
+    setup, user, tmp_path, monkeypatch
+):
+    usual = os.environ["TASKMEM_HOME"]
+    monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "elsewhere"))
+    setup("codex")
+    monkeypatch.setenv("TASKMEM_HOME", usual)
+    said = setup("codex", "--remove").text
+    assert f"the MCP server taskmem ({user / '.codex' / 'config.toml'}) and" in said
+    assert f"{tmp_path / 'elsewhere'}, where taskmem keeps its data" in said
+
+
+def test_no_trace_in_a_project_says_nothing_of_the_user(setup, user, tmp_path):
+    setup("claude")
+    said = setup("claude", "--project", str(tmp_path), "--remove").text
+    assert f"no trace of taskmem in {tmp_path / '.mcp.json'} and " in said
+
+
+@pytest.mark.parametrize(("host", "word"), [("claude", "It asks"), ("codex", "trust")])
+def test_a_project_s_server_needs_the_person_s_leave(setup, tmp_path, host, word):
+    assert word in setup(host, "--project", str(tmp_path)).text
+    assert word not in setup(host).text
 
 
 def test_a_dry_run_of_remove_says_which_file_goes(setup, user):
@@ -302,6 +328,26 @@ def test_another_skill_of_that_name_is_left_alone(setup, user):
     assert "is another skill" in setup("claude").sentence
     assert not (user / ".claude.json").exists()
     assert "another" in theirs.read_text()
+
+
+@pytest.mark.parametrize("way", [(), ("--remove",)])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_ordinary_file_is_left_alone(setup, user, make, way):
+    file = user / ".claude.json"
+    make(file)
+    sentence = setup("claude", *way).sentence
+    assert f"{file} cannot be read (it is no ordinary file)" in sentence
+    assert not file.is_file()
+
+
+def test_a_disk_that_is_full_names_the_user_s_file(setup, user, monkeypatch):
+    def fsync(_handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    sentence = setup("claude").sentence
+    assert f"Error: {user / '.claude.json'} cannot be written (No space" in sentence
+    assert list(user.iterdir()) == []
 
 
 def test_a_link_stays_a_link_and_a_mode_stays(setup, user):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from taskmem_hookspecs import Readiness
@@ -109,6 +110,28 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home):
 def test_what_a_refusal_makes_useless_is_not_asked_for(openclaw, home):
     answer_at_a_terminal((b"access to", b"n\n"), (b"recording of", b"n\n"))
     assert "holdBack" not in entry(openclaw.config)["config"]
+
+
+def test_who_stops_at_a_question_is_told_that_nothing_changed(
+    openclaw, setup, monkeypatch
+):
+    def stop(*_, **__):
+        raise click.Abort
+
+    monkeypatch.setattr(talking, "_is_terminal", lambda: True)
+    monkeypatch.setattr(click, "confirm", stop)
+    assert "stopped before anything was changed" in setup("openclaw").sentence
+    assert not openclaw.file.exists()
+
+
+def test_who_stops_the_proof_is_told_that_it_is_set_up(openclaw, setup, monkeypatch):
+    def run(*_, **__):
+        raise KeyboardInterrupt
+
+    setup("openclaw", "--yes", "--no-proof")
+    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    sentence = setup("openclaw", "--yes").sentence
+    assert "It is set up; only the proof was stopped" in sentence
 
 
 def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, into):
@@ -328,6 +351,14 @@ def test_remove_leaves_nothing_but_the_data(openclaw, into, home):
     assert f"{home}, where taskmem keeps its data, was not touched." in said.text
     assert (home / "taskmem.db").read_text() == "data"
     assert "no trace of taskmem" in into("--remove").text
+
+
+def test_remove_names_the_home_of_the_plugin(
+    openclaw, into, home, tmp_path, monkeypatch
+):
+    into("--yes")
+    monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "another"))
+    assert f"{home}, where taskmem keeps its data" in into("--remove").text
 
 
 def test_remove_needs_no_record(openclaw, into, home):

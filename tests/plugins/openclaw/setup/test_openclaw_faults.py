@@ -124,6 +124,21 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
     assert openclaw.config == BEFORE
 
 
+def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, into, home):
+    openclaw.fail({"plugins install": {"kill": signal.SIGINT, "hang": 0.1}})
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw", "--no-proof"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "Error: It was stopped half-way; run the same command again to finish it, "
+        "--undo to take it back."
+    )
+
+
 def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, into):
     openclaw.write(BEFORE)
     into("--yes")

@@ -89,6 +89,13 @@ def test_an_entry_goes_with_its_comma(text, after):
     assert json_with(text, PATH, None) == after
 
 
+def test_a_null_is_as_if_it_were_not_there():
+    text = '{\n  "mcpServers": null,\n  "b": 1\n}\n'
+    after = json_with(text, PATH, ENTRY)
+    assert json.loads(after) == {"mcpServers": {PATH[1]: ENTRY}, "b": 1}
+    assert json_with(text, PATH, None) == text
+
+
 def test_an_empty_file_becomes_a_whole_one():
     assert json.loads(json_with("", PATH, ENTRY)) == {"mcpServers": {"taskmem": ENTRY}}
     assert json_with("", PATH, ENTRY).endswith("}\n")
