@@ -76,8 +76,14 @@ class TaskStore(Protocol):
         """Return the wakes of a wait that are due or sent, oldest first."""
         ...
 
-    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
-        """Return the newest `limit` messages of a task, oldest first; None: all."""
+    def read_thread(
+        self, task_id: str, limit: int | None = None, said_after: int | None = None
+    ) -> Sequence[Message]:
+        """Return the newest `limit` messages of a task, oldest first; None: all.
+
+        `said_after`: only what the user said, and what tells of the task's life, after
+        the message of that id; None: all that was said.
+        """
         ...
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:

@@ -182,7 +182,8 @@ def noted(task: Task, said: str, now: datetime) -> Message:
 
 def tells_of_completion(message: Message) -> bool:
     """Whether what the thread says of a task's life is that it is completed."""
-    return _COMPLETED.match(message.content) is not None
+    told = message.msg_type is MessageType.LIFECYCLE
+    return told and _COMPLETED.match(message.content) is not None
 
 
 def attribute(words: str, relay: str | None) -> str:

@@ -15,7 +15,6 @@ from openclaw_taskmem.domain import (
     lifecycle,
     registrars,
     task_runs,
-    thread,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.runs import asked_by_user, next_round
@@ -186,17 +185,13 @@ def find_unheard(
     queued = run.state is RunState.QUEUED and fencing.writes(run, caller, token)
     if not (fencing.holds(run, caller, token) or (elsewhere and queued)):
         return ()
-    return left_words.find_unheard(run, _read_unheard(shell, run))
+    return _read_unheard(shell, run)
 
 
 def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:
-    """Return the newest messages, and all since what a run's holder has heard."""
-    limit = thread.READ
-    messages = shell.store.read_thread(run.task_id, limit)
-    while len(messages) == limit and messages[0].message_id > run.heard_until:
-        limit *= 4
-        messages = shell.store.read_thread(run.task_id, limit)
-    return messages
+    """Return what the user has said that a run's holder was not told."""
+    said = shell.store.read_thread(run.task_id, said_after=run.heard_until)
+    return left_words.find_unheard(run, said)
 
 
 def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) -> None:
@@ -212,7 +207,7 @@ def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) ->
         told = run is not None and is_gateway_session(run.session_key)
         if run is None or not (told or fencing.holds(run, caller, None)):
             return
-        unheard = left_words.find_unheard(run, _read_unheard(shell, run))
+        unheard = _read_unheard(shell, run)
         if [message.content for message in unheard] == [words]:
             shell.commit(left_words.hear(Change(), facts, unheard))
 

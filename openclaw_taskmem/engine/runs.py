@@ -378,14 +378,14 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
-        thread = shell.store.read_thread(task_id)
+        words = shell.store.read_thread(task_id, said_after=0)
         held = runs.held_by(moved.run, caller).model_copy(
             update={
                 "attached": (*run.attached, *attached),
-                "heard_until": thread[-1].message_id if thread else 0,
+                "heard_until": words[-1].message_id if words else 0,
             }
         )
-        left = find_left(held, thread, run.heard_until)
+        left = find_left(held, words, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
         log = (*before, *moved.events, *outbox.settled_events(gone, now))

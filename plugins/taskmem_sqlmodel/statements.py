@@ -93,11 +93,13 @@ def tasks(
 
 
 @cache
-def thread(*, limited: bool) -> sa.Select[Any]:
-    """Select the messages of a task, newest first."""
-    every = _MESSAGE.where(MESSAGES.c.task_id == _TASK_ID).order_by(
-        MESSAGES.c.id.desc()
-    )
+def thread(*, limited: bool, said: bool = False) -> sa.Select[Any]:
+    """Select the messages of a task, newest first; `said`: see the store."""
+    own = _MESSAGE.where(MESSAGES.c.task_id == _TASK_ID)
+    if said:
+        kinds = sa.text("(role = 'user' OR msg_type = 'lifecycle')")
+        own = own.where(MESSAGES.c.id > sa.bindparam("after"), kinds)
+    every = own.order_by(MESSAGES.c.id.desc())
     return every.limit(_LIMIT) if limited else every
 
 

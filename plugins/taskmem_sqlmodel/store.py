@@ -103,10 +103,14 @@ class SqlStore:
         found = self._read(statements.OPEN_WAKES_OF_WAIT, wait_id=wait_id)
         return [Wake(**row) for row in found]
 
-    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+    def read_thread(
+        self, task_id: str, limit: int | None = None, said_after: int | None = None
+    ) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
-        statement = statements.thread(limited=limit is not None)
-        found = self._read(statement, task_id=task_id, limit=limit)
+        said = said_after is not None
+        statement = statements.thread(limited=limit is not None, said=said)
+        given = {"task_id": task_id, "limit": limit, "after": said_after}
+        found = self._read(statement, **given)
         return [Message(**row) for row in reversed(found)]
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:

@@ -66,3 +66,9 @@ def test_what_the_user_said_as_a_task_was_completed_is_heard() -> None:
 
     assert thread.user_spoke_last([said])
     assert not thread.user_spoke_last([said, ended])
+
+
+def test_no_words_of_the_user_pass_for_a_completion() -> None:
+    said = message("Status: active → completed is not what I see.", Role.USER)
+
+    assert thread.user_spoke_last([said])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain import thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
@@ -21,7 +23,15 @@ from openclaw_taskmem.engine import (
 from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import runs
-from taskmem_hookspecs import Change, Owner, Role, RunState, TaskStatus, WakeState
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    Owner,
+    Role,
+    RunState,
+    TaskStatus,
+    WakeState,
+)
 from taskmem_hookspecs.errors import (
     Fenced,
     InvalidArguments,
@@ -29,6 +39,7 @@ from taskmem_hookspecs.errors import (
     RunNotFound,
     RunNotReady,
 )
+from taskmem_hookspecs.testing import a_message
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, worker
 
@@ -336,6 +347,29 @@ def test_no_number_of_notes_hides_what_the_user_said() -> None:
 
     assert claimed["user_said"] == ["Mend the roof."]
     assert (told["status"], told["user_said"]) == ("active", ["And the door."])
+
+
+@pytest.mark.parametrize("call", ["task_claim", "task_update"])
+def test_what_its_agents_have_said_is_not_read_for_the_users_words(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task, role="builder")
+    notes = tuple(a_message(task_id=task, content=f"{n}") for n in range(500))
+    world.store.commit(Change(messages=notes))
+    read, rows = world.store.read_thread, []
+
+    def counted(*args: Any, **given: Any) -> Sequence[Message]:
+        found = read(*args, **given)
+        rows.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.store, "read_thread", counted)
+    said = {"message": "Built."} if call == "task_update" else {"role": "builder"}
+    world.call(call, worker("1"), task_id=task, **said)
+
+    assert sum(rows) <= 2 * thread.READ
 
 
 def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:

@@ -32,6 +32,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     check_keys,
     check_tasks,
     fresh,
+    in_thread,
     known,
     moved,
     newest,
@@ -95,10 +96,12 @@ class MemoryStore:
             owed = self._wakes_of((WakeState.DUE, WakeState.SENT), None)
         return [wake for wake in reversed(owed) if wake.wait_id == wait_id]
 
-    def read_thread(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+    def read_thread(
+        self, task_id: str, limit: int | None = None, said_after: int | None = None
+    ) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
         with self._lock:
-            return newest([m for m in self._messages if m.task_id == task_id], limit)
+            return newest(in_thread(self._messages, task_id, said_after), limit)
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
         """Return the revisions of a task's plan, oldest first."""

@@ -14,7 +14,9 @@ from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Event,
     Message,
+    MessageType,
     PlanRevision,
+    Role,
     Task,
     Wait,
     WaitStatus,
@@ -157,6 +159,21 @@ def append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
 def newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
     """Return the last lines; None: all."""
     return lines if limit is None else lines[max(0, len(lines) - limit) :]
+
+
+def in_thread(
+    messages: Iterable[Message], task_id: str, after: int | None
+) -> list[Message]:
+    """Return what the user said, and what tells of a task's life; None: all."""
+    own = [message for message in messages if message.task_id == task_id]
+    if after is None:
+        return own
+    return [
+        message
+        for message in own
+        if message.message_id > after
+        and (message.role is Role.USER or message.msg_type is MessageType.LIFECYCLE)
+    ]
 
 
 def check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
 from taskmem_hookspecs.model import (
     Bookmark,
+    MessageType,
+    Role,
     TaskStatus,
     WaitStatus,
     WakeCause,
@@ -157,6 +160,25 @@ class StoreQuestions:
         assert list(store.read_thread("task_1", 3)) == list(thread[-3:])
         assert list(store.read_thread("task_1", 100)) == list(thread)
         assert list(store.read_thread("task_1", 0)) == []
+
+    def test_of_a_thread_what_no_agent_said_is_read_alone(
+        self, store: TaskStore
+    ) -> None:
+        user, life = {"role": Role.USER}, {"msg_type": MessageType.LIFECYCLE}
+        kinds: tuple[dict[str, Any], ...] = (user, {}, life, {}, user, life)
+        tasks = (a_task(), a_task(task_id="task_2"))
+        said = [a_message(content=f"{n}", **kind) for n, kind in enumerate(kinds)]
+        other = a_message(task_id="task_2", **user)
+        store.commit(Change(tasks=tasks, messages=(*said, other)))
+        ids = [message.message_id for message in store.read_thread("task_1")]
+
+        def read(after: int, limit: int | None = None) -> list[str]:
+            found = store.read_thread("task_1", limit, said_after=after)
+            return [message.content for message in found]
+
+        assert read(0) == ["0", "2", "4", "5"]
+        assert read(ids[2]) == ["4", "5"]
+        assert read(0, 1) == ["5"]
 
     def test_revisions_come_oldest_first(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(), a_task(task_id="task_2"))))
