@@ -98,16 +98,21 @@ class Lock:
     @property
     def in_place(self) -> bool:
         """Whether the file that is locked is still where everybody looks for it."""
-        try:
-            there = self._path.stat()
-        except OSError:
-            return False
         mine = os.fstat(self._file)
-        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+        return identity_of(self._path) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         """Let go of it; the file stays, for removing it would race with others."""
         os.close(self._file)
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file; None: it is not there."""
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
 
 
 def find_holder(path: Path) -> Holder | None:

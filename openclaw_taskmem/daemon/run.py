@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
+from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
@@ -23,7 +24,7 @@ from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import Door
 from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lanes import Lanes
-from openclaw_taskmem.daemon.lock import Lock
+from openclaw_taskmem.daemon.lock import Lock, identity_of
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers
@@ -93,6 +94,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     known = seams.readers()
     chosen = [known[name] for name in order_readers(settings.readers, known)]
     store = seams.store(settings.database)
+    opened = _database_file(settings)
     loops: Loops | None = None
 
     album = Album(settings.home.pictures, settings.picture_days)
@@ -166,7 +168,9 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
         say.begin(shell)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
-        watch = asyncio.create_task(_stay_in_place(stop, door, lock, settings, clock))
+        watch = asyncio.create_task(
+            _stay_in_place(stop, door, lock, settings, clock, opened=opened)
+        )
         await _until_done(
             stop, door, loops, room, shell, patience=settings.idle_exit_seconds
         )
@@ -255,13 +259,27 @@ async def _load_sdk(room: Watchroom, door: Door) -> None:
     gc.enable()
 
 
+def _database_file(settings: Settings) -> tuple[int, int] | None:
+    """Tell the file of the tasks from others; None: it is gone, or on a server."""
+    kind, _, path = settings.database.partition(":///")
+    if kind != "sqlite":
+        return None
+    return identity_of(Path(unquote(path.partition("?")[0])))
+
+
 async def _stay_in_place(
-    stop: asyncio.Event, door: Door, lock: Lock, settings: Settings, clock: Clock
+    stop: asyncio.Event,
+    door: Door,
+    lock: Lock,
+    settings: Settings,
+    clock: Clock,
+    *,
+    opened: tuple[int, int] | None,
 ) -> None:
     """Stop when the home is gone, or another's; listen again when only the socket is.
 
-    What a daemon answers after its home was removed is written into files that
-    nobody will find.
+    What a daemon answers after its home, or its database, was removed is written into
+    files that nobody will find.
     """
     while True:
         await clock.sleep(LOOK_SECONDS)
@@ -269,6 +287,10 @@ async def _stay_in_place(
             log.warning(
                 "%s is gone or another's; this daemon ends", settings.home.folder
             )
+            stop.set()
+            return
+        if _database_file(settings) != opened:
+            log.warning("the database was replaced or removed; this daemon ends")
             stop.set()
             return
         if not door.in_place:

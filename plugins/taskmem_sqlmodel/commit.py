@@ -75,23 +75,30 @@ class GroupCommit:
             StoreUnavailable: The database cannot be reached or written.
         """
         try:
+            self._database.require_in_place()
             with translated():
-                if self._connection is None:
-                    self._connection = self._database.writer()
-                with self._connection.begin():
-                    if len(changes) == 1:
-                        self._write(self._connection, changes[0])
-                        return [None]
-                    return [self._try(self._connection, one) for one in changes]
+                refusals = self._write_all(changes)
+            # What went into a file that was taken away meanwhile is lost.
+            self._database.require_in_place()
         except (StoreBusy, StoreFull, StoreUnavailable):
             self.close()
             raise
+        return refusals
 
     def close(self) -> None:
         """Let go of the connection; the next change makes it anew."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _write_all(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
+        if self._connection is None:
+            self._connection = self._database.writer()
+        with self._connection.begin():
+            if len(changes) == 1:
+                self._write(self._connection, changes[0])
+                return [None]
+            return [self._try(self._connection, one) for one in changes]
 
     def _wait(self, ticket: _Ticket) -> None:
         """Wait for a decision or a call to lead; one who leaves calls the next."""

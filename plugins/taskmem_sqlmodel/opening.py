@@ -43,6 +43,24 @@ class Database:
     """
 
     engine: sa.Engine
+    path: Path | None = None
+    """The file; None: it is on a server."""
+    opened: tuple[int, int] | None = None
+    """The device and inode of the file, as it was opened."""
+
+    def require_in_place(self) -> None:
+        """See that the file is still where everybody looks for it.
+
+        Raises:
+            StoreUnavailable: It was replaced or removed: what is written into the
+                open one will be found by nobody.
+        """
+        if self.path is not None and file_identity(self.path) != self.opened:
+            raise StoreUnavailable(
+                f"The database {self.path} was replaced or removed while a daemon had "
+                "it open, so this is not kept; that daemon ends by itself, so try "
+                "again in a few seconds."
+            )
 
     @property
     def dialect(self) -> str:
@@ -68,6 +86,15 @@ class Database:
         return self.engine.connect().execution_options(**options)
 
 
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file; None: it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
     """Open a database, made or migrated where it needs to be.
 
@@ -88,7 +115,8 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             _prepare_file(path)
             ready = _is_newest(read_only(path, busy_timeout))
             _close_to_others(path)
-            database = Database(_sqlite_engine(address, busy_timeout))
+            engine = _sqlite_engine(address, busy_timeout)
+            database = Database(engine, path, file_identity(path))
             _switch_to_wal(database)
         else:
             database = Database(_postgresql_engine(address, busy_timeout))

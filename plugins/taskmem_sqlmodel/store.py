@@ -365,6 +365,7 @@ class SqlStore:
     @contextmanager
     def _reading(self) -> Generator[sa.Connection]:
         """Lend a connection that sees one snapshot; one that fails is not kept."""
+        self._database.require_in_place()
         with translated():
             try:
                 connection = self._idle.pop()

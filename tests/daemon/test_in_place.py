@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from openclaw_taskmem.config import load
 from openclaw_taskmem.daemon.lines import _shallow
 from openclaw_taskmem.faces.link import LinkError
-from tests.support.daemons import command
+from tests.support.daemons import command, rows
 from tests.support.waiting import until
 
 
@@ -32,6 +34,29 @@ def test_a_daemon_whose_home_was_removed_ends_by_itself(daemon):
     remove(daemon.home)
 
     assert daemon.wait() == 0
+
+
+@pytest.mark.parametrize("by", ["removal", "replacement"])
+def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
+    daemon.register("Known")
+    database = daemon.home.database
+    copy = database.with_name("copy.db")
+    with closing(sqlite3.connect(database)) as opened:
+        opened.execute("VACUUM INTO ?", (str(copy),))
+    for name in ("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"):
+        database.with_name(name).unlink()
+    if by == "replacement":
+        copy.rename(database)
+
+    with pytest.raises(LinkError):
+        daemon.register("Lost")
+
+    assert daemon.wait() == 0
+    assert "replaced or removed; this daemon ends" in daemon.log.text
+    daemon.restart()
+    daemon.register("Found")
+    found = [name for (name,) in rows(daemon.home, "SELECT name FROM tasks ORDER BY 1")]
+    assert found == (["Found", "Known"] if by == "replacement" else ["Found"])
 
 
 def test_it_leaves_the_socket_of_its_successor_alone(daemon, start):
@@ -63,8 +88,6 @@ def test_status_of_a_daemon_that_does_not_answer_names_it(daemon):
 def test_a_damaged_row_is_no_malformed_call(daemon):
     task_id = daemon.register()
     daemon.stop()
-    import sqlite3
-
     database = sqlite3.connect(daemon.home.database)
     database.execute("UPDATE tasks SET plan = '{bad'")
     database.commit()

@@ -334,3 +334,28 @@ def test_a_copy_whose_first_writer_was_killed_opens_whole(half_written):
 
 def test_doctor_reads_it_before_any_daemon_did(half_written):
     assert health.row(f"sqlite:///{half_written}").state is not HealthState.FAIL
+
+
+# --- taken away -------------------------------------------------------------
+
+
+def test_a_write_while_the_file_is_taken_away_is_refused(store, path, monkeypatch):
+    write = store._commits._write
+
+    def late(*given):
+        write(*given)
+        path.rename(path.with_name("away.db"))
+
+    monkeypatch.setattr(store._commits, "_write", late)
+    with pytest.raises(StoreUnavailable, match="replaced or removed"):
+        store.commit(Change(events=(an_event(),)))
+
+
+def test_a_file_that_was_replaced_is_neither_read_nor_written(store, path):
+    path.unlink()
+    SqlStore(f"sqlite:///{path}").close()
+
+    with pytest.raises(StoreUnavailable, match="replaced or removed"):
+        store.count()
+    with pytest.raises(StoreUnavailable, match="replaced or removed"):
+        store.commit(Change(events=(an_event(),)))
