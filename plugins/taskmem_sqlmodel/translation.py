@@ -26,6 +26,11 @@ _FULL: Final = (
     "There is no room left for the database, and nothing was written; "
     "free some space on its disk, then try again."
 )
+_REFUSED: Final = (
+    "The disk did not take what was to be written, and nothing was kept: there is no "
+    "room left, by a quota perhaps, or the disk fails; free some space, or see in the "
+    "system's log whether it fails, then try again."
+)
 _MOVED: Final = (
     "Another wrote first, and nothing was written; read again, then try again."
 )
@@ -51,9 +56,10 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     "SQLITE_BUSY": (StoreBusy, _BUSY),
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
     "SQLITE_FULL": (StoreFull, _FULL),
-    # SQLite says FULL only for ENOSPC: a quota or a limit on file sizes is these.
-    "SQLITE_IOERR_WRITE": (StoreFull, _FULL),
-    "SQLITE_IOERR_SHMSIZE": (StoreFull, _FULL),
+    # SQLite says FULL only for ENOSPC: a quota, a limit on file sizes and a disk that
+    # fails are these.
+    "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
+    "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
     "SQLITE_CORRUPT": (StoreUnavailable, _DAMAGED),
     "SQLITE_NOTADB": (StoreUnavailable, _DAMAGED),
     "SQLITE_READONLY": (StoreUnavailable, _READ_ONLY),

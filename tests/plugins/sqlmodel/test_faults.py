@@ -27,6 +27,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
 from taskmem_sqlmodel import health, task_store
 from taskmem_sqlmodel.store import SqlStore
+from taskmem_sqlmodel.translation import translated
 
 MEGABYTE = "x" * 2**20
 
@@ -297,6 +298,14 @@ def test_one_who_is_interrupted_while_waiting_calls_the_next(
         commits._hand_over()
     store.commit(Change(events=(an_event(),)))
     assert store.count().events == 1
+
+
+def test_a_disk_that_fails_is_not_only_told_to_be_full():
+    failing = sqlite3.OperationalError("disk I/O error")
+    failing.sqlite_errorname = "SQLITE_IOERR_WRITE"
+
+    with pytest.raises(StoreFull, match="or the disk fails"), translated():
+        raise OperationalError("INSERT", {}, failing)
 
 
 # --- killed -----------------------------------------------------------------
