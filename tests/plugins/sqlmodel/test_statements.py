@@ -28,6 +28,7 @@ QUESTIONS = {
         (statements.tasks, {"by_status": True, "by_session": True, "by_home": True}),
         (statements.tasks, {"by_status": False, "implicit": True}),
         *((statements.thread, {"limited": b}) for b in YES_AND_NO),
+        (statements.thread, {"limited": False, "said": True}),
         *((statements.last_events, {"by_task": b}) for b in YES_AND_NO),
         (statements.waits, {"by_status": True, "by_task": True}),
         (statements.waits, {"by_status": False, "by_task": True}),
