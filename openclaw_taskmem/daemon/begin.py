@@ -56,6 +56,11 @@ def _cannot(error: OSError) -> int:
             f"The daemon cannot start: there is no room left on its disk "
             f"({error.strerror}). Free some space there, then try again."
         )
+    if error.errno in (errno.ENOLCK, errno.ENOTSUP):
+        return _complain(
+            f"The daemon cannot start: the file system of {error.filename} has no "
+            f"locks ({error.strerror}). Set TASKMEM_HOME to a folder on a local disk."
+        )
     return _complain(
         f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
         "state folder and what is in it belong to you, or set TASKMEM_HOME."

@@ -60,10 +60,17 @@ class Lock:
 
         Raises:
             Held: Another process has it.
+            OSError: It cannot be opened, or its file system has no locks.
         """
         self._name = identity(os.getpid()) or str(os.getpid())
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not self._taken():
+        try:
+            taken = self._taken()
+        except OSError as error:
+            os.close(self._file)
+            error.filename = str(path)
+            raise
+        if not taken:
             pid = _read(self._file).pid
             os.close(self._file)
             raise Held(pid)
@@ -89,7 +96,7 @@ class Lock:
         for _ in range(TRIES):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 time.sleep(TRY_SECONDS)
             else:
                 return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import os
 import subprocess
@@ -95,3 +96,20 @@ def test_a_silent_end_is_laid_to_a_full_disk_only_if_it_is_full(
     until(has_ended, "it ended")
     is_told = "no room left on the disk" in (start.why() or "")
     assert is_told is (free == 0)
+
+
+def test_a_file_system_without_locks_is_no_other_daemon(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    # The fixture of the home looks with it, too.
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", refuse)
+        status = begin.main({"TASKMEM_HOME": str(home.folder)})
+
+    told = capsys.readouterr().err
+    assert status == 1
+    assert "has no locks" in told
+    assert str(home.lock) in told
