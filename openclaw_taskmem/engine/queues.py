@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -44,12 +44,9 @@ def list_awaited(shell: Shell) -> Mapping[str, Run]:
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 
 
-def list_waiting(shell: Shell, limit: int) -> Sequence[Task]:
-    """Return the tasks that wait for somebody else to act, the longest first."""
-    return [
-        shell.store.read_task(task_id).task
-        for task_id in islice(list_awaited(shell), limit)
-    ]
+def read(shell: Shell, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
+    """Return the first of the tasks that are named, in that order."""
+    return [shell.store.read_task(each).task for each in islice(task_ids, limit)]
 
 
 def find_role(shell: Shell, name: str) -> str:

@@ -307,8 +307,9 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
+    awaited = queues.list_awaited(shell)
     if word == "waiting":
-        found, order = queues.list_waiting(shell, form.limit), "the longest waiting"
+        found, order = queues.read(shell, awaited, form.limit), "the longest waiting"
     else:
         covering = word == "implicit"
         found = tasks.listed(shell, status, form.limit, implicit=covering)
@@ -318,7 +319,6 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     ask = "Ask for one with task_update and a query."
     if caller.is_user:
         start, ask = "", "See one with: taskmem show ID"
-    awaited = queues.list_awaited(shell)
     return {
         "tasks": [
             {

@@ -556,3 +556,19 @@ def test_what_is_claimed_or_ended_waits_for_nobody(session: Session) -> None:
     assert waiting(world) == []
     answer = world.call("task_list", status="waiting")
     assert answer["message"] == "There is no waiting task."
+
+
+def test_a_list_of_what_waits_reads_its_runs_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    read, reads = world.store.list_runs, []
+
+    def counted(*args: Any, **given: Any) -> Any:
+        reads.append(args)
+        return read(*args, **given)
+
+    monkeypatch.setattr(world.store, "list_runs", counted)
+    world.call("task_list", status="waiting")
+
+    assert len(reads) == 1
