@@ -8,16 +8,15 @@ envelope. Source: seed 000 §6.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread, working
+from openclaw_taskmem.domain.marks import disarm_json
 from openclaw_taskmem.domain.packet_shortening import LADDER, first_lines, newest_said
 from openclaw_taskmem.domain.texts import (
-    CONTROLS,
     clip,
     clip_start,
     epoch,
@@ -59,9 +58,6 @@ _OPTIONAL: Final = (
     *("conversation", "still_running"),
     *("do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
     *("urgency", "extra", "also_stuck", "also_stuck_more"),
-)
-_FORGED: Final = re.compile(
-    r"\[(?=\s*(?:task_stuck_resume|task_resume|system)\b)", re.IGNORECASE
 )
 
 
@@ -293,4 +289,4 @@ def _dump(packet: ResumePacket) -> str:
 
 def _safe(fields: object) -> str:
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return _FORGED.sub(r"\\u005b", text.translate(CONTROLS))
+    return disarm_json(text)

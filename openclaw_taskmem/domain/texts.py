@@ -8,22 +8,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-ELLIPSIS: Final = "…"
-CONTROLS: Final = {
-    code: f"\\u{code:04x}"
-    for span in (
-        range(0x7F, 0xA0),
-        range(0x200E, 0x2010),
-        range(0x2028, 0x202F),
-        range(0x2066, 0x206A),
-    )
-    for code in span
-}
-"""Escapes for JSON: what breaks lines, or steers a terminal or the reading order."""
+from openclaw_taskmem.domain.marks import disarm, replace_hidden
 
-_MARKER: Final = re.compile(
-    r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)", re.IGNORECASE
-)
+ELLIPSIS: Final = "…"
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
@@ -104,12 +91,13 @@ def step_words(step: str) -> str:
 
 def printable(text: str, instead: str = " ") -> str:
     """Return a text that cannot steer a terminal; `instead` stands for what could."""
-    return "".join(c if c.isprintable() else instead for c in text)
+    shown = replace_hidden(text, instead)
+    return "".join(" " if each.isspace() else each for each in shown)
 
 
 def plain(text: str) -> str:
     """Return a text on one line that can neither steer a terminal nor be a wake."""
-    return _MARKER.sub("(", one_line(printable(text)))
+    return one_line(printable(disarm(text, lambda _: "(")))
 
 
 def one_line(text: str) -> str:

@@ -11,7 +11,8 @@ from typing import Any, NoReturn, cast
 import click
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.domain.texts import CONTROLS, printable
+from openclaw_taskmem.domain.marks import escape_hidden
+from openclaw_taskmem.domain.texts import printable
 from openclaw_taskmem.faces import detail, usage
 from openclaw_taskmem.faces.detail import line
 from openclaw_taskmem.faces.link import LinkError, connect, reach
@@ -86,7 +87,7 @@ def _ask(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
 
 def _print(document: object) -> None:
     text = json.dumps(document, ensure_ascii=False, indent=2)
-    click.echo(text.translate(CONTROLS))
+    click.echo(escape_hidden(text))
 
 
 def _rows(rows: list[list[str]]) -> None:
@@ -305,13 +306,13 @@ def wait(*, wait_id: str) -> None:
     from openclaw_taskmem.faces.waiting import UNKNOWN, UNTOLD, run
 
     sentence, status = run(find_home(os.environ), os.environ, wait_id)
-    click.echo(sentence.translate(CONTROLS), err=status in (UNKNOWN, UNTOLD))
+    click.echo(escape_hidden(sentence), err=status in (UNKNOWN, UNTOLD))
     sys.exit(status)
 
 
 def _say(text: str) -> None:
     """Print a line that cannot steer a terminal, whole."""
-    click.echo(text.translate(CONTROLS))
+    click.echo(escape_hidden(text))
 
 
 _listing(

@@ -1,0 +1,160 @@
+"""Characters that deceive: those that hide, and those that forge a wake's marker.
+
+Hidden is what shows nothing or steers what is shown: of categories Cc, Cf, Cn, Co,
+Cs, Zl and Zp all, but what honest writing needs: a joiner between letters that have
+no case (Persian, Hindi) or within an emoji, one variation selector after a character,
+and the Arabic signs that show. Marks of direction are hidden also in Arabic and
+Hebrew, whose letters carry their own direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+from unicodedata import category, normalize
+
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and symbols that show nothing."""
+_SHOWN: Final = frozenset(
+    map(chr, (*range(0x600, 0x606), 0x6DD, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD))
+)
+"""Format characters that show: the Arabic and Kaithi signs around numbers."""
+_LAYOUT: Final = "\n\t"
+_JOINERS: Final = "\u200c\u200d"
+_JOINED: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
+"""What a joiner may stand between: no letter that has cases, as Latin ones have."""
+
+_ALIKE: Final = {
+    ord(other): letter
+    for letter, others in {
+        "a": "аɑαᴀꭺꓮ",
+        "c": "сϲᴄⲥꮯꓚ",
+        "e": "еҽ℮єεꬲꭼꓰⴹ",
+        "k": "кĸκᴋꮶꓗⲕ",
+        "m": "мμᴍⲙꮇꓟϻ",
+        "r": "гᴦꭇꭈⲅꭱꮢꓣʀ",
+        "s": "ѕƽꜱꮥꮪꓢտ𐑈",
+        "t": "тᴛτⲧꭲꓔ",
+        "u": "υʋսᴜꞟꓴ",
+        "y": "уүγɣʏỿყꭚⲩꭹꮍꓬ",
+        "_": "ˍ‿⁀﹏",
+        "[": "⎡⎢⎣",
+    }.items()
+    for other in others
+}
+"""What looks like a letter of a marker in other scripts, in lower case."""
+_MARKER: Final = re.compile(
+    r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)"
+)
+
+
+def escape_hidden(text: str) -> str:
+    r"""Return a text whose hidden characters are JSON's escapes, such as `\u200b`.
+
+    Line breaks and tabs stay.
+    """
+    return _replace_hidden(text, _escape, _LAYOUT)
+
+
+def replace_hidden(text: str, instead: str) -> str:
+    """Return a text where `instead` stands for each hidden character."""
+    return _replace_hidden(text, lambda _: instead, "")
+
+
+def disarm(text: str, instead: Callable[[str], str]) -> str:
+    """Return a text without markers, in whatever letters: their brackets are replaced.
+
+    `instead` is given each bracket.
+    """
+    folded, places = _fold(text)
+    pieces: list[str] = []
+    done = 0
+    for found in _MARKER.finditer(folded):
+        place = places[found.start()]
+        pieces += [text[done:place], instead(text[place])]
+        done = place + 1
+    return "".join((*pieces, text[done:]))
+
+
+def disarm_json(text: str) -> str:
+    """Return a text of JSON that means the same and has no marker, nothing hidden."""
+    return escape_hidden(disarm(text, _escape))
+
+
+def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        instead(each) if each not in kept and _hides(text, at) else each
+        for at, each in enumerate(text)
+    )
+
+
+def _hides(text: str, at: int) -> bool:
+    each = text[at]
+    before, after = text[max(0, at - 1) : at], text[at + 1 : at + 2]
+    if each in _JOINERS:
+        return not (
+            before and after and category(before) in _JOINED and _joins(text, at)
+        )
+    if _varies(each):
+        return not before or before.isspace() or _varies(before) or _never_seen(before)
+    return _never_seen(each)
+
+
+def _joins(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at + 1]
+    return (
+        category(after) in _JOINED
+        and not _never_seen(before)
+        and not _never_seen(after)
+        and not _varies(after)
+    )
+
+
+def _varies(each: str) -> bool:
+    """Whether a character only chooses how the one before it looks."""
+    return "\ufe00" <= each <= "\ufe0f" or "\U000e0100" <= each <= "\U000e01ef"
+
+
+@lru_cache(maxsize=4096)
+def _never_seen(each: str) -> bool:
+    return each in _BLANK or (category(each) in _HIDDEN and each not in _SHOWN)
+
+
+def _escape(each: str) -> str:
+    units = each.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _fold(text: str) -> tuple[str, range | list[int]]:
+    """Return what a text looks like in ASCII letters, and where each of them stands."""
+    if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
+        return text.lower(), range(len(text))
+    letters: list[str] = []
+    places: list[int] = []
+    for at, each in enumerate(text):
+        for letter in _look(each):
+            letters.append(letter)
+            places.append(at)
+    return "".join(letters), places
+
+
+_CONTROL: Final = re.compile(r"[^\s -~]")
+
+
+@lru_cache(maxsize=4096)
+def _look(each: str) -> str:
+    """Return the ASCII letters that a character looks like; empty: it shows nothing."""
+    if each.isspace():
+        return " "
+    if _never_seen(each):
+        return ""
+    apart = normalize("NFKD", each).casefold().translate(_ALIKE)
+    seen = "".join(c for c in apart if not category(c).startswith("M"))
+    if category(each) == "Ps" and seen not in ("(", "{", "\u201a", "\u201e"):
+        return "["
+    return seen
