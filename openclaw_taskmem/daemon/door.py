@@ -215,6 +215,7 @@ class Door:
             number, method = call["id"], call["method"]
             if not isinstance(method, str):
                 raise TypeError("a method is a text")  # noqa: TRY301 - refused below
+            method.encode()  # half a character names nothing
             params: dict[str, object] = dict(call.get("params") or {})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             log.debug("a malformed call", exc_info=True)

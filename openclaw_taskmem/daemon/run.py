@@ -31,6 +31,7 @@ from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain.marks import escape_controls
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
@@ -63,19 +64,27 @@ def run(environ: MutableMapping[str, str], lock: Lock) -> None:
         TaskmemError: It cannot run with these settings, or this database.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Scrubbing("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     asyncio.run(serve(load(environ), SystemClock(), lock))
 
 
-class _Scrubbing(logging.Formatter):
-    """Keeps credentials out of the log."""
+class LogLines(logging.Formatter):
+    """Writes records that hold no credential, forge no other and steer no terminal.
+
+    A record is one line; only its traceback follows it, on lines that are indented.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line without them."""
-        return scrub(super().format(record))
+        """Return the record without credentials and hidden characters."""
+        first, *trace = scrub(super().format(record)).split("\n")
+        return "\n".join((first, *(f"  {escape_controls(line)}" for line in trace)))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base's
+        """Return the line, with its breaks escaped."""
+        return escape_controls(super().formatMessage(record))
 
 
 async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:

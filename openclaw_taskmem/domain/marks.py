@@ -59,6 +59,11 @@ def escape_hidden(text: str) -> str:
     return _replace_hidden(text, _escape, _LAYOUT)
 
 
+def escape_controls(text: str) -> str:
+    """Return a text like `escape_hidden`, with line breaks and tabs escaped too."""
+    return _replace_hidden(text, _escape, "")
+
+
 def replace_hidden(text: str, instead: str) -> str:
     """Return a text where `instead` stands for each hidden character."""
     return _replace_hidden(text, lambda _: instead, "")

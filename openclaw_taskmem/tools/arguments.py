@@ -38,6 +38,19 @@ def prepared(
     return safe, max(0, _masks(safe) - _masks(clean))
 
 
+def check_whole(name: str) -> None:
+    """Refuse the name of a tool that holds a lone surrogate.
+
+    Raises:
+        InvalidArguments: It does.
+    """
+    if _SURROGATE.search(name):
+        raise InvalidArguments(
+            "The tool's name holds half a character (a lone surrogate); give the name "
+            "as the list of tools has it."
+        )
+
+
 def _fit_types(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:

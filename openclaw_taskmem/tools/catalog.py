@@ -108,11 +108,11 @@ def find(name: str) -> Tool:
     """Return a tool by its name.
 
     Raises:
-        UnknownTool: There is none; the sentence lists them.
+        TaskmemError: There is none, and the sentence lists them, or it is no name.
     """
-    for tool in TOOLS:
-        if tool.name == name:
-            return tool
+    arguments.check_whole(name)
+    if tool := next((tool for tool in TOOLS if tool.name == name), None):
+        return tool
     known = ", ".join(tool.name for tool in TOOLS)
     raise UnknownTool(f"There is no tool {quoted(name, 80)}; the tools are: {known}.")
 

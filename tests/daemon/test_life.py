@@ -493,6 +493,7 @@ MALFORMED = {
     "no method": b'{"id": 7}',
     "no id": b'{"method": "status"}',
     "a method of another type": b'{"id": 7, "method": ["status"]}',
+    "half a character": b'{"id": 7, "method": "a\\ud800"}',
     "params of another type": b'{"id": 7, "method": "wakes", "params": [1]}',
     "a long number": b'{"id": 7, "method": "wakes", "params": {"limit": %s}}'
     % (b"9" * 5000),

@@ -318,3 +318,8 @@ def test_the_plan_of_an_ended_task_stays(world: World) -> None:
 def test_an_unknown_tool_is_named_with_those_there_are(world: World) -> None:
     with pytest.raises(UnknownTool, match="task_register, task_update"):
         world.call("task_forget")
+
+
+def test_half_a_character_in_a_tools_name_is_refused(world: World) -> None:
+    with pytest.raises(InvalidArguments, match="half a character"):
+        world.call("task_\ud800")
