@@ -15,11 +15,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.token_shapes import mask_key_tails, mask_shapes
+
 MASK: Final = "[secret removed]"
 
 _BLOCK: Final = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
-    r".*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r".*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
 _TOKEN: Final = re.compile(
@@ -162,10 +164,11 @@ def scrub(text: str) -> str:
 
     One that is JSON is looked at by its keys as well.
     """
+    text = mask_shapes(text, MASK)
     low = text.casefold()
     if not any(hint in low for hint in _HINTS):
         return text
-    text = _BLOCK.sub(MASK, _by_keys(text))
+    text = mask_key_tails(_BLOCK.sub(MASK, _by_keys(text)), MASK)
     text = _TOKEN.sub(MASK, text)
     text = _USER.sub(MASK, _URL.sub(rf"\1:{MASK}", text))
     text = _LINE.sub(rf"\1{MASK}", text)

@@ -1,0 +1,132 @@
+"""Well-known shapes of credentials; each value here is made up, and built of parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.scrub import MASK, scrub
+
+HEX = "0a1b2c3d4e5f6a7b" * 4
+UP = "A1B2C3D4E5F6G7H8" * 4
+MIX = "a1B2c3D4e5F6g7H8" * 8
+BODY = "\n".join([MIX[:64]] * 3)
+
+PARTS = {
+    "google access": ("ya", "29.", MIX[:60]),
+    "google refresh": ("1/", "/0", MIX[:40]),
+    "google api": ("AI", "za", MIX[:35]),
+    "slack bot": ("xo", "xb-123456789012-", MIX[:24]),
+    "slack app": ("xa", "pp-1-A012B3C4D5E-123456789-", HEX),
+    "slack hook": ("https://hooks.slack.com/ser", "vices/T0/B0/", MIX[:24]),
+    "stripe": ("sk_", "live_", MIX[:24]),
+    "stripe hook": ("wh", "sec_", MIX[:32]),
+    "docker": ("dck", "r_pat_", MIX[:27]),
+    "vault": ("hv", "s.", MIX[:40]),
+    "vault batch": ("hv", "b.", MIX[:40]),
+    "groq": ("gs", "k_", MIX[:52]),
+    "xai": ("xa", "i-", MIX[:80]),
+    "nvidia": ("nv", "api-", MIX[:64]),
+    "tailscale": ("ts", "key-auth-", MIX[:32]),
+    "age": ("AGE-SEC", "RET-KEY-1", UP[:58]),
+    "shopify": ("shp", "at_", HEX[:32]),
+    "atlassian": ("AT", "ATT3", MIX[:60]),
+    "bitbucket": ("AT", "BB", MIX[:32]),
+    "grafana": ("gl", "sa_", MIX[:32] + "_" + HEX[:8]),
+    "grafana cloud": ("gl", "c_", MIX[:40]),
+    "discord": ("M", MIX[:23] + ".", "abC-d1." + MIX[:27]),
+    "discord hook": ("https://discord.com/api/web", "hooks/1234567890123456/", MIX),
+    "openai": ("s", "k-proj-", MIX[:40]),
+    "anthropic": ("s", "k-ant-api03-", MIX[:40]),
+    "github": ("gh", "p_", MIX[:36]),
+    "github fine": ("github", "_pat_", MIX[:60]),
+    "gitlab": ("gl", "pat-", MIX[:20]),
+    "gitlab runner": ("gl", "rt-", MIX[:20]),
+    "aws": ("AK", "IA", UP[:16]),
+    "npm": ("np", "m_", MIX[:36]),
+    "npmrc": ("//registry.example/:_auth", "Token=", HEX[:36]),
+    "pypi": ("py", "pi-", MIX[:80]),
+    "hugging face": ("h", "f_", MIX[:34]),
+    "sendgrid": ("S", "G.", MIX[:22] + "." + MIX[:43]),
+    "digitalocean": ("dop", "_v1_", HEX),
+    "telegram": ("123456789", ":AA", MIX[:33]),
+    "jwt": ("ey", "JhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0In0." + MIX[:43]),
+    "twilio": ("S", "K", HEX[:32]),
+    "mailgun": ("ke", "y-", HEX[:32]),
+    "mailchimp": (HEX[:32], "-u", "s12"),
+    "square": ("sq0", "csp-", MIX[:43]),
+    "linear": ("lin_", "api_", MIX[:40]),
+    "notion": ("nt", "n_", MIX[:46]),
+    "figma": ("fi", "gd_", MIX[:40]),
+    "postman": ("PM", "AK-", HEX[:24] + "-" + HEX[:34]),
+    "rubygems": ("ruby", "gems_", HEX[:48]),
+    "sentry": ("snt", "rys_", MIX[:60]),
+    "new relic": ("NR", "AK-", UP[:27]),
+    "databricks": ("da", "pi", HEX[:32]),
+    "supabase": ("sb", "p_", HEX[:40]),
+    "replicate": ("r", "8_", MIX[:37]),
+    "perplexity": ("pp", "lx-", MIX[:48]),
+    "pulumi": ("pu", "l-", HEX[:40]),
+    "terraform": (MIX[:14], ".atlas", "v1." + MIX[:64]),
+    "doppler": ("d", "p.pt.", MIX[:43]),
+    "azure": ("abc8", "Q~", MIX[:34]),
+    "azure storage": ("Account", "Key=", MIX[:86] + "=="),
+    "cookie": ("Cook", "ie: session=", MIX[:32]),
+    "kubectl": ("client-key", "-data: ", MIX[:80]),
+    "netrc": ("machine h login me pass", "word ", "hunter2"),
+    "pgpass": ("localhost:5432:db:", "me:", "hunter2"),
+    "prose": ("The pass", "word is ", "hunter2"),
+    "key tail": ("", BODY + "\n", "-----END RSA PRI" + "VATE KEY-----"),
+    "pgp": ("-----BEGIN PGP PRI", "VATE KEY BLOCK-----\n", BODY),
+    "docker config": ('{"au', 'th": "', MIX[:24] + '"}'),
+}
+
+
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
+def test_a_well_known_credential_is_recognised(parts: tuple[str, ...]) -> None:
+    clean = scrub("".join(parts))
+
+    assert MASK in clean
+    assert parts[2][:20] not in clean
+    assert parts[1] + parts[2] not in clean
+    assert scrub(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is required, and was changed to the new one.",
+        "Cookies: see the docs; Cookie: a header",
+        "key-value store, dapper, 1//0 is an error, the SKU is SK1234",
+        "The tail of a key has -----END RSA PRI" + "VATE KEY----- as its last line.",
+        "main.abcdef.py at 12:30:45:ok costs $5$ or $1",
+    ],
+)
+def test_what_only_sounds_like_a_credential_stays(text: str) -> None:
+    assert scrub(text) == text
+
+
+def test_what_stands_before_the_tail_of_a_key_stays() -> None:
+    end = "-----END RSA PRI" + "VATE KEY-----"
+
+    assert scrub(f"See this\n{BODY}\n{end}\ndone") == f"See this\n{MASK}\ndone"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("Ma1b2", "a.", "1//0", "key-", "$1$", "login a ", "password is ", "a:1:a:b:"),
+        *("Cookie:", "a\n", "AAAA\\n", "-us1", ".atlasv1.", "8Q~", "a\n-----END "),
+    ],
+)
+def test_no_shape_takes_more_than_linear_time(piece: str) -> None:
+    # What grows with the square takes a minute and more here.
+    many = piece * (524_288 // len(piece))
+    scrub(f"PRIVATE KEY -----END . Q~ -us password {many}")
+
+
+@given(st.text(alphabet="password is:=1a \n$-._[]", max_size=200))
+def test_shapes_masked_twice_are_the_same(text: str) -> None:
+    assert scrub(scrub(text)) == scrub(text)
