@@ -173,19 +173,31 @@ def hand_off(
 
 def find_unheard(
     shell: Shell, run: Run | None, caller: Caller, token: int | None
-) -> Sequence[Message]:
+) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return what the user has said to a caller who holds a run, and was not told.
 
-    What a sub-agent is told between the turns of its session would be lost to that.
+    First what an earlier answer has shown, as the caller has heard it now, and then
+    the rest. What a sub-agent is told between the turns of its session would be lost
+    to that.
     An agent elsewhere is told also where it goes on with what is queued, unclaimed.
     """
     if run is None or not caller.in_turn:
-        return ()
+        return (), ()
     elsewhere = caller.in_gateway is None and not caller.person
     queued = run.state is RunState.QUEUED and fencing.writes(run, caller, token)
     if not (fencing.holds(run, caller, token) or (elsewhere and queued)):
-        return ()
-    return _read_unheard(shell, run)
+        return (), ()
+    said, shown = _read_unheard(shell, run), shell.shown.get(run.run_id, 0)
+    heard = [message for message in said if message.message_id <= shown]
+    return heard, said[len(heard) :]
+
+
+def note_shown(shell: Shell, run: Run | None, unheard: Sequence[Message]) -> None:
+    """Note what an answer shows to a run's holder; empty: it has heard all there is."""
+    if run is not None and unheard:
+        shell.shown[run.run_id] = unheard[-1].message_id
+    elif run is not None:
+        shell.shown.pop(run.run_id, None)
 
 
 def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:

@@ -139,6 +139,9 @@ class Shell:
         default_factory=dict[str, tuple[Seen, ...]]
     )
     """By session, the first calls of a user's turn that works on no task."""
+    shown: dict[str, int] = field(default_factory=dict[str, int])
+    """By run, the last message of the user that an answer has shown to its holder. It
+    is heard once the holder calls again: an answer may be lost on its way."""
     home: str | None = None
     """The home that what is made here belongs to; None: any."""
     sole: bool = False

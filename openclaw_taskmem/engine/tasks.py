@@ -214,18 +214,20 @@ def _applied(
     """
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
-    unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
+    heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
     change, updated = _updated(shell, facts, wish, now)
     if updated.sent_back:
         change = handovers.tell_sent_back(shell, facts, change, wish.message, now)
+    if heard:
+        change = left_words.hear(change, facts, heard)
     if unheard:
-        change = left_words.hear(change, facts, unheard)
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})
     if not _completes(facts, updated) or facts.task.implicit:
         shell.commit(change)
+        handovers.note_shown(shell, facts.run, unheard)
         return updated
     sought = evidence.list_sought(
         shell, facts, wish.message or "", wish.artifacts, wish.caller.folder

@@ -224,6 +224,26 @@ def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
     assert (again["status"], "user_said" in again) == ("completed", False)
 
 
+def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
+    world = World()
+    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
+    task = world.register(caller=relay)
+    world.call("task_claim", relay, task_id=task)
+    world.call("task_handoff", relay, task_id=task)
+    send_back(world, task, "task_update", "Mend the roof.")
+
+    def updates(**given: str) -> object:
+        return world.call("task_update", relay, task_id=task, **given).get("user_said")
+
+    assert updates(message="It is done.") == ["Mend the roof."]
+    world.shell = replace(world.shell, shown={})  # it is killed, and another starts
+    assert updates(status="completed") == ["Mend the roof."]
+    assert updates(message="Mended.") is None
+    run = world.store.read_task(task).run
+    assert run is not None
+    assert run.heard_until > 0
+
+
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])
 def test_a_session_whose_review_is_sent_back_is_told_to_go_on(
     session: Session, how: str
