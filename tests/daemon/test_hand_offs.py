@@ -123,45 +123,6 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
     assert [m["content"] for m in thread if m["role"] == "user"] == [words]
 
 
-@pytest.mark.parametrize("to", ["tester", "user"])
-async def test_words_that_a_holder_did_not_hear_come_with_the_claim(daemon, to):
-    async with (
-        host(daemon.home, "codex") as writes,
-        host(daemon.home, "claude-code") as tests,
-    ):
-        made = await call(writes, "task_register", **REPORT)
-        given = {"task_id": made["task_id"]}
-        await call(writes, "task_claim", role="writer")
-        person(daemon.home, "task_update", **given, message="Make it blue.")
-        await call(writes, "task_handoff", **given, to=to)
-        if to == "user":
-            person(daemon.home, "task_resume", **given)
-
-        role = "writer" if to == "user" else to
-        claimed = await call(tests, "task_claim", **given, role=role)
-
-        assert claimed["user_said"] == ["Make it blue."]
-
-
-async def test_no_agent_ends_a_review_but_with_the_users_words(daemon):
-    async with host(daemon.home, "codex") as writes:
-        made = await call(writes, "task_register", **REPORT)
-        task = await review(writes)
-        given = {"task_id": made["task_id"]}
-        for wish in ({"status": "completed"}, {"status": "active"}):
-            refused = await refusal(writes, "task_update", **given, **wish)
-            assert "waits for the user's review" in refused
-        assert "as answer" in await refusal(writes, "task_resume", **given)
-        assert "review" in read_list(daemon.home)
-
-        await call(writes, "task_resume", **given, answer="It is good.")
-        done = await call(writes, "task_update", **given, status="completed")
-        assert done["status"] == "completed"
-    thread = daemon.ask("show", id=task)["messages"]
-    [said] = [m["content"] for m in thread if m["role"] == "user"]
-    assert said == "As relayed by codex: It is good."
-
-
 async def test_what_nobody_claims_stands_in_the_list(daemon):
     async with host(daemon.home, "claude-code") as plans:
         made = await call(plans, "task_register", **REPORT)
