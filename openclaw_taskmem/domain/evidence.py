@@ -145,7 +145,7 @@ def refuse(
 
 
 def _refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
-    kept = "What else the call says is kept."
+    kept = "What else the call says, but for its artifacts, is kept."
     sentence = f"{task.task_id} is not completed yet, for {said} {kept}"
     return Refusal(doubt=doubt, sentence=sentence, missing=missing)
 

@@ -71,11 +71,11 @@ def guard_wait(target: Target, caller: Caller) -> None:
 
 
 def describe_queued(task: Task, role: str) -> str:
-    """Say that a task is queued for a role, and how its agent gets it."""
+    """Say that a task can be claimed as a role, and how its agent gets it."""
     name = clip(plain(task.name), NAME_BYTES)
     return (
-        f'{task.task_id} "{name}" is queued for {role}; claim it with task_claim, role '
-        f'"{role}".'
+        f'{task.task_id} "{name}" is queued, and {role} may claim it: call task_claim '
+        f'with role "{role}".'
     )
 
 

@@ -82,7 +82,7 @@ def settle_ended(wakes: Iterable[Wake]) -> tuple[Wake, ...]:
 def describe_kept(wake: Wake) -> str:
     """Say of a wake that is kept whom no way reaches, and how its agent reads it."""
     if wake.wait_id is None:
-        read = f"sees it with its next call on {wake.task_id}"
+        read = f"reads what it says with its next query of {wake.task_id}"
     else:
         read = f"reads it with taskmem wait {wake.wait_id}"
         if wake.task_id is not None:

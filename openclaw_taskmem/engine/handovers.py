@@ -28,7 +28,6 @@ from taskmem_hookspecs import (
     Message,
     Owner,
     Run,
-    RunState,
     Task,
     TaskFacts,
     TaskNotFound,
@@ -178,14 +177,14 @@ def find_unheard(
 
     First what an earlier answer has shown, as the caller has heard it now, and then
     the rest. What a sub-agent is told between the turns of its session would be lost
-    to that.
-    An agent elsewhere is told also where it goes on with what is queued, unclaimed.
+    to that. An agent elsewhere is told also where it goes on with what is queued,
+    unclaimed, or waits for the user.
     """
     if run is None or not caller.in_turn:
         return (), ()
     elsewhere = caller.in_gateway is None and not caller.person
-    queued = run.state is RunState.QUEUED and fencing.writes(run, caller, token)
-    if not (fencing.holds(run, caller, token) or (elsewhere and queued)):
+    goes_on = elsewhere and fencing.writes(run, caller, token)
+    if not (goes_on or fencing.holds(run, caller, token)):
         return (), ()
     said, shown = _read_unheard(shell, run), shell.shown.get(run.run_id, 0)
     heard = [message for message in said if message.message_id <= shown]

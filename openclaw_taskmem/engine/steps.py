@@ -17,6 +17,16 @@ from taskmem_hookspecs.errors import InvalidArguments
 NOTHING = "nothing was written"
 
 
+class StepOver(Value):
+    """What came of a step that ended."""
+
+    task: Task
+    left_out: tuple[str, ...] = ()
+    """Steps that are too many for a segmented task."""
+    unheard: tuple[str, ...] = ()
+    """What the user has said meanwhile, oldest first."""
+
+
 class StepWish(Value):
     """What an agent says of the step that it works on."""
 
@@ -30,10 +40,8 @@ class StepWish(Value):
     token: int | None = None
 
 
-def step_over(
-    shell: Shell, task_id: str, wish: StepWish, caller: Caller
-) -> tuple[Task, Sequence[str]]:
-    """Note how a step ended; return the task, and the steps that a plan left out.
+def step_over(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> StepOver:
+    """Note how a step ended.
 
     Raises:
         InvalidArguments: There is no such step, or it has had its bonus.
@@ -53,10 +61,12 @@ def step_over(
             token=wish.token,
             caller=caller,
         )
-        return tasks.apply(shell, task_id, update).task, ()
+        updated = tasks.apply(shell, task_id, update)
+        return StepOver(task=updated.task, unheard=updated.unheard)
     if wish.outcome == "failed":
-        return _failed(shell, facts, current, wish, caller)
-    return _more(shell, task_id, wish, caller), ()
+        task, left_out = _failed(shell, facts, current, wish, caller)
+        return StepOver(task=task, left_out=tuple(left_out))
+    return StepOver(task=_more(shell, task_id, wish, caller))
 
 
 def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:

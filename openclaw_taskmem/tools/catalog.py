@@ -215,7 +215,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
 
 _ASK: Final = (
     "Put your question to the user yourself: no message reaches them from here. Then "
-    'give their words: as answer to task_resume, or as message and status "active".'
+    "call task_resume with their words as answer."
 )
 _ASKED: Final = (
     "The user is shown your question, and the task waits for the answer: end your turn "

@@ -288,7 +288,7 @@ def _sentence(item: ErrorDetails) -> str:
     said = {
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
-        "too_short": "must not be empty",
+        "too_short": _too_short(limits.get("min_length", 1)),
         "greater_than_equal": f"must be at least {_number(limits.get('ge'))}",
         "less_than_equal": f"must be at most {_number(limits.get('le'))}",
         "greater_than": f"must be more than {_number(limits.get('gt'))}",
@@ -305,6 +305,10 @@ def _sentence(item: ErrorDetails) -> str:
     if said is None:
         said = str(item["msg"]).removeprefix("Value error, ")
     return f"{_place(item)} {said}".strip()
+
+
+def _too_short(least: int) -> str:
+    return "must not be empty" if least == 1 else f"must have at least {least} entries"
 
 
 def _number(limit: object) -> str:

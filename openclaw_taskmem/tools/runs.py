@@ -52,7 +52,8 @@ def task_step_done(
         remaining=tuple(form.remaining or ()),
         token=form.token,
     )
-    task, left_out = steps.step_over(shell, form.task_id, wish, caller)
+    over = steps.step_over(shell, form.task_id, wish, caller)
+    task = over.task
     said = {
         "done": "Noted.",
         "more_tools": f"{plural(shell.runs.step_bonus, 'more call')} for this step.",
@@ -66,9 +67,16 @@ def task_step_done(
         "status": task.status,
         "plan": list(task.plan),
         "done": [step + 1 for step in sorted(task.done)],
-        **warned(left_out),
-        "message": f"{said} {answers.next_step(task)}",
+        **warned(over.left_out),
+        **show_words(over.unheard, form.task_id),
+        "message": f"{said} {_next(over)}",
     }
+
+
+def _next(over: steps.StepOver) -> str:
+    if over.unheard:
+        return answers.describe_unheard(ends=False)
+    return answers.next_step(over.task)
 
 
 def task_abort(shell: Shell, form: run_forms.TaskAbort, caller: Caller) -> Answer:
@@ -199,9 +207,12 @@ def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
 
 def _resumed_by_user(run: Run | None, answer: str | None) -> str:
     if run is None:
-        return "It is active again, and nobody holds it."
-    if not _is_free(run):
-        return "Its session is told to go on, if it has one."
+        return "It is active, and nobody holds it."
+    if is_gateway_session(run.session_key):
+        return "Its session is told to go on."
+    if run.state is not RunState.QUEUED:
+        words = "goes on with it" if answer is None else "hears that with its next call"
+        return f"The agent that holds it {words}."
     words = "is given your words" if answer is not None else "goes on with it"
     return f"It is queued again, and whoever claims it {words}."
 

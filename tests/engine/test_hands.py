@@ -224,6 +224,25 @@ def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
     assert (again["status"], "user_said" in again) == ("completed", False)
 
 
+@pytest.mark.parametrize("how", ["a step is done", "a question waits"])
+def test_no_other_way_of_its_holder_passes_over_the_users_words(how: str) -> None:
+    world = World()
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task)
+    if how == "a question waits":
+        world.call("task_update", worker("1"), task_id=task, ask="Red or blue?")
+    world.call("task_update", PERSON, task_id=task, message="Blue, please.")
+
+    told = (
+        world.call("task_step_done", worker("1"), task_id=task)
+        if how == "a step is done"
+        else world.call("task_update", worker("1"), task_id=task, message="Going on.")
+    )
+
+    assert told["user_said"] == ["Blue, please."]
+    assert "The user has spoken meanwhile" in told["message"]
+
+
 def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
     world = World()
     relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))

@@ -150,10 +150,11 @@ export class Work {
     const turn = this.#turn(sessionKey);
     if (role === "user") {
       const by = origin(message);
+      if (!turn.begun) delete turn.request; // it was a command, which began no turn
       if (by !== "user") turn.origin = by;
-      else if (turn.begunBy === undefined || turn.received) said(turn, text);
+      else if (!turn.begun || turn.received) said(turn, text);
       else turn.unsure = text; // the gateway writes such a row, too, when it asks a provider again
-      turn.begunBy ??= by; // what is written later was said into the turn
+      if (!turn.begun) turn.begunBy = by; // what is written later was said into the turn
     }
     if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];
@@ -166,7 +167,7 @@ export class Work {
     if (!this.#parents.get(session)) this.#parents.delete(session); // it is asked for once a turn
     if (this.#parent(session)) this.#children.set(session, performance.now());
     const turn = this.#turn(session);
-    Object.assign(turn, { calls: 0, over: false }); // what was called before is no call of its
+    Object.assign(turn, { calls: 0, over: false, begun: true }); // what was called before is no call of its
     return { ...this.#who(session), origin: turn.origin };
   }
 

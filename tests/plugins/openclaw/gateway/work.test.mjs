@@ -78,7 +78,9 @@ test("what the user has said in a turn goes with its calls, also of its sub-agen
   const asked = () => told.findLast(({ kind }) => kind === "tool_started").request;
   calling("exec");
   assert.equal("request" in told[0], false);
+  wrote("user", "/cancel Wash up");
   wrote("user", "Bake it.");
+  work.began(MAIN);
   wrote("user", "Do not repeat it.", MAIN, { provenance: { sourceTool: "heartbeat" } });
   received();
   wrote("user", "With salt.");
@@ -496,6 +498,7 @@ for (const [how, ...said] of [
 ])
   test(`what a user says by ${how} into a round of ours is theirs, and the round stays ours`, () => {
     wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+    work.began(MAIN);
     for (const each of said) each();
     calling("exec");
     assert.equal(told[0].request, "How far is it?");
@@ -507,6 +510,7 @@ for (const [how, ...said] of [
 test("a row that the gateway writes to ask a provider again is not the user's", () => {
   received(); // what is said before a round is another turn's
   wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+  work.began(MAIN);
   wrote("user", "go on", MAIN);
   calling("exec");
   assert.equal("request" in told[0], false);
