@@ -113,7 +113,8 @@ def resume(
             moved = moved.model_copy(update={"run": spoken})
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
-            moved, wake = _told(shell, facts, moved, now, answer)
+            taken_up = facts.model_copy(update={"task": task})
+            moved, wake = _told(shell, taken_up, moved, now, answer)
         gone = continuations.drop_open(facts)
         shell.commit(
             Change(

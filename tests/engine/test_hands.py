@@ -1040,6 +1040,20 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
     assert world.store.list_runs(None, task, 1) == []
 
 
+def test_a_session_whose_task_is_reopened_reads_that_it_is_active(
+    session: Session,
+) -> None:
+    task = session.works()
+    session.call("task_update", task_id=task, status="completed")
+    session.ends("Done.")
+    session.world.deliver()
+
+    session.world.call("task_resume", PERSON, task_id=task, reopen=True)
+
+    [wake] = session.world.deliver()
+    assert '"status":"active"' in wake.text
+
+
 def test_work_of_a_role_that_its_user_reopens_is_queued_for_it() -> None:
     for given in (
         {"tool": "task_resume", "reopen": True, "answer": "Wrong server"},
