@@ -217,12 +217,6 @@ def _resumed_by_user(run: Run | None, answer: str | None) -> str:
     return f"It is queued again, and whoever claims it {words}."
 
 
-def _is_free(run: Run) -> bool:
-    """Whether a run is queued for whoever claims it, and no session is told of it."""
-    told = is_gateway_session(run.session_key)
-    return run.state is RunState.QUEUED and not told
-
-
 def _ended(task: Task, said: str) -> Answer:
     return {"task_id": task.task_id, "status": task.status, "message": said}
 
