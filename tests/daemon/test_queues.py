@@ -26,8 +26,8 @@ def queue(world: World, role: str = "writer") -> str:
 def describe(task: str) -> str:
     """What is observed of a task that is queued."""
     return (
-        f'{task} "Write report" is queued for writer; claim it with task_claim, role '
-        '"writer".'
+        f'{task} "Write report" is queued, and writer may claim it: call task_claim '
+        'with role "writer".'
     )
 
 
