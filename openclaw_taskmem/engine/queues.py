@@ -44,7 +44,7 @@ def list_awaited(shell: Shell) -> Mapping[str, Run]:
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 
 
-def read(shell: Shell, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
+def read_tasks(shell: Shell, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
     """Return the first of the tasks that are named, in that order."""
     return [shell.store.read_task(each).task for each in islice(task_ids, limit)]
 

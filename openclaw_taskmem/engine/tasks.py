@@ -251,6 +251,7 @@ def _applied(
         )
         change = change.model_copy(update={"events": told})
     shell.commit(evidence.join(proof, change))
+    handovers.note_shown(shell, facts.run, ())
     if seen.sought.folders:
         late = partial(evidence.look_late, shell, task_id)
         shell.later(evidence.LATE_SECONDS, late)

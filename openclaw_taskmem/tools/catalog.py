@@ -308,12 +308,11 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
     awaited = queues.list_awaited(shell)
+    order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found, order = queues.read(shell, awaited, form.limit), "the longest waiting"
+        found = queues.read_tasks(shell, awaited, form.limit)
     else:
-        covering = word == "implicit"
-        found = tasks.listed(shell, status, form.limit, implicit=covering)
-        order = "the latest"
+        found = tasks.listed(shell, status, form.limit, implicit=word == "implicit")
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."

@@ -43,7 +43,7 @@ class Loading(asyncio.Event):
         return await super().wait()
 
 
-async def connected(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_line(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a relay's connection."""
     reader, writer = await asyncio.open_unix_connection(home.socket)
     writer.write(b'{"taskmem": 1, "face": "mcp"}\n')
@@ -67,7 +67,7 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
     entrance = door.Door(create_autospec(Desk, instance=True), left.append)
     entrance.speaks_mcp = Loading(reached)
     await entrance.open(home.socket)
-    reader, writer = await connected(home)
+    reader, writer = await open_line(home)
     await reached.wait()
     assert loaded == []
 
@@ -81,14 +81,14 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """A process that begins: nothing is collected yet."""
     gc.disable()
     yield
     gc.enable()
 
 
-@pytest.mark.usefixtures("uncollected")
+@pytest.mark.usefixtures("without_collection")
 @pytest.mark.parametrize("error", [ImportError("broken"), AttributeError("no Server")])
 async def test_no_relay_waits_for_what_cannot_be_loaded(
     home: Home,
@@ -100,7 +100,7 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     home.prepare()
     entrance = door.Door(create_autospec(Desk, instance=True), lambda _: None)
     await entrance.open(home.socket)
-    reader, writer = await connected(home)
+    reader, writer = await open_line(home)
 
     await run._load_sdk(create_autospec(Watchroom, instance=True), entrance)
 

@@ -208,13 +208,19 @@ def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
     assert "user_said" not in {**other, **later}
 
 
-def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
+def send_back_to_relay() -> tuple[World, Caller, str]:
+    """Send a relay's review back with words; the world, the relay and the task."""
     world = World()
     relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
     task = world.register(caller=relay)
     world.call("task_claim", relay, task_id=task)
     world.call("task_handoff", relay, task_id=task)
     send_back(world, task, "task_update", "Mend the roof.")
+    return world, relay, task
+
+
+def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
+    world, relay, task = send_back_to_relay()
 
     # It goes on without a claim.
     given = {"task_id": task, "status": "completed"}
@@ -244,12 +250,7 @@ def test_no_other_way_of_its_holder_passes_over_the_users_words(how: str) -> Non
 
 
 def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
-    world = World()
-    relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
-    task = world.register(caller=relay)
-    world.call("task_claim", relay, task_id=task)
-    world.call("task_handoff", relay, task_id=task)
-    send_back(world, task, "task_update", "Mend the roof.")
+    world, relay, task = send_back_to_relay()
 
     def updates(**given: str) -> object:
         return world.call("task_update", relay, task_id=task, **given).get("user_said")
@@ -399,12 +400,12 @@ def test_what_its_agents_have_said_is_not_read_for_the_users_words(
     world.store.commit(Change(messages=notes))
     read, rows = world.store.read_thread, []
 
-    def counted(*args: Any, **given: Any) -> Sequence[Message]:
+    def count_rows(*args: Any, **given: Any) -> Sequence[Message]:
         found = read(*args, **given)
         rows.append(len(found))
         return found
 
-    monkeypatch.setattr(world.store, "read_thread", counted)
+    monkeypatch.setattr(world.store, "read_thread", count_rows)
     said = {"message": "Built."} if call == "task_update" else {"role": "builder"}
     world.call(call, worker("1"), task_id=task, **said)
 

@@ -564,11 +564,11 @@ def test_a_list_of_what_waits_reads_its_runs_once(
     world = World()
     read, reads = world.store.list_runs, []
 
-    def counted(*args: Any, **given: Any) -> Any:
+    def count_calls(*args: Any, **given: Any) -> Any:
         reads.append(args)
         return read(*args, **given)
 
-    monkeypatch.setattr(world.store, "list_runs", counted)
+    monkeypatch.setattr(world.store, "list_runs", count_calls)
     world.call("task_list", status="waiting")
 
     assert len(reads) == 1

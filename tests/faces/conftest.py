@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.home import find_home
 from tests.faces.fake_daemon import FakeDaemon
 
@@ -30,3 +31,12 @@ def daemon(home):
     yield make
     for one in made:
         one.die()
+
+
+@pytest.fixture
+def lock_file(home):
+    """The file of a lock that this process holds."""
+    home.prepare()
+    lock = Lock(home.lock)
+    yield home.lock
+    lock.release()

@@ -81,35 +81,26 @@ def test_the_lock_and_its_process_tell_what_is_there(home):
     next_one.release()
 
 
-@pytest.fixture
-def held(home):
-    """The lock of a home, held."""
-    home.prepare()
-    lock = Lock(home.lock)
-    yield home.lock
-    lock.release()
-
-
 @pytest.mark.parametrize("name", ["", "{ended} ending", "{ended}:1 ending", "{here}:1"])
 @pytest.mark.parametrize(("since", "state"), [(0.0, "starting"), (OLD, "silent")])
 def test_a_lock_that_names_nobody_here_is_silent_after_15_seconds(
-    held, home, name, since, state
+    lock_file, home, name, since, state
 ):
     with subprocess.Popen(["/bin/true"]) as ended:
         ended.wait()
-    held.write_text(name.format(ended=ended.pid, here=os.getpid()))
+    lock_file.write_text(name.format(ended=ended.pid, here=os.getpid()))
     written = time.time() - since
-    os.utime(held, (written, written))
+    os.utime(lock_file, (written, written))
     assert look(home) == (state, None)
 
 
-def test_a_name_that_is_written_meanwhile_is_seen(held, home, monkeypatch):
-    name = held.read_text()
-    held.write_text("")
-    os.utime(held, (0.0, 0.0))
+def test_a_name_that_is_written_meanwhile_is_seen(lock_file, home, monkeypatch):
+    name = lock_file.read_text()
+    lock_file.write_text("")
+    os.utime(lock_file, (0.0, 0.0))
 
     def write_name(_):
-        held.write_text(name)
+        lock_file.write_text(name)
 
     monkeypatch.setattr(presence.time, "sleep", write_name)
     assert look(home).pid == os.getpid()

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from openclaw_taskmem.daemon.lock import Lock, find_holder
+from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.daemon.processes import identity
 from openclaw_taskmem.faces import stopping
 
@@ -20,30 +20,21 @@ def stranger():
         process.kill()
 
 
-@pytest.fixture
-def held(home):
-    """The lock of a home, held."""
-    home.prepare()
-    lock = Lock(home.lock)
-    yield home.lock
-    lock.release()
-
-
 @pytest.mark.parametrize("name", ["{pid}", "{pid}:1", "{pid}:1 ending"])
 def test_a_process_that_has_the_holders_old_number_is_not_stopped(
-    home, held, stranger, monkeypatch, name
+    home, lock_file, stranger, monkeypatch, name
 ):
     monkeypatch.setattr(stopping, "STEPS", 1)
     monkeypatch.setattr(stopping, "STEP_SECONDS", 0)
-    held.write_text(name.format(pid=stranger.pid))
+    lock_file.write_text(name.format(pid=stranger.pid))
     sentence, status = stopping.stop(home)
     assert status == 1
     assert f"Find it with `fuser {home.lock}`" in sentence
     assert stranger.poll() is None
 
 
-def test_the_lock_tells_its_holder_from_others_of_its_number(home, held):
-    mine = find_holder(held)
+def test_the_lock_tells_its_holder_from_others_of_its_number(home, lock_file):
+    mine = find_holder(lock_file)
     assert (mine.pid, mine.process) == (os.getpid(), identity(os.getpid()))
 
 

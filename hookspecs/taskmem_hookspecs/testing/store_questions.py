@@ -172,13 +172,13 @@ class StoreQuestions:
         store.commit(Change(tasks=tasks, messages=(*said, other)))
         ids = [message.message_id for message in store.read_thread("task_1")]
 
-        def read(after: int, limit: int | None = None) -> list[str]:
+        def read_said(after: int, limit: int | None = None) -> list[str]:
             found = store.read_thread("task_1", limit, said_after=after)
             return [message.content for message in found]
 
-        assert read(0) == ["0", "2", "4", "5"]
-        assert read(ids[2]) == ["4", "5"]
-        assert read(0, 1) == ["5"]
+        assert read_said(0) == ["0", "2", "4", "5"]
+        assert read_said(ids[2]) == ["4", "5"]
+        assert read_said(0, 1) == ["5"]
 
     def test_revisions_come_oldest_first(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(), a_task(task_id="task_2"))))

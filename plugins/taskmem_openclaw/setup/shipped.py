@@ -47,17 +47,17 @@ def skill() -> bytes:
 
     OpenClaw's own comes with its plug-in, or with its bundle.
     """
-    return _sealed(_folder("hosts").joinpath("SKILL.md").read_bytes())
+    return add_seal(_folder("hosts").joinpath("SKILL.md").read_bytes())
 
 
 def is_untouched(skill: bytes) -> bool:
     """Whether a skill has the words of a version of ours, be it an earlier one."""
     words, seal, _ = skill.rpartition(_SEAL)
-    return skill in skills() or (seal != b"" and skill == _sealed(words))
+    return skill in skills() or (seal != b"" and skill == add_seal(words))
 
 
-def _sealed(words: bytes) -> bytes:
-    """Return a skill with the sum of its words: who changed them by hand is seen."""
+def add_seal(words: bytes) -> bytes:
+    """Return a skill with the sum of its words, which shows a change by hand."""
     return words + _SEAL + sha256(words).hexdigest()[:12].encode() + b" -->\n"
 
 

@@ -457,7 +457,7 @@ def test_a_skill_that_was_changed_by_hand_is_kept_and_said(setup, user, given):
 def test_a_skill_of_an_earlier_version_is_not_kept(setup, user, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(
-            shipped, "skill", lambda: shipped._sealed(b"name: task-memory\n")
+            shipped, "skill", lambda: shipped.add_seal(b"name: task-memory\n")
         )
         setup("claude")
 
