@@ -48,6 +48,8 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
         return [each["task_id"] for each in reminders_in(first.turn.text)]
 
     assert heard("Please register it.") == []
+    # A compaction may repeat those words: the task is registered once only.
+    model.decide = lambda _: "All is well."
     [task] = taskmem.call("task_list")["tasks"]
     task_id = task["task_id"]
     assert taskmem.show(task_id)["session_key"] == MAIN_SESSION
