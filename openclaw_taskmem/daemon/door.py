@@ -31,6 +31,10 @@ PROTOCOL: Final = 1
 LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
 """The longest line taken; the relay refuses longer ones itself."""
 OPENING_SECONDS: Final = 10.0
+MOST_FACES: Final = 512
+"""Faces that are connected at once."""
+RESERVED_FACES: Final = 16
+"""Of these, how many are kept for commands, so that a person can look and stop."""
 CALLS_AT_ONCE: Final = 64
 """Calls of one client that run or wait to be read; it is not read further."""
 _SOL_LOCAL: Final = 0
@@ -41,9 +45,21 @@ _LOCAL_PEERPID: Final = 2
 class Door:
     """Lets faces in and serves each until it hangs up."""
 
-    def __init__(self, desk: Desk, relay_left: Callable[[str | None], None]) -> None:
-        """Take who answers, and who is told which relay's process has hung up."""
+    def __init__(
+        self,
+        desk: Desk,
+        relay_left: Callable[[str | None], None],
+        most: int = MOST_FACES,
+    ) -> None:
+        """Take who answers, and who is told which relay's process has hung up.
+
+        Args:
+            desk: Who answers.
+            relay_left: Who is told.
+            most: How many faces may be connected at once.
+        """
         self._desk = desk
+        self._most = most
         self._relay_left = relay_left
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
@@ -106,6 +122,11 @@ class Door:
     ) -> None:
         visit = asyncio.current_task()
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
+        if len(self._visits) >= self._most:
+            # Before its first line is waited for: even silent ones take a descriptor.
+            _send(writer, self._is_full())
+            writer.close()
+            return
         self._visits[visit] = writer
         try:
             await self._serve(reader, writer)
@@ -133,6 +154,9 @@ class Door:
             face = folder = profile = None
         if face not in ("mcp", "client", "gateway"):
             _send(writer, _refusal("protocol", _OTHER_VERSION))
+            return
+        if face != "client" and len(self._visits) > self._most - RESERVED_FACES:
+            _send(writer, self._is_full())
             return
         _send(
             writer,
@@ -162,6 +186,13 @@ class Door:
                 await self._serve_calls(reader, writer, answer)
             finally:
                 self._desk.gateway_left(connection)
+
+    def _is_full(self) -> dict[str, object]:
+        return _refusal(
+            "too_many_connections",
+            f"The daemon has {len(self._visits)} connections and takes no more; end "
+            "hosts that nobody uses any more, then try again.",
+        )
 
     async def _desk_call(
         self, host: Host, name: str, given: dict[str, Any], client: str | None

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import shlex
 import signal
 import sys
@@ -17,11 +18,11 @@ from urllib.parse import unquote
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
-from openclaw_taskmem.daemon import mcp, processes
+from openclaw_taskmem.daemon import logfile, mcp, processes
 from openclaw_taskmem.daemon.album import Album
 from openclaw_taskmem.daemon.courier import Courier
 from openclaw_taskmem.daemon.desk import Desk
-from openclaw_taskmem.daemon.door import Door
+from openclaw_taskmem.daemon.door import MOST_FACES, Door
 from openclaw_taskmem.daemon.identity import identity
 from openclaw_taskmem.daemon.lanes import Lanes
 from openclaw_taskmem.daemon.lock import Lock, identity_of
@@ -31,12 +32,10 @@ from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
-from openclaw_taskmem.domain.marks import escape_controls
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
 from openclaw_taskmem.domain.runs import RunPolicy
-from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
@@ -50,7 +49,9 @@ log = logging.getLogger(__name__)
 LOOP_THREADS = 4
 """Passes and deliveries that are written down at once, apart from all calls."""
 LOOK_SECONDS = 2.0
-"""Between two looks whether the home is still there."""
+"""Between two looks whether the home is still there, and how long its log is."""
+MOST_DESCRIPTORS = 4096
+"""Files that the daemon asks the system to have open at once."""
 CATCH_UP_SECONDS = 3.0
 """How long a start that takes up many waits has the processor for itself."""
 LAST_CALLS_SECONDS = 5.0
@@ -63,32 +64,36 @@ def run(environ: MutableMapping[str, str], lock: Lock) -> None:
     Raises:
         TaskmemError: It cannot run with these settings, or this database.
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
-    asyncio.run(serve(load(environ), SystemClock(), lock))
+    logfile.set_up()
+    # Half of them are for what the daemon itself opens.
+    faces = min(MOST_FACES, allow_descriptors() // 2)
+    asyncio.run(serve(load(environ), SystemClock(), lock, faces))
 
 
-class LogLines(logging.Formatter):
-    """Writes records that hold no credential, forge no other and steer no terminal.
+def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
+    """Raise how many files this process may have open, and return how many.
 
-    A record is one line; only its traceback follows it, on lines that are indented.
+    A host may leak relays, and 256, as macOS gives, are soon used up.
     """
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record without credentials and hidden characters."""
-        first, *trace = scrub(super().format(record)).split("\n")
-        return "\n".join((first, *(f"  {escape_controls(line)}" for line in trace)))
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base's
-        """Return the line, with its breaks escaped."""
-        return escape_controls(super().formatMessage(record))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return most if soft == resource.RLIM_INFINITY else soft
 
 
-async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
+async def serve(
+    settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
+) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
+
+    Args:
+        settings: The home's, as the environment and its file say.
+        clock: What tells the time.
+        lock: The home's, which this process holds.
+        faces: How many may be connected at once.
 
     Raises:
         SettingsInvalid: There is no such transport or reader, or the home is a copy
@@ -156,7 +161,7 @@ async def serve(settings: Settings, clock: Clock, lock: Lock) -> None:
     desk = Desk(shell, settings, room, free, readers)
     passes = Threads(LOOP_THREADS, "loops")
     relays = Relays(shell, passes)
-    door = Door(desk, relays.look_after)
+    door = Door(desk, relays.look_after, faces)
     loops = Loops(
         shell,
         Courier(transport),
@@ -305,6 +310,7 @@ async def _stay_in_place(
         if not door.in_place:
             log.warning("%s is gone; it is made anew", settings.home.socket)
             await door.open(settings.home.socket)
+        logfile.rotate(settings.home.log)
 
 
 async def _stop_when_idle(

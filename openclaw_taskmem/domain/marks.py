@@ -26,6 +26,8 @@ _LAYOUT: Final = "\n\t"
 _JOINERS: Final = "\u200c\u200d"
 _JOINED: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
 """What a joiner may stand between: no letter that has cases, as Latin ones have."""
+_LARGEST_UNIT: Final = 0xFFFF
+"""What one \\u escape holds; JSON writes what is above it as two."""
 
 _ALIKE: Final = {
     ord(other): letter
@@ -131,8 +133,13 @@ def _never_seen(each: str) -> bool:
 
 
 def _escape(each: str) -> str:
-    units = each.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    # Not by a codec, which is loaded when it is first used: the log needs this also
+    # where no file can be opened any more.
+    code = ord(each)
+    if code <= _LARGEST_UNIT:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - _LARGEST_UNIT - 1, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def _fold(text: str) -> tuple[str, range | list[int]]:

@@ -114,3 +114,29 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     assert gc.isenabled()
     writer.close()
     await entrance.close(0)
+
+
+async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(
+    home: Home,
+) -> None:
+    home.prepare()
+    most = door.RESERVED_FACES + 2
+    desk = create_autospec(Desk, instance=True)
+    entrance = door.Door(desk, lambda _: None, most)
+    await entrance.open(home.socket)
+
+    async def open_face(face: str) -> tuple[dict[str, object], asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(home.socket)
+        writer.write(json.dumps({"taskmem": 1, "face": face}).encode() + b"\n")
+        return json.loads(await reader.readline()), writer
+
+    relays = [await open_face("mcp") for _ in range(3)]
+    commands = [await open_face("client") for _ in range(door.RESERVED_FACES + 1)]
+
+    assert ["error" in said for said, _ in relays] == [False, False, True]
+    assert relays[-1][0]["error"] == "too_many_connections"
+    refused = ["error" in said for said, _ in commands]
+    assert refused == [*[False] * door.RESERVED_FACES, True]
+    for _, writer in relays + commands:
+        writer.close()
+    await entrance.close(0)

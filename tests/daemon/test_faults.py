@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import resource
 import signal
+import socket
 import sqlite3
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem.daemon.logfile import MOST_REPEATS
 from openclaw_taskmem.faces.link import LinkError
 from tests.support.daemons import change, contents, locked, refused_start, rows
 from tests.support.waiting import until
@@ -246,3 +249,26 @@ def test_a_database_of_someone_elses_program_is_told_apart(home, start):
     assert status == 1
     assert "\n" not in said
     assert home.database.read_bytes()[100:] == before[100:]
+
+
+def _answers(daemon):
+    with suppress(LinkError):
+        return daemon.call("task_list")["tasks"] == []
+    return False
+
+
+def test_used_up_descriptors_fill_no_log(daemon):
+    open_now = len([*Path(f"/proc/{daemon.process.pid}/fd").iterdir()])
+    few = open_now + 40
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (few, few))
+
+    leaked = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+    for each in leaked:
+        each.connect(str(daemon.home.socket))
+    assert daemon.log.wait_for("counted only") is not None
+    for each in leaked:
+        each.close()
+
+    until(lambda: _answers(daemon), "it answers again")
+    assert 1 <= daemon.log.text.count("out of system resource") <= 2 * MOST_REPEATS
+    assert "Logging error" not in daemon.log.text
