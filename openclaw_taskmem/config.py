@@ -35,6 +35,8 @@ _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
+_OF_CALLERS: Final = frozenset({"host", "session_key"})
+"""What only the environment says: who calls."""
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
@@ -130,6 +132,13 @@ class Settings:
     def database(self) -> str:
         """The database's URL."""
         return self.database_url or f"sqlite:///{quote(str(self.home.database))}"
+
+
+def list_variables() -> frozenset[str]:
+    """Return the variables of the environment that taskmem itself reads."""
+    own = {field.name for field in fields(Settings)} - {"warnings"}
+    names = own | _FOREIGN | _OF_CALLERS
+    return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
 
 def load(environ: MutableMapping[str, str]) -> Settings:

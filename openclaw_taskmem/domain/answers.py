@@ -29,6 +29,7 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
+_WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
 _NAMED: Final = 6
 """Steps that are named before the rest is only counted."""
 
@@ -75,7 +76,7 @@ def summarize(facts: QueryFacts, question: Question) -> str:
     sentences = [
         *_standing(task),
         *_asked_steps(task, question),
-        _blockers(facts.messages),
+        *_blockers(facts),
         *_waiting(facts, asked=question.waits),
         *_last_word(facts),
     ]
@@ -120,11 +121,15 @@ def _asked_steps(task: Task, question: Question) -> list[str]:
     ]
 
 
-def _blockers(messages: Sequence[Message]) -> str:
-    trouble = thread.find_trouble(messages)
-    if trouble is None:
-        return "No blockers noted."
-    return f"Possible blocker: {quoted(trouble.content, 240)}."
+def _blockers(facts: QueryFacts) -> list[str]:
+    """Return the trouble that was noted; none is said of a task that went wrong."""
+    trouble = thread.find_trouble(facts.messages)
+    if trouble is not None:
+        return [f"Possible blocker: {quoted(trouble.content, 240)}."]
+    if facts.task.status is TaskStatus.FAILED:
+        return ["Why it failed was not noted."]
+    went_wrong = facts.task.linkage.last_wait_state in _WENT_WRONG
+    return [] if went_wrong else ["No blockers noted."]
 
 
 def _waiting(facts: QueryFacts, *, asked: bool) -> list[str]:

@@ -65,7 +65,7 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     """Refuse a write for a run by anybody but its owner.
 
     Raises:
-        Fenced: The token is an older claim's.
+        Fenced: The token is an older claim's, or no claim's.
         RunHeld: Another holds the run.
     """
     if run is None or writes(run, caller, token):
@@ -73,6 +73,11 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     if token is not None and token == run.token:
         raise Fenced(
             f"Your claim of {run.run_id} has ended, so {wish}; {_since(run, caller)}."
+        )
+    if token is not None and not 0 < token <= run.token:
+        raise Fenced(
+            f"The token {token} is unknown for {run.run_id} of {run.task_id}, so "
+            f"{wish}; {_own_way(run, caller)}."
         )
     if token is not None:
         raise Fenced(
@@ -118,6 +123,17 @@ def its(run: Run, owner: Owner | None) -> bool:
         return run.owner.same(owner)
     session = owner.session_key if owner else None
     return run.session_key is not None and run.session_key == session
+
+
+def _own_way(run: Run, caller: Caller) -> str:
+    """Return how who gave a token that no claim has had may go on all the same."""
+    if run.state.waiting:
+        return "it waits for the user now"
+    if run.owner is None:
+        return f"nobody holds it now: {_claim(run)} to go on with it"
+    if run.owner.same(caller.owner):
+        return "you hold it: give the token that your claim was given, or none"
+    return f"it is held by {_name(run.owner)}: leave it to that one"
 
 
 def _since(run: Run, caller: Caller) -> str:

@@ -27,6 +27,12 @@ _NO_TROUBLE: Final = re.compile(
     r" (?:more )?(?:errors?|blockers?|failures?|problems?|failed)\b"
 )
 
+_STILL_TROUBLE: Final = re.compile(
+    r"\bsteps? \d+\b[^.,;:\n—–-]{0,60}\b(?:failed|fails|crashed|(?:is|are) (?:blocked"
+    r"|stuck))\b"
+)
+_BUT: Final = re.compile(r"\b(?:but|however)\b")
+
 
 def choose_meaningful(
     messages: Sequence[Message], most: int = MOST
@@ -77,10 +83,25 @@ def tells_of_trouble(message: Message) -> bool:
     return bool(_TROUBLE.search(said) and _TROUBLE.search(_NO_TROUBLE.sub("", said)))
 
 
+def _is_left(message: Message) -> bool:
+    """Whether the trouble that a message tells of is there still.
+
+    Progress has overcome it, but where it says that a step has failed, or what went
+    wrong after a "but".
+    """
+    if message.msg_type is not MessageType.PROGRESS:
+        return True
+    said = message.content.lower()
+    besides = " ".join(_BUT.split(said)[1:])
+    return bool(
+        _STILL_TROUBLE.search(said) or _TROUBLE.search(_NO_TROUBLE.sub("", besides))
+    )
+
+
 def find_trouble(messages: Sequence[Message]) -> Message | None:
     """Return the last trouble that no progress followed; None: there is none."""
     for message in reversed(messages):
-        if tells_of_trouble(message) and message.msg_type is not MessageType.PROGRESS:
+        if tells_of_trouble(message) and _is_left(message):
             return message
         if message.role is Role.AGENT and (
             message.msg_type is MessageType.PROGRESS

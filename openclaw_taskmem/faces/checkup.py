@@ -9,12 +9,11 @@ import difflib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.config import PREFIX, Settings, load
+from openclaw_taskmem.config import PREFIX, Settings, list_variables, load
 from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home
@@ -98,20 +97,31 @@ def settings_row(
     if odd:
         return settings, warn("settings", " ".join(odd), "Correct or remove them.")
     where = home.config if home.config.exists() else "the environment"
+    others = ", ".join(find_unknown(environ))
+    if others:
+        return settings, ok(
+            "settings",
+            f"taskmem does not know {others}, which a plug-in may read; every other "
+            f"setting in {where} is understood.",
+        )
     return settings, ok("settings", f"Every setting in {where} is understood.")
 
 
 def misspelt(environ: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable that is nearly a setting.
+    """Yield a sentence for each variable that is nearly a setting."""
+    for name in find_unknown(environ):
+        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
+        if near:
+            yield f"There is no setting {name}; {near[0]} is meant, perhaps."
 
-    Others may be a plug-in's own.
+
+def find_unknown(environ: Iterable[str]) -> list[str]:
+    """Return the variables that are named like settings and are none of taskmem's.
+
+    They may be a plug-in's own.
     """
-    known = {f"{PREFIX}{field.name.upper()}" for field in fields(Settings)}
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
-            if near:
-                yield f"There is no setting {name}; {near[0]} is meant, perhaps."
+    known = list_variables()
+    return sorted(n for n in environ if n.startswith(PREFIX) and n not in known)
 
 
 # --- the daemon ---------------------------------------------------------------

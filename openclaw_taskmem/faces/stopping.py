@@ -43,6 +43,12 @@ def stop(home: Home) -> tuple[str, int]:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return f"The daemon of {home.folder} has just ended.", 0
+    except PermissionError:
+        foreign = (
+            f"Process {pid} is another user's, so it was not stopped; run taskmem "
+            "daemon stop as the user who started it."
+        )
+        return foreign, 1
     for _ in range(STEPS):
         if lives(process) is False:
             if find_holder(home.lock) is None:

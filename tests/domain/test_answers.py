@@ -82,6 +82,45 @@ def test_trouble_that_progress_followed_is_no_blocker(
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "Step 1 done; step 2 failed with exit code 1",
+        "Step 1 done, but the push was denied",
+    ],
+)
+def test_progress_that_says_what_failed_since_is_a_blocker(said: str) -> None:
+    told = a_message(content=said, msg_type=MessageType.PROGRESS)
+
+    assert f'Possible blocker: "{said}".' in summary(a_task(done=[0]), told)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Step 1 done: what failed is fixed", "Step 1 was failing, but it passes now"],
+)
+def test_progress_that_has_overcome_trouble_is_no_blocker(said: str) -> None:
+    told = a_message(content=said, msg_type=MessageType.PROGRESS)
+
+    assert "No blockers noted." in summary(a_task(done=[0]), told)
+
+
+def test_a_failed_task_is_not_said_to_have_no_blockers() -> None:
+    told = summary(a_task(status=TaskStatus.FAILED))
+
+    assert "Why it failed was not noted." in told
+    assert "No blockers" not in told
+
+
+@pytest.mark.parametrize("state", [WaitStatus.ERROR, WaitStatus.TIMEOUT])
+def test_where_the_last_wait_went_wrong_no_blockers_is_not_said(
+    state: WaitStatus,
+) -> None:
+    task = a_task(linkage=Linkage(last_wait_state=state))
+
+    assert "No blockers" not in summary(task)
+
+
+@pytest.mark.parametrize(
     "said", ["Fixed the error", "ran with 0 errors", "no failures"]
 )
 def test_words_that_deny_trouble_are_no_blocker(said: str) -> None:

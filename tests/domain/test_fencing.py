@@ -72,7 +72,7 @@ def test_who_may_write_for_a_run(
         pytest.param(NOBODY, None, RunHeld, id="one-who-holds-nothing"),
         pytest.param(THE_OWNER, 3, Fenced, id="its-owner-with-an-older-token"),
         pytest.param(A_PERSON, 3, Fenced, id="a-person-with-an-older-token"),
-        pytest.param(THE_OTHER, 0, Fenced, id="the-token-of-no-claim"),
+        pytest.param(THE_OTHER, 3, Fenced, id="another-with-an-older-token"),
     ],
 )
 def test_who_may_not_write_for_a_run_and_what_they_are_told(
@@ -87,6 +87,26 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
         assert f"The token of run_1 is 4, and yours is {token}" in str(caught.value)
         still = caller is THE_OWNER
         assert ("you hold it still, by a later claim" in str(caught.value)) is still
+
+
+@pytest.mark.parametrize("token", [0, 5])
+@pytest.mark.parametrize(
+    ("caller", "way"),
+    [
+        (THE_OWNER, "you hold it: give the token that your claim was given, or none."),
+        (THE_OTHER, "it is held by main in session agent:main:main: leave it to"),
+    ],
+)
+def test_a_token_that_no_claim_has_had_is_called_unknown(
+    caller: Caller, way: str, token: int
+) -> None:
+    with pytest.raises(Fenced) as caught:
+        fencing.guard_write(held(), caller, token, "nothing was written")
+
+    said = str(caught.value)
+    assert said.startswith(f"The token {token} is unknown for run_1 of task_1, so ")
+    assert way in said
+    assert "claim of" not in said
 
 
 def test_whose_claim_was_taken_back_is_told_so() -> None:

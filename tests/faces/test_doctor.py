@@ -124,10 +124,19 @@ def test_a_variable_that_is_nearly_a_setting_is_named_with_what_is_meant(home):
     assert "TASKMEM_STUCK_THRESHOLD_SECONDS is meant" in row.detail
 
 
-@pytest.mark.parametrize("name", ["TASKMEM_NTFY_URL", "TASKMEM_DISPLAY", "STUCK"])
-def test_a_variable_of_somebody_elses_is_left_alone(home, name):
+@pytest.mark.parametrize("name", ["TASKMEM_DISPLAY", "TASKMEM_SESSION_KEY", "STUCK"])
+def test_a_variable_that_is_read_elsewhere_is_understood(home, name):
     _, row = settings(home, **{name: "x"})
     assert row.state is OK
+    assert "Every setting in the environment is understood." in row.detail
+
+
+@pytest.mark.parametrize("name", ["TASKMEM_NTFY_URL", "TASKMEM_WARNINGS"])
+def test_a_variable_that_nothing_here_reads_is_named_as_unknown(home, name):
+    _, row = settings(home, **{name: "x"})
+    assert row.state is OK
+    assert f"taskmem does not know {name}, which a plug-in may read; " in row.detail
+    assert "Every setting" not in row.detail
 
 
 def test_a_value_that_cannot_be_used_fails_and_the_defaults_count(home):

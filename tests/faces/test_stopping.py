@@ -33,6 +33,19 @@ def test_a_process_that_has_the_holders_old_number_is_not_stopped(
     assert stranger.poll() is None
 
 
+def test_another_users_daemon_is_told_not_stopped(home, lock_file, monkeypatch):
+    def kill(pid, number):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", kill)
+    sentence, status = stopping.stop(home)
+    assert status == 1
+    assert sentence == (
+        f"Process {os.getpid()} is another user's, so it was not stopped; run taskmem "
+        "daemon stop as the user who started it."
+    )
+
+
 def test_the_lock_tells_its_holder_from_others_of_its_number(home, lock_file):
     mine = find_holder(lock_file)
     assert (mine.pid, mine.process) == (os.getpid(), identity(os.getpid()))
