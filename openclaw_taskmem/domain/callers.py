@@ -44,6 +44,8 @@ class Caller(Value):
 
     person: bool = False
     """A person at a terminal, or an agent's shell, rather than its host."""
+    commands: bool = False
+    """Whether a person says so, by a command in the chat of the session."""
     session_key: str | None = None
     """The session the call comes from; None: unknown."""
     host: str | None = None

@@ -153,7 +153,7 @@ def cancelled(
         return Change(
             tasks=(task,),
             messages=(message,),
-            events=lifecycle.status_changed(facts.task.status, task, now),
+            events=lifecycle.status_changed(facts.task.status, task, now, by=caller),
         )
     moved = runs.move(run, RunState.CANCELLED, now)
     inside = caller.owner is not None and caller.owner.same(run.owner)
@@ -163,7 +163,7 @@ def cancelled(
     more: tuple[Event, ...] = (*stop, told)
     if caller.person and caller.session_key == told.data["session_key"]:
         more = stop  # whoever said so there reads it as the answer
-    return _written(facts, (task, message), moved, now, more)
+    return _written(facts, (task, message), moved, now, more, by=caller)
 
 
 def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
@@ -350,6 +350,8 @@ def _written(
     moved: Moved,
     now: datetime,
     more: tuple[Event, ...] = (),
+    *,
+    by: Caller | None = None,
 ) -> Change:
     task, message = said
     gone = continuations.drop_open(facts, answers=moved.run.state is RunState.CANCELLED)
@@ -359,7 +361,7 @@ def _written(
         runs=(moved.run,),
         wakes=gone,
         events=(
-            *lifecycle.status_changed(facts.task.status, task, now),
+            *lifecycle.status_changed(facts.task.status, task, now, by=by),
             *moved.events,
             *more,
             *outbox.settled_events(gone, now),

@@ -6,13 +6,14 @@ Source: seed 000 §1.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import clip, quoted
 from taskmem_hookspecs import (
@@ -24,11 +25,12 @@ from taskmem_hookspecs import (
     Task,
     TaskStatus,
 )
-from taskmem_hookspecs.errors import InvalidArguments, TaskEnded
+from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, TaskEnded
 
 _COMPLETED: Final = re.compile(r"Status: \w+ → completed\b")
 REQUEST_BYTES: Final = 2000
 """Kept of what a user had asked for."""
+_USER: Final = "user"
 _ALIASES: Final = {
     "canceled": "cancelled",
     **dict.fromkeys(("complete", "done", "finished"), "completed"),
@@ -143,6 +145,26 @@ def take_up(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message |
     return touch(active, now), message
 
 
+def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
+    """Refuse an agent that would undo what the user has called off.
+
+    `newest` are the newest entries of the task's log, oldest first.
+
+    Raises:
+        NotAllowed: The user cancelled it; the sentence says whom to ask.
+    """
+    if task.status is not TaskStatus.CANCELLED or caller.is_user or caller.commands:
+        return
+    changes = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
+    last = next(changes, None)
+    if last is not None and last.data.get("by") == _USER:
+        raise NotAllowed(
+            f"The user cancelled {task.task_id}, so only they reopen it: ask them, and "
+            "they do with /resume in their chat, or with taskmem call task_resume at a "
+            "terminal. Nothing was written."
+        )
+
+
 def status_changed(
     was: TaskStatus,
     task: Task,
@@ -150,14 +172,18 @@ def status_changed(
     *,
     run_id: str | None = None,
     why: str | None = None,
+    by: Caller | None = None,
 ) -> tuple[Event, ...]:
     """Return the log's entry of a task that left a status; nothing if it did not.
 
-    `run_id` and `why` are of the run that took the task along; None: none did.
+    `run_id` and `why` are of the run that took the task along; None: none did. `by` is
+    who said so; None: nobody did, or it does not matter.
     """
     if task.status is was:
         return ()
     data: dict[str, JsonValue] = {"from": was, "to": task.status}
+    if by is not None and by.is_user:
+        data["by"] = _USER
     return (
         Event(
             at=now,

@@ -50,7 +50,7 @@ class Command(StrEnum):
 
 
 _TAKES: Final = {
-    Command.RESUME: (*_OPEN, TaskStatus.FAILED),
+    Command.RESUME: (*_OPEN, TaskStatus.FAILED, TaskStatus.CANCELLED),
     Command.CANCEL: _OPEN,
 }
 """The statuses from which a task can be resumed, and cancelled."""
@@ -127,7 +127,7 @@ def choose(
     taken = [each for each in found if each in may]
     if not taken:
         return Choice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
-    return _only(taken, command, rest, now)
+    return _only(_not_cancelled(taken) or taken, command, rest, now)
 
 
 def _answer(
@@ -137,8 +137,11 @@ def _answer(
     asking: Sequence[Listed],
     now: datetime,
 ) -> Choice:
-    """Return whom words answer that name no task: the only one that asks, or may."""
-    only = asking if len(asking) == 1 else may
+    """Return whom words answer that name no task: the only one that asks, or may.
+
+    What was cancelled is reopened by its name, or where nothing is said.
+    """
+    only = asking if len(asking) == 1 else _not_cancelled(may)
     first = words.split(maxsplit=1)[0].casefold()
     others = (_name(each).casefold() for each in may if each not in only)
     meant = not any(name.startswith(first) for name in others)
@@ -186,11 +189,16 @@ def describe_way_to_answer(asking: Sequence[Listed]) -> str:
 def _resting(may: Sequence[Listed]) -> Sequence[Listed]:
     """Return which of the tasks are meant by `/resume` alone.
 
-    Those that rest come before those that are worked on, and what has failed last.
+    Those that rest come before those that are worked on, then what has failed, and
+    what was cancelled last.
     """
     open_ = [each for each in may if each.task.status in _OPEN]
     rest = [e for e in open_ if e.run is None or not working.at_work(e.run)]
-    return rest or open_ or may
+    return rest or open_ or _not_cancelled(may) or may
+
+
+def _not_cancelled(may: Sequence[Listed]) -> Sequence[Listed]:
+    return [e for e in may if e.task.status is not TaskStatus.CANCELLED]
 
 
 def _only(

@@ -376,4 +376,4 @@ def _log(
             "unmarked": [*sorted(updated.unmarked)],
         },
     )
-    return (updates, *lifecycle.status_changed(updated.was, task, now))
+    return (updates, *lifecycle.status_changed(updated.was, task, now, by=wish.caller))

@@ -101,6 +101,17 @@ def held(
     return facts, facts.run
 
 
+def guard_reopen(shell: Shell, task: Task, caller: Caller) -> None:
+    """Refuse an agent that would undo what the user has called off.
+
+    Raises:
+        NotAllowed: They have; the sentence says whom to ask.
+    """
+    if task.status is TaskStatus.CANCELLED:
+        newest = shell.store.last_events(task.task_id, PAGE)
+        lifecycle.guard_reopen(task, newest, caller)
+
+
 def guard_session(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
     """Refuse to take up what belongs to another session. Source: requirement E1.
 

@@ -31,6 +31,7 @@ from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
     begin,
+    guard_reopen,
     guard_session,
     told_again,
 )
@@ -97,6 +98,7 @@ def resume(
         asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
         guard_session(shell, facts, caller)
+        guard_reopen(shell, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if asking.awaits_answer(facts.run, caller, answer):
             shell.commit(tell_answer(shell, facts, answer, now))

@@ -67,7 +67,7 @@ def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
             return _cancel(shell, task, caller)
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
-            return Reply(text=f"{line}\nIt is worked on already, and asks nothing.")
+            return Reply(text=f"{line}\n{_describe_work(choice.one)}")
         said = choice.words or None
         return _resume(shell, choice.one, said, caller, named=bool(words.strip()))
     except TaskmemError as error:
@@ -79,6 +79,15 @@ def _is_at_work_elsewhere(listed: Listed, session: str | None) -> bool:
     run = listed.run
     away = run is not None and run.told_session == session
     return away and run is not None and run.state is RunState.RUNNING
+
+
+def _describe_work(listed: Listed) -> str:
+    """Say why a task in the background is not taken up: it goes on as it is."""
+    if listed.run is not None and working.at_work(listed.run):
+        return "It is worked on already, and asks nothing."
+    if listed.waits:
+        return "It goes on when what it waits for has come, and asks nothing."
+    return "No turn works on it now; it goes on with its next, and asks nothing."
 
 
 def list_chat(shell: Shell, session: str) -> list[Listed]:
@@ -220,7 +229,8 @@ def _resume(
         text = f"{notices.name(task)}: its agent is told your answer: {said}."
         return Reply(text=text)
     # Their command is their word, whatever turn runs meanwhile.
-    user = caller.model_copy(update={"request": answer, "turn_since": None})
+    word = {"request": answer, "turn_since": None, "commands": True}
+    user = caller.model_copy(update=word)
     again, run, packet = runs.resume(shell, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""

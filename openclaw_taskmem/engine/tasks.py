@@ -31,7 +31,7 @@ from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, handovers, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.holding import begin
+from openclaw_taskmem.engine.holding import begin, guard_reopen
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
@@ -262,6 +262,8 @@ def _applied(
 def _updated(
     shell: Shell, facts: TaskFacts, wish: Wish, now: datetime
 ) -> tuple[Change, Updated]:
+    if wish.status is TaskStatus.ACTIVE:
+        guard_reopen(shell, facts.task, wish.caller)
     begun = partial(begin, shell, wish.caller, now)
     return update(facts, wish, now, policy=shell.runs, begin=begun)
 

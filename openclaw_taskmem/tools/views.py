@@ -50,11 +50,25 @@ def counts(shell: Shell) -> View:
     return {
         "tasks": {state.value: number for state, number in found.tasks.items()},
         "waits": {state.value: number for state, number in found.waits.items()},
-        "wakes": {state.value: number for state, number in found.wakes.items()},
+        "wakes": _count_wakes(shell, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
         "events": found.events,
         "plugins": len([p for p in shell.seams.plugins if p.state == "on"]),
     }
+
+
+def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
+    """Return how many wakes there are, those apart whose time has not come.
+
+    `planned` are those of a later time, `kept` those that no transport reaches.
+    """
+    now = shell.clock.now()
+    open_ = shell.store.list_wakes((WakeState.DUE,), None, MOST)
+    kept = sum(wake.due_at is None for wake in open_)
+    planned = sum(wake.due_at is not None and wake.due_at > now for wake in open_)
+    counted: View = {state.value: number for state, number in found.items()}
+    due = max(0, found[WakeState.DUE] - planned - kept)
+    return {**counted, "due": due, "planned": planned, "kept": kept}
 
 
 def unsent(shell: Shell) -> int:

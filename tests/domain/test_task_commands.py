@@ -46,6 +46,7 @@ BREAD = listed(1, "Bread")
 CAKE = listed(2, "Carrot cake")
 ROLLS = listed(3, "Bread rolls")
 DONE = listed(4, "Soup", "completed", state=RunState.COMPLETED)
+CALLED_OFF = listed(2, "Carrot cake", "cancelled", state=RunState.CANCELLED)
 ALL = (BREAD, CAKE, ROLLS, DONE)
 NEITHER = 'No task here is called "2 is wrong, I meant neither".'
 WITH_NUTS = 'No task here is called "carrot with nuts".'
@@ -67,6 +68,12 @@ BUSY = at_work(2, "Carrot cake")
         ((listed(1, "Bread", "failed"), DONE), RESUME, "", 1, ""),
         ((BREAD, BUSY), RESUME, "", 1, ""),
         ((BUSY, listed(3, "Soup", "failed")), RESUME, "", 2, ""),
+        # what was cancelled comes last, and by its name or where there is no other
+        ((CALLED_OFF, DONE), RESUME, "", 2, ""),
+        ((BREAD, CALLED_OFF), RESUME, "", 1, ""),
+        ((BREAD, CALLED_OFF), RESUME, "carrot cake", 2, ""),
+        ((BREAD, CALLED_OFF), RESUME, "with rye", 1, "with rye"),
+        ((BREAD, listed(2, "Bread", "cancelled")), RESUME, "bread", 1, ""),
         # a number, a name, the beginning of a name or an id
         (ALL, RESUME, "2", 2, ""),
         (ALL, CANCEL, "#2", 2, ""),
@@ -119,6 +126,7 @@ def test_a_person_names_a_task_by_little(
         (ALL, CANCEL, "9", "123", 'No task here is called "9".'),
         ((ASKS, DONE), CANCEL, "formal", "1", 'No task here is called "formal".'),
         (ALL, RESUME, "Soup", "4", "It cannot be resumed."),
+        ((CALLED_OFF,), RESUME, "with rye", "2", 'No task here is called "with rye".'),
         (ALL, CANCEL, "4", "4", "It cannot be cancelled."),
         # what is more than a name may mean anything
         (ALL, CANCEL, "2 is wrong, I meant neither", "123", NEITHER),

@@ -1031,7 +1031,7 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
 ) -> None:
     world = World()
     task = world.register()
-    world.call("task_update", PERSON, task_id=task, status="cancelled")
+    world.call("task_update", PERSON, task_id=task, status="failed")
 
     answer = world.call("task_resume", caller, task_id=task)
 

@@ -13,6 +13,7 @@ from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.engine.task_commands import Reply, obey
 from taskmem_hookspecs import Change, RunState, TaskStatus
+from taskmem_hookspecs.errors import NotAllowed
 from tests.support.sessions import Session
 
 
@@ -56,7 +57,9 @@ def test_an_ended_task_that_was_in_the_background_is_listed(session: Session) ->
     session.call("task_background", task_id=task)
     says(session, "cancel")
 
-    assert says(session, "tasks").text == "1. Away: cancelled 0 s ago."
+    assert says(session, "tasks").text == (
+        "1. Away: cancelled 0 s ago.\n/resume NUMBER resumes one."
+    )
 
 
 def test_an_implicit_task_is_not_listed_and_is_resumed_where_it_is_alone(
@@ -314,8 +317,71 @@ def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> No
 
     reply = says(session, "resume", "eu-west")
 
-    assert "asks nothing" in reply.text
+    assert reply.text.endswith("It is worked on already, and asks nothing.")
     assert session.run(task).state is RunState.RUNNING
+
+
+def test_what_rests_in_the_background_is_not_said_to_be_worked_on(
+    session: Session,
+) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, session.run(task).session_key or "")
+    away.begins()
+    away.ends()
+
+    assert session.run(task).state is RunState.RUNNING
+    assert says(session, "resume", "eu-west").text.endswith(
+        "No turn works on it now; it goes on with its next, and asks nothing."
+    )
+
+
+def test_what_waits_in_the_background_is_said_to_wait(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, session.run(task).session_key or "")
+    away.begins()
+    wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
+    away.call("smart_wait", task_id=task, **wish)
+    away.ends()
+
+    assert says(session, "resume", "eu-west").text.endswith(
+        "It goes on when what it waits for has come, and asks nothing."
+    )
+
+
+def test_a_person_reopens_what_they_have_cancelled(session: Session) -> None:
+    task = session.takes_up()
+    says(session, "cancel", "1")
+
+    reply = says(session, "resume", "1")
+
+    assert (reply.task_id, session.world.task(task).status) == (task, TaskStatus.ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [("task_update", {"status": "active"}), ("task_resume", {})]
+)
+def test_an_agent_undoes_no_cancel_of_the_users(
+    session: Session, tool: str, given: dict[str, str]
+) -> None:
+    task = session.takes_up()
+    says(session, "cancel", "1")
+    session.begins()
+
+    with pytest.raises(NotAllowed, match="so only they reopen it: ask them, and they"):
+        session.call(tool, task_id=task, **given)
+
+    assert session.world.task(task).status is TaskStatus.CANCELLED
+
+
+def test_an_agent_reopens_what_it_has_cancelled_itself(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, status="cancelled")
+
+    session.call("task_resume", task_id=task)
+
+    assert session.world.task(task).status is TaskStatus.ACTIVE
 
 
 def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.testing import a_wake
 from tests.support.world import PERSON, World
 
 SESSION = "agent:main:main"
@@ -317,3 +319,16 @@ def test_a_wake_is_shown_by_its_id(world: World) -> None:
     assert f"or with its next query of {task_id}" in str(shown["held"])
     with pytest.raises(InvalidArguments, match="no wake wake_9"):
         views.show(world.shell, "wake_9")
+
+
+def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> None:
+    now = world.clock.now()
+    dues = (now, now + timedelta(minutes=5), None)
+    wakes = tuple(a_wake(wake_id=f"wake_{n}", due_at=at) for n, at in enumerate(dues))
+    world.shell.commit(Change(wakes=wakes))
+
+    counted = views.counts(world.shell)["wakes"]
+
+    assert isinstance(counted, dict)
+    assert {counted[state] for state in ("due", "planned", "kept")} == {1}
+    assert counted["sent"] == 0
