@@ -66,19 +66,38 @@ class Home(NamedTuple):
         """The pictures that are kept of waits."""
         return self.folder / "pictures"
 
+    def require_own(self) -> None:
+        """Refuse a folder that another user made, can replace or has put a file into.
+
+        What others may have written is not read: neither settings, which name
+        programs, nor links. A file in it may be root's, who reads everything anyway.
+
+        Raises:
+            HomeRefused: It names what is not ours.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            _require_own_folder(self.folder)
+            is_open = self.folder.stat().st_mode & 0o011
+            for name in sorted(os.listdir(self.folder)):  # noqa: PTH208 (names only)
+                with suppress(OSError):
+                    _require_own_file(self.folder / name, is_open=bool(is_open))
+
     def prepare(self) -> None:
         """Make the folder, for its owner alone, and the socket's where it is another.
 
-        A folder that is there already is closed to others too, unless it belongs
-        to another user or is a shared one (sticky, like `/tmp`).
+        A folder of ours that is there already is closed to others too.
 
         Raises:
-            HomeRefused: The folder cannot be made, or the socket's own folder
-                is not ours alone.
+            HomeRefused: The folder cannot be made or is not ours, as `require_own`
+                says, or the socket's own folder is not ours alone.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _close_to_others(self.folder)
+            self.require_own()
+            if self.folder.stat().st_mode & 0o077:
+                self.folder.chmod(0o700)
+                # What came while it was open is found now.
+                self.require_own()
             if self.socket.parent != self.folder:
                 _make_private(self.socket.parent)
                 _point(self.folder / _SOCKET, self.socket)
@@ -91,7 +110,18 @@ class Home(NamedTuple):
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
-    """Find the state folder; nothing is made or changed.
+    """Find the state folder, as `locate_home`, and see that it is ours.
+
+    Raises:
+        HomeRefused: It, or something in it, is another user's.
+    """
+    home = locate_home(environ)
+    home.require_own()
+    return home
+
+
+def locate_home(environ: Mapping[str, str]) -> Home:
+    """Find where the state folder is, whoever owns it; nothing is made or changed.
 
     `TASKMEM_HOME`, else `taskmem` in `OPENCLAW_STATE_DIR`, else
     `.openclaw/taskmem` in `OPENCLAW_HOME` or the user's own home. A variable
@@ -145,11 +175,39 @@ def _fits(path: Path) -> bool:
     return len(os.fsencode(path)) + _BESIDE <= _PATH_BYTES
 
 
-def _close_to_others(folder: Path) -> None:
-    found = folder.stat()
-    shared = found.st_mode & stat.S_ISVTX or found.st_uid != os.geteuid()
-    if found.st_mode & 0o077 and not shared:
-        folder.chmod(0o700)
+def _require_own_folder(folder: Path) -> None:
+    us = os.geteuid()
+    found, place = folder.stat(), folder.lstat()
+    if stat.S_ISLNK(place.st_mode) and place.st_uid not in (us, 0):
+        fault = f"is a link that user {place.st_uid} made"
+    elif found.st_uid != us:
+        fault = f"belongs to user {found.st_uid}"
+    elif found.st_mode & stat.S_ISVTX and found.st_mode & 0o022:
+        fault = "is one that other users write to"
+    else:
+        return
+    raise HomeRefused(
+        f"The state folder {folder} {fault}; set TASKMEM_HOME to a folder of your own."
+    )
+
+
+def _require_own_file(path: Path, *, is_open: bool) -> None:
+    """Refuse a file of a state folder; `is_open`: others may enter the folder."""
+    found = path.lstat()
+    if found.st_uid in (os.geteuid(), 0) and stat.S_ISLNK(found.st_mode):
+        found = path.stat()
+    if found.st_uid not in (os.geteuid(), 0):
+        raise HomeRefused(
+            f"{path} belongs to user {found.st_uid}; see how it came there and remove "
+            "it, or set TASKMEM_HOME to a folder of your own."
+        )
+    # A group of the same number is the user's own: umask 002 counts on it.
+    others = 0o002 if found.st_gid == found.st_uid else 0o022
+    if is_open and stat.S_ISREG(found.st_mode) and found.st_mode & others:
+        raise HomeRefused(
+            f"{path} can be written by other users; see that its content is yours, "
+            f"then run: chmod go-w {path}"
+        )
 
 
 def _make_private(folder: Path) -> None:

@@ -85,7 +85,7 @@ class Album:
         for each in (self._folder, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         fresh = folder / _fresh(moment)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         try:
             with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
                 file.write(jpeg)

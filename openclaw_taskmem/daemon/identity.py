@@ -77,7 +77,8 @@ def _is_twin(other: Path, mark: Path, known: str) -> bool:
 
 def _write(mark: Path, content: bytes) -> None:
     new = mark.with_name(f"{mark.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    descriptor = os.open(new, flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()

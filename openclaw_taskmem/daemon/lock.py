@@ -20,6 +20,8 @@ TRY_SECONDS: Final = 0.02
 _RECORD: Final = 64
 """Bytes in the file, always as many: it is written at once, and never seen half."""
 _ENDING: Final = "ending"
+_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+"""A link in the file's place is nobody's lock: what it leads to is not written."""
 
 
 class Holder(NamedTuple):
@@ -60,10 +62,10 @@ class Lock:
 
         Raises:
             Held: Another process has it.
-            OSError: It cannot be opened, or its file system has no locks.
+            OSError: It cannot be opened, is a link, or its file system has no locks.
         """
         self._name = identity(os.getpid()) or str(os.getpid())
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.open(path, _FLAGS | os.O_CREAT, 0o600)
         try:
             taken = self._taken()
         except OSError as error:
@@ -125,7 +127,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 def find_holder(path: Path) -> Holder | None:
     """Return who holds a lock; None: nobody does."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:

@@ -16,7 +16,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.config import PREFIX, Settings, list_variables, load
 from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.link import Link, LinkError, reach
-from openclaw_taskmem.home import Home
+from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
@@ -65,6 +65,10 @@ def home_row(home: Home) -> HealthRow:
     usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
     fault = _fault(found, usable=usable)
     if fault is None:
+        try:
+            home.require_own()
+        except HomeRefused as refusal:
+            return fail("home", str(refusal), f"Remove what is not yours. {_ANOTHER}")
         return ok("home", f"{folder} is yours alone.")
     what, can_be_closed = fault
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER

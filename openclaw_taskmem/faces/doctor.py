@@ -28,7 +28,7 @@ from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import one_line, plural, printable
 from openclaw_taskmem.faces import checkup, presence
 from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
-from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.seams import looking
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
@@ -158,7 +158,7 @@ def examine(
     Closing the iterator lets the check that runs tidy up.
     """
     before = dict(environ)
-    home = find_home(environ)
+    home = locate_home(environ)
     yield checkup.home_row(home)
     settings, row = checkup.settings_row(home, environ)
     yield row

@@ -261,7 +261,10 @@ def reach(
             refusal.
     """
     try:
+        home.require_own()
         return _connect(home, face)
+    except HomeRefused as error:
+        raise LinkError(error.name, str(error)) from error
     except _NobodyThere:
         from openclaw_taskmem.faces.start import Start
     try:

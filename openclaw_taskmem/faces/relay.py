@@ -32,7 +32,7 @@ from openclaw_taskmem.faces.lines import (
     request_id,
 )
 from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, connect, reach
-from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.home import Home, locate_home
 
 if TYPE_CHECKING:
     from openclaw_taskmem.faces.attempt import Attempt
@@ -71,7 +71,7 @@ def run(environ: Mapping[str, str]) -> int:
     Returns:
         The exit status: 0, when stdin ended or nobody reads stdout any more.
     """
-    relay = Relay(find_home(environ), environ)
+    relay = Relay(locate_home(environ), environ)
     with suppress(ConnectionError):
         relay.serve(0, 1)
     return 0

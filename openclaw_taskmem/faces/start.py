@@ -104,7 +104,8 @@ class Start:
         return find_holder(self._home.lock) is not None
 
     def _spawn(self) -> None:
-        log = os.open(self._home.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        log = os.open(self._home.log, flags, 0o600)
         try:
             self._log_start = os.fstat(log).st_size
             child = subprocess.Popen(  # noqa: S603 (the command is ours)

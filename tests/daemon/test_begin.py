@@ -113,3 +113,46 @@ def test_a_file_system_without_locks_is_no_other_daemon(
     assert status == 1
     assert "has no locks" in told
     assert str(home.lock) in told
+
+
+def test_a_daemon_of_another_users_home_does_not_begin(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.prepare()
+    home.config.write_text('openclaw_bin = "/evil"')
+    environ = {"TASKMEM_HOME": str(home.folder)}
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    assert begin.main(environ) == 1
+
+    assert f"belongs to user {owner}; set TASKMEM_HOME" in capsys.readouterr().err
+    assert environ == {"TASKMEM_HOME": str(home.folder)}
+    assert not home.lock.exists()
+
+
+def test_a_link_in_the_locks_place_is_not_written_through(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.prepare()
+    victim = home.folder / "precious"
+    victim.write_text("kept")
+    home.lock.symlink_to(victim)
+
+    assert begin.main({"TASKMEM_HOME": str(home.folder)}) == 1
+
+    assert str(home.lock) in capsys.readouterr().err
+    assert victim.read_text() == "kept"
+    home.lock.unlink()
+
+
+def test_a_link_in_the_logs_place_is_not_written_through(home: Home) -> None:
+    home.prepare()
+    victim = home.folder / "precious"
+    victim.write_text("kept")
+    home.log.symlink_to(victim)
+
+    with pytest.raises(OSError, match=r"daemon\.log"):
+        Start(home, {}, [sys.executable, "-c", "print('written')"])
+
+    assert victim.read_text() == "kept"

@@ -19,7 +19,7 @@ from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import plural
 from openclaw_taskmem.faces import checkup, doctor, presence, start
-from openclaw_taskmem.home import find_home
+from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
 from tests.faces.fake_daemon import FakeDaemon
@@ -71,6 +71,17 @@ def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
     assert row.state is FAIL
     assert f"user {owner}" in row.detail
     assert "TASKMEM_HOME" in row.cure
+
+
+def test_a_file_of_somebody_else_in_a_home_is_told(home, monkeypatch):
+    home.prepare()
+
+    def refuse(_):
+        raise HomeRefused("config.toml belongs to user 7")
+
+    monkeypatch.setattr(Home, "require_own", refuse)
+    row = checkup.home_row(home)
+    assert (row.state, row.detail) == (FAIL, "config.toml belongs to user 7")
 
 
 def test_a_home_that_is_a_file_is_none(home):

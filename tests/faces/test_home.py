@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.home import Home, HomeRefused, find_home
+from openclaw_taskmem.home import Home, HomeRefused, find_home, locate_home
 
 LONG = "long/" * 30
 
@@ -94,10 +94,93 @@ def test_a_folder_that_was_open_to_others_is_closed(tmp_path):
     assert mode_of(tmp_path) == 0o700
 
 
-def test_a_shared_folder_is_not_taken_from_the_others(tmp_path):
+def test_a_shared_folder_is_refused_and_stays_as_it_is(tmp_path):
     tmp_path.chmod(0o1777)
-    find_home({"TASKMEM_HOME": str(tmp_path)}).prepare()
+    with pytest.raises(HomeRefused, match="is one that other users write to; set TASK"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
     assert mode_of(tmp_path) == 0o1777
+
+
+def owned_by(monkeypatch, uid, *paths, follow=True):
+    """Let the system say that files belong to another user; `follow`: not a link's."""
+    real = {"lstat": Path.lstat, "stat": Path.stat}
+
+    def changed(call, path, **keywords):
+        found = real[call](path, **keywords)
+        if path in paths and (follow or call == "lstat"):
+            return os.stat_result((*found[:4], uid, *found[5:]))
+        return found
+
+    monkeypatch.setattr(Path, "lstat", lambda path: changed("lstat", path))
+    monkeypatch.setattr(Path, "stat", lambda path, **k: changed("stat", path, **k))
+
+
+STRANGER = os.geteuid() + 1
+
+
+def test_a_home_of_another_user_is_refused(tmp_path, monkeypatch):
+    owned_by(monkeypatch, STRANGER, tmp_path)
+    home = locate_home({"TASKMEM_HOME": str(tmp_path)})
+    with pytest.raises(HomeRefused, match=f"belongs to user {STRANGER}; set TASKMEM"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
+    with pytest.raises(HomeRefused, match="belongs to user"):
+        home.prepare()
+
+
+def test_a_link_of_another_user_is_no_home(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    find_home({"TASKMEM_HOME": str(link)}).prepare()
+    owned_by(monkeypatch, STRANGER, link, follow=False)
+    with pytest.raises(HomeRefused, match="is a link that user"):
+        find_home({"TASKMEM_HOME": str(link)})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.toml", "daemon.lock", "daemon.log", "taskmem.db-wal", "daemon.sock"],
+)
+def test_a_file_of_another_user_makes_a_home_refused(tmp_path, monkeypatch, name):
+    (tmp_path / name).touch()
+    owned_by(monkeypatch, STRANGER, tmp_path / name)
+    with pytest.raises(HomeRefused, match=f"{name} belongs to user .* remove it"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("target", ["file", "nowhere"])
+def test_a_planted_link_makes_a_home_refused(tmp_path, monkeypatch, target):
+    (tmp_path / "file").touch()
+    (tmp_path / "taskmem.db").symlink_to(tmp_path / target)
+    find_home({"TASKMEM_HOME": str(tmp_path)})
+    owned_by(monkeypatch, STRANGER, tmp_path / "taskmem.db", follow=False)
+    with pytest.raises(HomeRefused, match=r"taskmem\.db belongs to user"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
+
+
+def test_a_file_of_root_in_a_home_is_taken(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").touch()
+    owned_by(monkeypatch, 0, tmp_path / "config.toml")
+    find_home({"TASKMEM_HOME": str(tmp_path)})
+
+
+def test_a_file_that_others_can_write_makes_a_home_refused(tmp_path):
+    (tmp_path / "config.toml").touch()
+    (tmp_path / "config.toml").chmod(0o666)
+    find_home({"TASKMEM_HOME": str(tmp_path)})
+    tmp_path.chmod(0o755)
+    with pytest.raises(HomeRefused, match=r"written by other users.*chmod go-w"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
+
+
+def test_a_home_of_umask_002_is_taken_and_closed(tmp_path):
+    os.chown(tmp_path, -1, os.geteuid())
+    (tmp_path / "config.toml").touch()
+    os.chown(tmp_path / "config.toml", -1, os.geteuid())
+    (tmp_path / "config.toml").chmod(0o664)
+    tmp_path.chmod(0o775)
+    find_home({"TASKMEM_HOME": str(tmp_path)}).prepare()
+    assert mode_of(tmp_path) == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_refused_with_its_name(tmp_path):
@@ -189,7 +272,7 @@ def test_a_link_to_a_folder_takes_no_socket(short, tmp_path):
 def test_a_folder_of_another_user_takes_no_socket(short, tmp_path, monkeypatch):
     (short / "aside").mkdir(mode=0o700)
     home = Home(tmp_path, short / "aside" / "daemon.sock")
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    owned_by(monkeypatch, STRANGER, short / "aside")
     with pytest.raises(HomeRefused, match="not a folder of yours alone"):
         home.prepare()
 

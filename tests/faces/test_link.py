@@ -423,3 +423,14 @@ def test_the_socket_of_a_long_home_is_found_too(daemon, tmp_path):
     with connect(aside) as link:
         assert link.socket.family == socket.AF_UNIX
     fake.die()
+
+
+def test_a_daemon_in_another_users_home_is_not_reached(home, daemon, monkeypatch):
+    daemon()
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(
+        LinkError, match=f"belongs to user {owner}; set TASK"
+    ) as refused:
+        reach(home, {})
+    assert refused.value.name == "settings_invalid"
