@@ -23,6 +23,7 @@ class Hooks(NamedTuple):
     url: str
     """`http://127.0.0.1:PORT/hooks`."""
     token: str
+    port: int
 
 
 def file(environ: Mapping[str, str]) -> Path:
@@ -84,7 +85,7 @@ def hooks(environ: Mapping[str, str]) -> Hooks | None:
     if not token or port is None:
         return None
     path = str(said.get("path") or "/hooks").strip("/")
-    return Hooks(f"http://127.0.0.1:{port}/{path}", token)
+    return Hooks(f"http://127.0.0.1:{port}/{path}", token, port)
 
 
 def may_want_plugin(environ: Mapping[str, str]) -> bool:

@@ -25,6 +25,7 @@ from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import at, entries, items
 from taskmem_openclaw.setup.openclaw import OLDEST
+from taskmem_openclaw.transports.listeners import find_stranger
 
 if TYPE_CHECKING:
     import httpx
@@ -260,7 +261,7 @@ class Probe:
         yield shown(entries(answer.get("shown")))
 
     async def _webhooks(self, *, there: bool) -> HealthRow:
-        """Try the token with a request that is refused for having no text."""
+        """Look whether webhooks are on, and whether their token is taken."""
         if at(self._facts.config, ("hooks", "enabled")) is not True:
             return ok("webhooks", "Webhooks are off, which is fine with the plug-in.")
         hooks = configuration.hooks(self._environ)
@@ -273,6 +274,17 @@ class Probe:
         if not there:
             return ok(
                 "webhooks", f"Webhooks are on at {hooks.url}; nobody listens now."
+            )
+        return await self._try_token(hooks)
+
+    async def _try_token(self, hooks: configuration.Hooks) -> HealthRow:
+        """Try the token with a request that is refused for having no text."""
+        if (stranger := find_stranger(hooks.port)) is not None:
+            return fail(
+                "webhooks",
+                f"User {stranger} listens at {hooks.url}, who is not you, so the token "
+                "is not sent.",
+                "End that process, or run the gateway as this user",
             )
         bearer = {"Authorization": f"Bearer {hooks.token}"}
         found = await self._ask("POST", f"{hooks.url}/wake", bearer)

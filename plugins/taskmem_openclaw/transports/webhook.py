@@ -5,6 +5,7 @@ A call takes milliseconds; the text reaches the agent as data, and not for sure.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.listeners import find_stranger
 from taskmem_openclaw.transports.reach import Reaching, require_own
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class OpenClawHooks(Reaching):
 
         Raises:
             NotThere: Webhooks are not switched on, nobody listens, or whoever does
-                knows no such webhook or token.
+                is another user or knows no such webhook or token.
             WakeUndelivered: The gateway did not take it, or the agent is in another.
         """
         import httpx
@@ -51,6 +53,12 @@ class OpenClawHooks(Reaching):
         hooks = configuration.hooks(self._environ)
         if hooks is None:
             raise NotThere("Webhooks are not switched on in OpenClaw's configuration.")
+        stranger = await asyncio.to_thread(find_stranger, hooks.port)
+        if stranger is not None:
+            raise NotThere(
+                f"User {stranger} listens at {hooks.url}, who is not us, so the token "
+                "was not sent; end that process, or run the gateway as this user."
+            )
         body = {"text": wake.text, "mode": "now"}
         if wake.session_key is not None:
             body["sessionKey"] = wake.session_key

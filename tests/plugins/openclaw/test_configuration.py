@@ -63,20 +63,20 @@ def test_it_is_read_with_comments_and_all_that_people_write(config):
         """
     )
     assert configuration.hooks(environ) == Hooks(
-        "http://127.0.0.1:20000/wake-me", 'se"cret'
+        "http://127.0.0.1:20000/wake-me", 'se"cret', 20000
     )
 
 
 def test_what_it_does_not_say_is_as_openclaw_has_it(config):
     assert configuration.hooks(config(ON)) == Hooks(
-        "http://127.0.0.1:18789/hooks", "secret"
+        "http://127.0.0.1:18789/hooks", "secret", 18789
     )
 
 
 def test_a_token_that_is_kept_in_the_environment_is_taken_from_there(config):
     text = '{hooks: {enabled: true, token: "${HOOKS_TOKEN}"}}'
     found = configuration.hooks(config(text, HOOKS_TOKEN=SAID))
-    assert found == Hooks("http://127.0.0.1:18789/hooks", SAID)
+    assert found == Hooks("http://127.0.0.1:18789/hooks", SAID, 18789)
     assert configuration.hooks(config(text)) is None
     assert configuration.hooks(config(text, HOOKS_TOKEN="")) is None
 

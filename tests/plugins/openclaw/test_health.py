@@ -579,6 +579,11 @@ def test_webhooks_are_tried_with_their_token(webhooks, network, status, expected
     assert json.loads(asked.content) == {"text": ""}
 
 
+def test_webhooks_at_another_users_port_are_not_tried(webhooks, network, monkeypatch):
+    monkeypatch.setattr(health, "find_stranger", lambda _: 12002)
+    assert_row(webhooks(), FAIL, "User 12002 listens")
+
+
 def test_a_token_that_cannot_be_read_is_named(webhooks):
     row = webhooks(token={"source": "exec"})
     assert_row(row, WARN, "hooks.token", "configuration")

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,7 +13,7 @@ import pytest
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw.transports import webhook
+from taskmem_openclaw.transports import listeners, webhook
 from taskmem_openclaw.transports.ladder import NotThere
 from taskmem_openclaw.transports.webhook import OpenClawHooks
 from tests.support.waiting import PATIENCE
@@ -157,6 +159,70 @@ def test_a_token_that_changed_is_used_from_the_next_wake_on(openclaw):
         asyncio.run(transport.deliver(a_wake()))
     openclaw.configure(token=ANOTHER)
     asyncio.run(transport.deliver(a_wake()))
+
+
+# --- who listens --------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
+def test_the_token_does_not_go_to_another_users_port(openclaw, monkeypatch):
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    table = listeners.TABLES[0].read_text("ascii")
+    assert f"0100007F:{openclaw.port:04X} " in table
+    if owner == 0:  # root is trusted; so the same socket, as a user's
+        lie = openclaw.path.with_name("tcp")
+        lie.write_text(as_of_user(table, openclaw.port, 12002), "ascii")
+        monkeypatch.setattr(listeners, "TABLES", (lie,))
+        owner = 12002
+    with pytest.raises(NotThere, match=f"User {owner} listens at .* was not sent"):
+        deliver(openclaw)
+    assert openclaw.asked == []
+
+
+def as_of_user(table, port, uid):
+    """What the system tells of sockets, with those of a port as another user's."""
+    rows = [line.split() for line in table.splitlines()]
+    for row in rows:
+        if row[1].endswith(f":{port:04X}"):
+            row[7] = str(uid)
+    return "\n".join(map(" ".join, rows))
+
+
+HEAD = "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode"
+
+
+@pytest.mark.parametrize(
+    ("socket", "found"),
+    [
+        (("0100007F:4A38", "0A", 7), 7),
+        (("00000000:4A38", "0A", 7), 7),
+        (("00000000000000000000000000000000:4A38", "0A", 7), 7),
+        (("0000000000000000FFFF00000100007F:4A38", "0A", 7), 7),
+        (("0100007F:4A38", "0A", 0), None),
+        (("0100007F:4A38", "0A", os.geteuid()), None),
+        (("0100007F:4A38", "01", 7), None),
+        (("0100007F:4A39", "0A", 7), None),
+        (("0200A8C0:4A38", "0A", 7), None),
+    ],
+)
+def test_who_listens_is_read_from_the_systems_table(
+    tmp_path, monkeypatch, socket, found
+):
+    address, state, uid = socket
+    table = tmp_path / "tcp"
+    row = f"0: {address} 00000000:0000 {state} 0:0 0:0 0 {uid} 0 1"
+    table.write_text(f"{HEAD}\n{row}\n")
+    monkeypatch.setattr(listeners, "TABLES", (table, tmp_path / "tcp6"))
+    assert listeners.find_stranger(0x4A38) == found
+
+
+def test_where_the_system_does_not_tell_the_token_is_sent(
+    openclaw, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(listeners, "TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
+    deliver(openclaw)
+    assert len(openclaw.asked) == 1
 
 
 # --- what goes wrong ----------------------------------------------------------
