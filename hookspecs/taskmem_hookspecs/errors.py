@@ -63,11 +63,11 @@ class TaskmemError(Exception):
 
 
 class TaskNotFound(TaskmemError):
-    """No task has that id."""
+    """No task has that id, or what is stored of it cannot be read."""
 
 
 class WaitNotFound(TaskmemError):
-    """No wait has that id."""
+    """No wait has that id, or what is stored of it cannot be read."""
 
 
 class RunNotFound(TaskmemError):

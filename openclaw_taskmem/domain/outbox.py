@@ -121,10 +121,10 @@ def claim(
 ) -> Claim:
     """Decide what becomes of the due wakes of one session.
 
-    `tasks` holds the task of every stuck wake; `sent` says when messages went out to
-    the session within the last minute; what tells a run to go on waits for none. The
-    claim moves each `due_at` to the end of a lease, so that a second daemon leaves the
-    wakes alone, and a crash makes them due again.
+    `tasks` holds those of stuck wakes that can be read; `sent` says when messages went
+    out to the session within the last minute; what tells a run to go on waits for none.
+    The claim moves each `due_at` to the end of a lease, so that a second daemon leaves
+    the wakes alone, and a crash makes them due again.
     """
     over = tuple(filter(None, (_stale(wake, tasks) for wake in due)))
     spent = tuple(
@@ -374,14 +374,12 @@ def _choose(
     wakes: Sequence[Wake], tasks: Mapping[str, Task], policy: OutboxPolicy
 ) -> list[Wake]:
     """Order the wakes of a message: the most urgent stuck task, then the oldest."""
-    stuck = sorted(
-        (wake for wake in wakes if wake.cause is WakeCause.STUCK),
-        key=lambda wake: (
-            not wake.urgent,
-            tasks[wake.task_id or ""].updated_at,
-            wake.wake_id,
-        ),
-    )
+
+    def rank(wake: Wake) -> tuple[bool, datetime, str]:
+        since = getattr(tasks.get(wake.task_id or ""), "updated_at", wake.created_at)
+        return not wake.urgent, since, wake.wake_id
+
+    stuck = sorted((w for w in wakes if w.cause is WakeCause.STUCK), key=rank)
     others = [wake for wake in wakes if wake.cause is not WakeCause.STUCK]
     return [*stuck, *others[: policy.lines]]
 

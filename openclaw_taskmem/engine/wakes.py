@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
@@ -14,8 +15,8 @@ from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Run, Task, Wake, WakeCause, WakeState
-from taskmem_hookspecs.errors import Conflict
+from taskmem_hookspecs import Change, Run, Task, TaskFacts, Wake, WakeCause, WakeState
+from taskmem_hookspecs.errors import Conflict, TaskNotFound, WaitNotFound
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500
@@ -143,10 +144,13 @@ def _host(found: WakeFacts) -> str | None:
 
 
 def _facts(shell: Shell, wake: Wake) -> WakeFacts:
-    wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
-    if wake.task_id is None:
+    wait, known = None, None
+    with suppress(WaitNotFound):
+        wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
+    if wake.task_id is not None:
+        known = _known(shell, wake.task_id)
+    if known is None:
         return WakeFacts(wake=wake, wait=wait)
-    known = shell.store.read_task(wake.task_id)
     return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
 
 
@@ -242,4 +246,12 @@ def _tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
         for wake in wakes
         if wake.cause is WakeCause.STUCK and wake.task_id is not None
     }
-    return {task_id: shell.store.read_task(task_id).task for task_id in ids}
+    found = (_known(shell, task_id) for task_id in ids)
+    return {facts.task.task_id: facts.task for facts in found if facts is not None}
+
+
+def _known(shell: Shell, task_id: str) -> TaskFacts | None:
+    """Return a task; None: its row is broken, which keeps no other's wake back."""
+    with suppress(TaskNotFound):
+        return shell.store.read_task(task_id)
+    return None

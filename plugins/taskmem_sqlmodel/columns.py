@@ -41,6 +41,13 @@ class Serial(sa.TypeDecorator[int]):
         )
 
 
+class Broken:
+    """Stands for what a column cannot hold: making a value of it fails."""
+
+
+_WIDTH: Final = len("2026-02-16T06:00:00.000000Z")
+
+
 class InstantText(sa.TypeDecorator[datetime]):
     """An instant as ISO 8601 in UTC, of fixed width, so that text order is time's."""
 
@@ -66,9 +73,17 @@ class InstantText(sa.TypeDecorator[datetime]):
         self,
         value: Any | None,  # noqa: ANN401 - what the driver read
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
-    ) -> datetime | None:
-        """Read it back, aware."""
-        return value and datetime.fromisoformat(value)
+    ) -> Any:  # noqa: ANN401 - an instant, or what no value takes for one
+        """Read it back, aware; what is none is left to whoever makes the value."""
+        if value is None:
+            return None
+        try:
+            # Another width or zone would not be in order.
+            if len(value) == _WIDTH and value.endswith("Z"):
+                return datetime.fromisoformat(value)
+        except (TypeError, ValueError, AttributeError):
+            pass
+        return Broken()
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -94,5 +109,8 @@ class JsonText(sa.TypeDecorator[Any]):
         value: Any,  # noqa: ANN401 - what the driver read
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> Any:  # noqa: ANN401 - whatever JSON can say
-        """Read it back."""
-        return json.loads(value)
+        """Read it back; what is no JSON is left to whoever makes the value."""
+        try:
+            return json.loads(value)
+        except (TypeError, ValueError, RecursionError):
+            return Broken()

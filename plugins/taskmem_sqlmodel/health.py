@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -15,13 +16,15 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
-from taskmem_sqlmodel import schema
+from taskmem_sqlmodel import reading, schema
 from taskmem_sqlmodel.opening import read_only
 from taskmem_sqlmodel.translation import translated
 
 SECONDS: Final = 8.0
 """How long a file is read to see whether it is sound; a large one takes longer."""
 CONNECT_SECONDS: Final = 10
+NAMED: Final = 20
+"""Broken rows that are named."""
 LOCK_SECONDS: Final = 5.0
 """How long another writer is waited for before the write is tried."""
 TRIED_BYTES: Final = 256 * 1024
@@ -29,6 +32,10 @@ TRIED_BYTES: Final = 256 * 1024
 
 _STEPS: Final = 1000
 """Of SQLite's machine, between two looks whether the time is over."""
+_CORRECT: Final = (
+    "Correct these columns, or delete these rows, with SQL while no daemon runs, or "
+    "put a copy of the database back: taskmem daemon stop"
+)
 _RESTORE: Final = "Stop the daemon, and put a copy of it back: taskmem daemon stop"
 
 
@@ -49,6 +56,8 @@ class _Seen(NamedTuple):
     """What SQLite says is damaged; None: nothing is."""
     whole: bool = True
     """Whether all of it was read."""
+    broken: Sequence[str] = ()
+    """What is said of each row that cannot be read."""
 
 
 def row(url: str, seconds: float = SECONDS) -> HealthRow:
@@ -87,6 +96,14 @@ def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
             f"{name} has an older schema than {schema.HEAD}.",
             "A new daemon brings it up to date: taskmem daemon stop",
         )
+    if seen.broken:
+        first = "; ".join(seen.broken[:NAMED])
+        more = len(seen.broken) - NAMED
+        others = f"; and {more} more" if more > 0 else ""
+        return _fail(
+            f"{name} has rows that are set aside: {first}{others}; the rest is used.",
+            _CORRECT,
+        )
     extent = "" if seen.whole else f" (as far as it was read in {seconds:g} s)"
     return HealthRow(
         id="database",
@@ -111,20 +128,36 @@ def _sqlite(path: Path, seconds: float) -> _Seen:
         newest = schema.is_newest(connection)
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine is SQLite's
-        over = threading.Event()
-        driver.set_progress_handler(over.is_set, _STEPS)
-        limit = threading.Timer(seconds, over.set)
-        limit.start()
         try:
-            found = driver.execute("PRAGMA quick_check(1)").fetchone()[0]
+            with _set_after(seconds) as over:
+                driver.set_progress_handler(over.is_set, _STEPS)
+                found = driver.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
             return _Seen(newest, None, whole=False)
-        finally:
-            limit.cancel()
-            limit.join()
-    return _Seen(newest, None if found == "ok" else " ".join(found.split()))
+        driver.set_progress_handler(None, 0)
+        if found != "ok":
+            return _Seen(newest, " ".join(found.split()))
+        return _rows_seen(connection, seconds) if newest else _Seen(newest, None)
+
+
+@contextmanager
+def _set_after(seconds: float) -> Generator[threading.Event]:
+    over = threading.Event()
+    limit = threading.Timer(seconds, over.set)
+    limit.start()
+    try:
+        yield over
+    finally:
+        limit.cancel()
+        limit.join()
+
+
+def _rows_seen(connection: sa.Connection, seconds: float) -> _Seen:
+    with _set_after(seconds) as over:
+        broken, whole = reading.find_broken(connection, over.is_set)
+    return _Seen(newest=True, faults=None, whole=whole, broken=broken)
 
 
 def _try_a_write(path: Path) -> None:
@@ -171,4 +204,5 @@ def _postgresql(address: sa.URL) -> _Seen:
                 sa.text("UPDATE alembic_version SET version_num = version_num")
             )
             connection.rollback()
+            return _rows_seen(connection, SECONDS)
         return _Seen(newest, None)

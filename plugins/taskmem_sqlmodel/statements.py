@@ -46,11 +46,14 @@ def _of_task(table: sa.Table, order: sa.Column[Any]) -> sa.Select[Any]:
     return sa.select(table).where(table.c.task_id == _TASK_ID).order_by(order)
 
 
-_MESSAGE: Final = _renamed(MESSAGES, id="message_id")
-_REVISION: Final = _renamed(
-    REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
-)
-_EVENT: Final = _renamed(EVENTS, id="event_id")
+EVERY: Final = {table: _renamed(table) for table in _TABLES.values()} | {
+    MESSAGES: _renamed(MESSAGES, id="message_id"),
+    REVISIONS: _renamed(
+        REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
+    ),
+    EVENTS: _renamed(EVENTS, id="event_id"),
+}
+"""All rows of each table."""
 
 # --- reading tasks ----------------------------------------------------------
 
@@ -95,7 +98,7 @@ def tasks(
 @cache
 def thread(*, limited: bool, said: bool = False) -> sa.Select[Any]:
     """Select the messages of a task, newest first; `said`: see the store."""
-    own = _MESSAGE.where(MESSAGES.c.task_id == _TASK_ID)
+    own = EVERY[MESSAGES].where(MESSAGES.c.task_id == _TASK_ID)
     if said:
         kinds = sa.text("(role = 'user' OR msg_type = 'lifecycle')")
         own = own.where(MESSAGES.c.id > sa.bindparam("after"), kinds)
@@ -103,8 +106,8 @@ def thread(*, limited: bool, said: bool = False) -> sa.Select[Any]:
     return every.limit(_LIMIT) if limited else every
 
 
-REVISIONS_OF_TASK: Final = _REVISION.where(REVISIONS.c.task_id == _TASK_ID).order_by(
-    REVISIONS.c.id
+REVISIONS_OF_TASK: Final = (
+    EVERY[REVISIONS].where(REVISIONS.c.task_id == _TASK_ID).order_by(REVISIONS.c.id)
 )
 
 # --- reading waits and wakes ------------------------------------------------
@@ -286,37 +289,33 @@ class Dues:
     """What holds for the rows that come due at all."""
     at: sa.Column[Any]
     key: sa.Column[Any]
-    answer: tuple[sa.Column[Any], ...]
-    """What is told of a row that is due; `at` and `key` are in it."""
 
 
-_STUCK_AT: Final = (TASKS.c.stuck_due_at, TASKS.c.task_id)
 STUCK: Final = Dues(
-    "status = 'active' AND stuck_due_at IS NOT NULL", *_STUCK_AT, _STUCK_AT
+    "status = 'active' AND stuck_due_at IS NOT NULL",
+    TASKS.c.stuck_due_at,
+    TASKS.c.task_id,
 )
-OWED: Final = Dues("due_at IS NOT NULL", WAKES.c.due_at, WAKES.c.wake_id, (*WAKES.c,))
-LEASED: Final = Dues(
-    "lease_until IS NOT NULL", RUNS.c.lease_until, RUNS.c.run_id, (*RUNS.c,)
-)
+OWED: Final = Dues("due_at IS NOT NULL", WAKES.c.due_at, WAKES.c.wake_id)
+LEASED: Final = Dues("lease_until IS NOT NULL", RUNS.c.lease_until, RUNS.c.run_id)
 
 
 @cache
 def due(dues: Dues, *, by_home: bool) -> sa.Executable:
     """Select what is due, first due first."""
-    come = sa.select(*dues.answer).where(dues.at <= sa.bindparam("now"))
-    return _first(come, dues, _LIMIT, by_home)
+    come = sa.select(dues.at.table).where(dues.at <= sa.bindparam("now"))
+    return _first(come, dues, by_home)
 
 
 @cache
 def next_due(dues: Dues, *, by_home: bool) -> sa.Executable:
     """Select what is due next, whenever that is."""
-    return _first(sa.select(*dues.answer), dues, sa.literal(1), by_home)
+    return _first(sa.select(dues.at.table), dues, by_home)
 
 
 def _first(
     every: sa.Select[Any],
     dues: Dues,
-    limit: sa.ColumnElement[int],
     wanted: bool,  # noqa: FBT001 - as for `_at_home`
 ) -> sa.Executable:
     """Keep the first of all; if wanted, of those of the parameter `home` and of none.
@@ -327,21 +326,22 @@ def _first(
     """
     every = every.where(sa.text(dues.where))
     if not wanted:
-        return every.order_by(dues.at, dues.key).limit(limit)
+        return every.order_by(dues.at, dues.key).limit(_LIMIT)
     home = dues.at.table.c.home
     stretches = (home.is_(None), home == sa.bindparam("home", type_=Text))
     firsts = [
-        every.where(at).order_by(home, dues.at, dues.key).limit(limit).subquery()
+        every.where(at).order_by(home, dues.at, dues.key).limit(_LIMIT).subquery()
         for at in stretches
     ]
     both = sa.union_all(*map(sa.select, firsts))
-    return both.order_by(dues.at.name, dues.key.name).limit(limit)
+    return both.order_by(dues.at.name, dues.key.name).limit(_LIMIT)
 
 
 # --- reading the rest -------------------------------------------------------
 
 EVENTS_AFTER: Final = (
-    _EVENT.where(EVENTS.c.id > sa.bindparam("after"))
+    EVERY[EVENTS]
+    .where(EVENTS.c.id > sa.bindparam("after"))
     .order_by(EVENTS.c.id)
     .limit(_LIMIT)
 )
@@ -350,12 +350,13 @@ EVENTS_AFTER: Final = (
 @cache
 def last_events(*, by_task: bool) -> sa.Select[Any]:
     """Select events, newest first."""
-    every = _EVENT.order_by(EVENTS.c.id.desc())
+    every = EVERY[EVENTS].order_by(EVENTS.c.id.desc())
     return _narrowed(every, EVENTS.c.task_id, by_task).limit(_LIMIT)
 
 
 EVENTS_OF_WAIT: Final = (
-    _EVENT.where(EVENTS.c.wait_id == sa.bindparam("wait_id"))
+    EVERY[EVENTS]
+    .where(EVENTS.c.wait_id == sa.bindparam("wait_id"))
     .order_by(EVENTS.c.id.desc())
     .limit(_LIMIT)
 )

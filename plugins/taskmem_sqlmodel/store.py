@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
-    Artifact,
     Change,
     Checkpoint,
     Counts,
@@ -34,10 +33,11 @@ from taskmem_hookspecs import (
     WakeState,
     WorkFolder,
 )
-from taskmem_sqlmodel import rows, statements
+from taskmem_sqlmodel import reading, rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
 from taskmem_sqlmodel.counting import read_counts
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
+from taskmem_sqlmodel.reading import Value, fetch
 from taskmem_sqlmodel.translation import translated
 
 _OPEN_WAKES: Final = {WakeState.DUE, WakeState.SENT}
@@ -59,6 +59,7 @@ class SqlStore:
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
+        self._set_aside = reading.SetAside()
         self._idle: deque[sa.Connection] = deque()
 
     # --- tasks --------------------------------------------------------------
@@ -75,33 +76,34 @@ class SqlStore:
                 connection.execute(statements.TASK, named).mappings().first() or {}
             )
             if found.pop("has_waits", False):
-                waits += _all(connection, statements.OPEN_WAITS_OF_TASK, named)
-                waits += _all(connection, statements.ENDED_WAITS_OF_TASK, named)
+                waits += fetch(connection, statements.OPEN_WAITS_OF_TASK, named)
+                waits += fetch(connection, statements.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
-                wakes = _all(connection, statements.OPEN_WAKES_OF_TASK, named)
+                wakes = fetch(connection, statements.OPEN_WAKES_OF_TASK, named)
             if found.pop("has_run", False):
-                runs = _all(connection, statements.OPEN_RUN_OF_TASK, named)
+                runs = fetch(connection, statements.OPEN_RUN_OF_TASK, named)
             if found.pop("has_artifacts", False):
-                artifacts = _all(connection, statements.ARTIFACTS_OF_TASK, named)
+                artifacts = fetch(connection, statements.ARTIFACTS_OF_TASK, named)
         if not found:
             raise TaskNotFound(
                 f"There is no task {task_id}; list the tasks to find the right id."
             )
         return TaskFacts(
-            task=rows.task_value(found),
+            task=reading.TASK.one(found, TaskNotFound),
             waits=tuple(
-                Wait(**wait)
-                for wait in sorted(waits, key=itemgetter("created_at", "wait_id"))
+                sorted(
+                    self._set_aside.leave_out(reading.WAIT, waits),
+                    key=attrgetter("created_at", "wait_id"),
+                )
             ),
-            wakes=tuple(Wake(**wake) for wake in wakes),
-            run=next((Run(**run) for run in runs), None),
-            artifacts=tuple(Artifact(**artifact) for artifact in artifacts),
+            wakes=tuple(self._set_aside.leave_out(reading.WAKE, wakes)),
+            run=next(iter(self._set_aside.leave_out(reading.RUN, runs)), None),
+            artifacts=tuple(self._set_aside.leave_out(reading.ARTIFACT, artifacts)),
         )
 
     def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
         """Return the wakes of a wait that are due or sent, oldest first."""
-        found = self._read(statements.OPEN_WAKES_OF_WAIT, wait_id=wait_id)
-        return [Wake(**row) for row in found]
+        return self._all(reading.WAKE, statements.OPEN_WAKES_OF_WAIT, wait_id=wait_id)
 
     def read_thread(
         self, task_id: str, limit: int | None = None, said_after: int | None = None
@@ -109,14 +111,14 @@ class SqlStore:
         """Return the newest messages of a task, oldest first."""
         said = said_after is not None
         statement = statements.thread(limited=limit is not None, said=said)
-        given = {"task_id": task_id, "limit": limit, "after": said_after}
-        found = self._read(statement, **given)
-        return [Message(**row) for row in reversed(found)]
+        given = {"task_id": task_id, "after": said_after}
+        return self._all(reading.MESSAGE, statement, limit, **given)[::-1]
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
         """Return the revisions of a task's plan, oldest first."""
-        found = self._read(statements.REVISIONS_OF_TASK, task_id=task_id)
-        return [PlanRevision(**row) for row in found]
+        return self._all(
+            reading.REVISION, statements.REVISIONS_OF_TASK, task_id=task_id
+        )
 
     def list_tasks(
         self,
@@ -135,31 +137,31 @@ class SqlStore:
             implicit=implicit,
         )
         given = {"status": _word(status), "session_key": session_key, "home": home}
-        found = self._read(statement, **given, limit=limit)
-        return [rows.task_value(row) for row in found]
+        return self._all(reading.TASK, statement, **given, limit=limit)
 
     def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
         """Return active tasks whose id is greater than `after`, in order of id."""
-        found = self._read(statements.ACTIVE_TASKS, after=after, limit=limit)
-        return [rows.task_value(row) for row in found]
+        return self._all(
+            reading.TASK, statements.ACTIVE_TASKS, after=after, limit=limit
+        )
 
     def stuck_due(
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[str]:
         """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
-        found = self._due(statements.STUCK, now, limit, home)
-        return [row["task_id"] for row in found]
+        due = self._due(reading.TASK, statements.STUCK, now, limit, home)
+        return [task.task_id for task in due]
 
     def next_stuck_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `stuck_due_at` of an active task."""
-        return self._next_due(statements.STUCK, home)
+        return self._next_due(reading.TASK, statements.STUCK, home)
 
     # --- waits and wakes ----------------------------------------------------
 
     def read_wait(self, wait_id: str) -> Wait:
         """Return one wait."""
         for row in self._read(statements.WAIT, wait_id=wait_id):
-            return Wait(**row)
+            return reading.WAIT.one(row, WaitNotFound)
         raise WaitNotFound(
             f"There is no wait {wait_id}; smart_wait and the wake name it."
         )
@@ -181,7 +183,7 @@ class SqlStore:
                 by_home=home is not None,
             )
         given = {"status": _word(status), "task_id": task_id, "home": home}
-        return [Wait(**row) for row in self._read(statement, **given, limit=limit)]
+        return self._all(reading.WAIT, statement, **given, limit=limit)
 
     def list_wakes(
         self,
@@ -199,23 +201,21 @@ class SqlStore:
         )
         words = sorted(state.value for state in states or ())
         given = {"states": words, "task_id": task_id, "home": home}
-        return [Wake(**row) for row in self._read(statement, **given, limit=limit)]
+        return self._all(reading.WAKE, statement, **given, limit=limit)
 
     def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
         """Return the wakes with these ids; an unknown id is passed over."""
-        found = self._read(statements.WAKES_BY_ID, wake_ids=list(wake_ids))
-        return [Wake(**row) for row in found]
+        return self._all(reading.WAKE, statements.WAKES_BY_ID, wake_ids=list(wake_ids))
 
     def due_wakes(
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[Wake]:
         """Return the wakes whose `due_at` has come, first due first."""
-        found = self._due(statements.OWED, now, limit, home)
-        return [Wake(**row) for row in found]
+        return self._due(reading.WAKE, statements.OWED, now, limit, home)
 
     def next_wake_due(self, home: str | None = None) -> datetime | None:
         """Return the earliest `due_at` of a wake."""
-        return self._next_due(statements.OWED, home)
+        return self._next_due(reading.WAKE, statements.OWED, home)
 
     def sent_since(
         self, session_key: str | None, since: datetime, home: str | None = None
@@ -223,14 +223,14 @@ class SqlStore:
         """Return when messages went out to a session since then, oldest first."""
         statement = statements.sent_since(by_home=home is not None)
         found = self._read(statement, session_key=session_key, since=since, home=home)
-        return [row["sent_at"] for row in found]
+        return [row["sent_at"] for row in found if isinstance(row["sent_at"], datetime)]
 
     # --- runs ---------------------------------------------------------------
 
     def read_run(self, run_id: str) -> Run:
         """Return one run."""
         for row in self._read(statements.RUN, run_id=run_id):
-            return Run(**row)
+            return reading.RUN.one(row, RunNotFound)
         raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
 
     def list_runs(
@@ -252,29 +252,27 @@ class SqlStore:
         )
         words = sorted(state.value for state in states or ())
         given = {"states": words, "task_id": task_id, "home": home}
-        return [Run(**row) for row in self._read(statement, **given, limit=limit)]
+        return self._all(reading.RUN, statement, **given, limit=limit)
 
     def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended, the latest first."""
         statement = statements.session_runs(by_home=home is not None)
-        found = self._read(statement, session_key=session_key, home=home)
-        return [Run(**row) for row in found]
+        return self._all(reading.RUN, statement, session_key=session_key, home=home)
 
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
         """Return the queued runs that a role may claim, oldest first."""
         statement = statements.queued_runs(by_role=role is not None)
-        return [Run(**row) for row in self._read(statement, role=role, limit=limit)]
+        return self._all(reading.RUN, statement, role=role, limit=limit)
 
     def lapsed_runs(
         self, now: datetime, limit: int, home: str | None = None
     ) -> Sequence[Run]:
         """Return the runs whose `lease_until` has come, first due first."""
-        found = self._due(statements.LEASED, now, limit, home)
-        return [Run(**row) for row in found]
+        return self._due(reading.RUN, statements.LEASED, now, limit, home)
 
     def next_lapse(self, home: str | None = None) -> datetime | None:
         """Return the earliest `lease_until` of a run."""
-        return self._next_due(statements.LEASED, home)
+        return self._next_due(reading.RUN, statements.LEASED, home)
 
     def read_checkpoints(
         self,
@@ -288,42 +286,41 @@ class SqlStore:
         statement = statements.CHECKPOINTS_OF_RUN
         if holding:
             statement = statements.CHECKPOINTS_HOLDING
-        found = self._read(
+        return self._all(
+            reading.CHECKPOINT,
             statement,
             run_id=run_id,
             limit=limit,
             before=statements.LARGEST if before is None else before,
             holding=holding,
-        )
-        return [Checkpoint(**row) for row in reversed(found)]
+        )[::-1]
 
     def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:
         """Return what a task made, in order of the paths."""
-        found = self._read(statements.LEDGER_OF_TASK, task_id=task_id)
-        return [LedgerEntry(**row) for row in found]
+        return self._all(reading.LEDGER, statements.LEDGER_OF_TASK, task_id=task_id)
 
     def read_folders(self, task_id: str) -> Sequence[WorkFolder]:
         """Return the folders that the tools of a task used, in order of the paths."""
-        found = self._read(statements.FOLDERS_OF_TASK, task_id=task_id)
-        return [WorkFolder(**row) for row in found]
+        return self._all(reading.FOLDER, statements.FOLDERS_OF_TASK, task_id=task_id)
 
     # --- the rest -----------------------------------------------------------
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
         """Return events with a greater id than `after`, oldest first."""
-        found = self._read(statements.EVENTS_AFTER, after=after, limit=limit)
-        return [Event(**row) for row in found]
+        return self._all(
+            reading.EVENT, statements.EVENTS_AFTER, after=after, limit=limit
+        )
 
     def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
         """Return the newest events, oldest first."""
         statement = statements.last_events(by_task=task_id is not None)
-        found = self._read(statement, task_id=task_id, limit=limit)
-        return [Event(**row) for row in reversed(found)]
+        return self._all(reading.EVENT, statement, task_id=task_id, limit=limit)[::-1]
 
     def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
         """Return the newest events of a wait, oldest first."""
-        found = self._read(statements.EVENTS_OF_WAIT, wait_id=wait_id, limit=limit)
-        return [Event(**row) for row in reversed(found)]
+        return self._all(
+            reading.EVENT, statements.EVENTS_OF_WAIT, wait_id=wait_id, limit=limit
+        )[::-1]
 
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark."""
@@ -348,19 +345,37 @@ class SqlStore:
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[rows.Row]:  # noqa: ANN401 - what SQLAlchemy takes
         with self._reading() as connection:
-            return _all(connection, statement, named)
+            return fetch(connection, statement, named)
+
+    def _all(
+        self,
+        kind: reading.Kind[Value],
+        statement: sa.Executable,
+        limit: int | None = None,
+        **named: Any,  # noqa: ANN401 - likewise
+    ) -> Sequence[Value]:
+        def ask(most: int | None) -> Sequence[rows.Row]:
+            return self._read(statement, limit=most, **named)
+
+        return self._set_aside.up_to(limit, kind, ask)
 
     def _due(
-        self, dues: statements.Dues, now: datetime, limit: int, home: str | None
-    ) -> Sequence[rows.Row]:
+        self,
+        kind: reading.Kind[Value],
+        dues: statements.Dues,
+        now: datetime,
+        limit: int,
+        home: str | None,
+    ) -> Sequence[Value]:
         statement = statements.due(dues, by_home=home is not None)
-        return self._read(statement, now=now, limit=limit, home=home)
+        return self._all(kind, statement, limit, now=now, home=home)
 
-    def _next_due(self, dues: statements.Dues, home: str | None) -> datetime | None:
+    def _next_due(
+        self, kind: reading.Kind[Any], dues: statements.Dues, home: str | None
+    ) -> datetime | None:
         statement = statements.next_due(dues, by_home=home is not None)
-        return next(
-            (row[dues.at.name] for row in self._read(statement, home=home)), None
-        )
+        first = self._all(kind, statement, 1, home=home)
+        return next((getattr(row, dues.at.name) for row in first), None)
 
     @contextmanager
     def _reading(self) -> Generator[sa.Connection]:
@@ -378,12 +393,6 @@ class SqlStore:
                 connection.close()
                 raise
             self._idle.append(connection)
-
-
-def _all(
-    connection: sa.Connection, statement: sa.Executable, named: rows.Params
-) -> Sequence[rows.Row]:
-    return connection.execute(statement, named).mappings().all()
 
 
 def _word(status: TaskStatus | WaitStatus | None) -> str | None:

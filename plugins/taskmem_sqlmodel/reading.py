@@ -1,0 +1,217 @@
+"""What is in each table, row by row, so that one row that is broken harms no other."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from sqlalchemy.exc import OperationalError
+
+from taskmem_hookspecs import (
+    Artifact,
+    Bookmark,
+    Checkpoint,
+    Event,
+    LedgerEntry,
+    Message,
+    PlanRevision,
+    Run,
+    TaskmemError,
+    Wait,
+    Wake,
+    WorkFolder,
+)
+from taskmem_sqlmodel import rows, statements
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+_SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
+_AT_ONCE: Final = 500
+MOST_BROKEN: Final = 1_000
+"""Broken rows after which no more are looked for."""
+_BROKEN: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+"""What making a value raises for what no version has written."""
+
+
+class RowUnreadable(Exception):
+    """A row that no value can be made of; says which it is, and why."""
+
+
+class Kind(Generic[Value]):
+    """What the rows of a table are."""
+
+    def __init__(
+        self, table: sa.Table, make: Callable[[rows.Row], Value], *keys: str
+    ) -> None:
+        """Take the table, what makes a value of a row, and the fields of its key."""
+        self.table = table
+        self._make = make
+        self._keys = keys
+
+    def read(self, row: rows.Row) -> Value:
+        """Return the value of a row.
+
+        Raises:
+            RowUnreadable: It is broken.
+        """
+        try:
+            return self._make(row)
+        except _BROKEN as error:
+            which = " ".join(ascii(row[key]) for key in self._keys)
+            sentence = f"{self.table.name} {which} cannot be read ({_reason(error)})"
+            raise RowUnreadable(sentence) from error
+
+    def one(self, row: rows.Row, missing: type[TaskmemError]) -> Value:
+        """Return the value of a row that is asked for by its id.
+
+        Raises:
+            TaskmemError: It is broken; of the class that says that there is none.
+        """
+        try:
+            return self.read(row)
+        except RowUnreadable as broken:
+            raise missing(f"The row {broken}; {_SEE_DOCTOR}.") from broken
+
+
+class SetAside:
+    """Leaves out of an answer the rows that are broken, and logs each of them once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def leave_out(self, kind: Kind[Value], found: Iterable[rows.Row]) -> list[Value]:
+        """Return the values of those rows that are not broken."""
+        values: list[Value] = []
+        for row in found:
+            try:
+                values.append(kind.read(row))
+            except RowUnreadable as broken:
+                if str(broken) not in self._told:
+                    self._told.add(str(broken))
+                    log.warning("%s and is set aside; %s", broken, _SEE_DOCTOR)
+        return values
+
+    def up_to(
+        self,
+        limit: int | None,
+        kind: Kind[Value],
+        ask: Callable[[int | None], Sequence[rows.Row]],
+    ) -> Sequence[Value]:
+        """Return the first values of an answer; what is broken takes no other's place.
+
+        `ask` returns as many rows as it is given; None: all.
+        """
+        most = limit
+        while True:
+            found = ask(most)
+            values = self.leave_out(kind, found)
+            if limit is None or most is None or len(found) < most:
+                return values
+            if len(values) >= limit:
+                return values[:limit]
+            most *= 4
+
+
+def _reason(error: Exception) -> str:
+    """Return why a row is broken, and in which column, but not what stands there."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ascii(str(error))[1:-1]
+
+
+TASK: Final = Kind(statements.TASKS, rows.task_value, "task_id")
+WAIT: Final = Kind(statements.WAITS, lambda row: Wait(**row), "wait_id")
+WAKE: Final = Kind(statements.WAKES, lambda row: Wake(**row), "wake_id")
+RUN: Final = Kind(statements.RUNS, lambda row: Run(**row), "run_id")
+ARTIFACT: Final = Kind(statements.ARTIFACTS, lambda row: Artifact(**row), "artifact_id")
+LEDGER: Final = Kind(
+    statements.LEDGER, lambda row: LedgerEntry(**row), "task_id", "path"
+)
+FOLDER: Final = Kind(
+    statements.FOLDERS, lambda row: WorkFolder(**row), "task_id", "path"
+)
+BOOKMARK: Final = Kind(statements.BOOKMARKS, lambda row: Bookmark(**row), "name")
+REVISION: Final = Kind(
+    statements.REVISIONS, lambda row: PlanRevision(**row), "revision_id"
+)
+CHECKPOINT: Final = Kind(
+    statements.CHECKPOINTS, lambda row: Checkpoint(**row), "run_id", "number"
+)
+MESSAGE: Final = Kind(statements.MESSAGES, lambda row: Message(**row), "message_id")
+EVENT: Final = Kind(statements.EVENTS, lambda row: Event(**row), "event_id")
+
+KINDS: Final[Sequence[Kind[Any]]] = (
+    *(TASK, WAIT, WAKE, RUN, ARTIFACT, LEDGER, FOLDER),
+    *(BOOKMARK, REVISION, CHECKPOINT, MESSAGE, EVENT),
+)
+"""All there are; those that wakes rest on come first, those with most rows last."""
+
+
+class Found(NamedTuple):
+    """What a look at every row has found."""
+
+    broken: Sequence[str]
+    whole: bool
+    """Whether all rows were looked at in the time."""
+
+
+def find_broken(connection: sa.Connection, over: Callable[[], bool]) -> Found:
+    """Look at all rows, until the time is over, and return what is said of broken."""
+    read_any_text(connection)
+    lent = connection.execution_options(yield_per=_AT_ONCE)
+    broken: list[str] = []
+    for kind in KINDS:
+        with lent.execute(statements.EVERY[kind.table]) as every:
+            for row in every.mappings():
+                try:
+                    kind.read(row)
+                except RowUnreadable as error:
+                    broken.append(str(error))
+                if over() or len(broken) == MOST_BROKEN:
+                    return Found(broken, whole=False)
+    return Found(broken, whole=True)
+
+
+def fetch(
+    connection: sa.Connection, statement: sa.Executable, named: rows.Params
+) -> Sequence[rows.Row]:
+    """Return all rows of an answer, also where a text in it is no UTF-8."""
+    try:
+        return connection.execute(statement, named).mappings().all()
+    except OperationalError as error:
+        # The driver's own error, without a code of SQLite's.
+        if "Could not decode" not in str(error.orig) or not read_any_text(connection):
+            raise
+        return connection.execute(statement, named).mappings().all()
+
+
+def read_any_text(connection: sa.Connection) -> bool:
+    """Let SQLite hand out what is no UTF-8, as bytes that no value takes.
+
+    Returns whether that is new for this connection, and one of SQLite's.
+    """
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, sqlite3.Connection) or driver.text_factory is _any_text:
+        return False
+    driver.text_factory = _any_text
+    return True
+
+
+def _any_text(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored

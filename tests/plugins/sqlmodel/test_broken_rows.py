@@ -1,0 +1,233 @@
+"""A row that cannot be read is set aside: each column of each table, in turn."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from taskmem_hookspecs import (
+    Change,
+    HealthState,
+    RunNotFound,
+    RunState,
+    TaskNotFound,
+    TaskStatus,
+    WaitNotFound,
+    WaitStatus,
+)
+from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
+    a_folder,
+    a_revision,
+    a_run,
+    an_artifact,
+    an_entry,
+)
+from taskmem_sqlmodel import health, reading, statements
+from taskmem_sqlmodel.columns import InstantText, JsonText
+from taskmem_sqlmodel.store import SqlStore
+
+NOW = DAWN + timedelta(hours=9)
+SOON = DAWN + timedelta(seconds=1)
+INSTANTS = ("", "0", "zzz", "2026-13-45T06:00:00.000000Z", "2026-01-01", b"\xff", 7)
+JSON = ("", "{", "[" * 100_000, "5", '"x"', b"\xff", None)
+
+
+def breakages(column):
+    """Return what no version writes into a column, as SQL's own types have it."""
+    if isinstance(column.type, InstantText):
+        values = INSTANTS
+    elif isinstance(column.type, JsonText):
+        values = JSON
+    elif isinstance(column.type, sa.Integer | sa.BigInteger | sa.Double | sa.Float):
+        values = ("many",)
+    elif isinstance(column.type, sa.Boolean):
+        values = ()
+    else:
+        known = {check.name for check in column.table.constraints}
+        is_enum = f"{column.name}_is_known" in known
+        values = ("no such word", b"\xff") if is_enum else (b"\xff",)
+    return [each for each in values if each is not None or column.nullable]
+
+
+CASES = [
+    (table.name, column.name, value)
+    for table in statements.EVERY
+    for column in table.c
+    if not column.primary_key and not column.foreign_keys
+    for value in breakages(column)
+]
+
+
+def rows_of(number, due):
+    """Return one row of each table, due at an instant, all of one task."""
+    own = {"task_id": f"task_{number}"}
+    run = {"run_id": f"run_{number}"}
+    return Change(
+        tasks=(a_task(**own, stuck_due_at=due),),
+        runs=(
+            a_run(
+                **own,
+                **run,
+                state=RunState.RUNNING,
+                session_key=f"s{number}",
+                lease_until=due,
+            ),
+        ),
+        waits=(a_wait(**own, wait_id=f"wait_{number}"),),
+        wakes=(a_wake(**own, wake_id=f"wake_{number}", due_at=due),),
+        artifacts=(an_artifact(**own, artifact_id=f"artifact_{number}"),),
+        checkpoints=(a_checkpoint(**run),),
+        messages=(a_message(**own),),
+        revisions=(a_revision(**own),),
+        events=(an_event(**own),),
+        ledger=(an_entry(**own),),
+        folders=(a_folder(**own),),
+    )
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A database with a row of each table that will be broken, and one that is not."""
+    path = tmp_path_factory.mktemp("broken") / "taskmem.db"
+    store = SqlStore(f"sqlite:///{path}")
+    store.commit(rows_of(1, DAWN))
+    store.commit(rows_of(2, SOON))
+    store.close()
+    return path
+
+
+@pytest.fixture
+def path(template, tmp_path):
+    return shutil.copy(template, tmp_path / "taskmem.db")
+
+
+@pytest.fixture
+def opened(path):
+    store = SqlStore(f"sqlite:///{path}")
+    yield store
+    store.close()
+
+
+def break_row(path, table, column, value):
+    """Write a value into the first row of a table, as text where it is bytes."""
+    cast = "CAST(? AS TEXT)" if isinstance(value, bytes) else "?"
+    first = "task_id = 'task_1'" if table != "checkpoints" else "run_id = 'run_1'"
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        update = f"UPDATE {table} SET {column} = {cast} WHERE {first}"  # noqa: S608
+        raw.execute(update, (value,))
+
+
+@pytest.mark.parametrize(
+    "table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str
+)
+def test_a_broken_row_harms_no_other(table, path, tmp_path):
+    cases = [case for case in CASES if case[0] == table.name]
+    assert cases
+    for number, (_, column, value) in enumerate(cases):
+        copy = shutil.copy(path, tmp_path / f"{number}.db")
+        break_row(copy, table.name, column, value)
+        store = SqlStore(f"sqlite:///{copy}")
+        try:
+            others_are_read(store)
+        except Exception as error:
+            error.add_note(f"{table.name}.{column} = {value!r:.40}")
+            raise
+        finally:
+            store.close()
+        seen = health.row(f"sqlite:///{copy}")
+        assert seen.state is HealthState.FAIL, (column, value)
+        assert f"{table.name} " in seen.detail
+
+
+def others_are_read(store):
+    """See that all that is not broken is answered, and that no pass is repeated."""
+    for limit in (1, 500):
+        assert ids(store.due_wakes(NOW, limit), "wake_id", limit)
+        assert ids(store.lapsed_runs(NOW, limit), "run_id", limit)
+        due = store.stuck_due(NOW, limit)
+        assert due in (["task_1"], ["task_1", "task_2"], ["task_2"])
+        assert limit == 1 or "task_2" in due
+    assert "task_2" in [task.task_id for task in store.active_tasks("", 500)]
+    waits = store.list_waits(WaitStatus.WATCHING, None, 500)
+    assert "wait_2" in [wait.wait_id for wait in waits]
+    assert "run_2" in [run.run_id for run in store.list_runs(None, None, 500)]
+    assert "wake_2" in [wake.wake_id for wake in store.list_wakes(None, None, 500)]
+    assert store.list_tasks(TaskStatus.ACTIVE, 500)
+    facts = store.read_task("task_2")
+    assert facts.run is not None
+    assert [len(facts.waits), len(facts.wakes), len(facts.artifacts)] == [1, 1, 1]
+    assert len(store.read_thread("task_2")) == len(store.read_revisions("task_2")) == 1
+    assert store.last_events("task_2", 9)
+    assert store.list_events(0, 1)
+    # What is due next is what a pass is then given: it would be repeated at once.
+    for next_due, come in (
+        (store.next_wake_due(), store.due_wakes),
+        (store.next_lapse(), store.lapsed_runs),
+        (store.next_stuck_due(), store.stuck_due),
+    ):
+        assert next_due in (DAWN, SOON)
+        assert come(next_due, 500)
+
+
+def ids(found, field, limit):
+    names = {getattr(each, field)[-1] for each in found}
+    return names and (limit == 1 or "2" in names)
+
+
+def test_whoever_asks_for_a_broken_row_is_told_what_to_do(path, opened):
+    for table, column in (("tasks", "plan"), ("waits", "armed_at"), ("runs", "owner")):
+        break_row(path, table, column, "{")
+    for read, row_id, error in (
+        (opened.read_task, "task_1", TaskNotFound),
+        (opened.read_wait, "wait_1", WaitNotFound),
+        (opened.read_run, "run_1", RunNotFound),
+    ):
+        with pytest.raises(error, match=f"'{row_id}' cannot be read .*taskmem doctor"):
+            read(row_id)
+
+
+def test_a_broken_row_is_logged_once(path, opened, caplog):
+    break_row(path, "wakes", "created_at", "zzz")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            opened.due_wakes(NOW, 500)
+    [line] = caplog.messages
+    assert line.startswith("wakes 'wake_1' cannot be read (created_at: ")
+
+
+def test_a_row_that_is_put_right_is_used_again(path, opened):
+    break_row(path, "wakes", "sent_at", "zzz")
+    assert [wake.wake_id for wake in opened.due_wakes(NOW, 500)] == ["wake_2"]
+    break_row(path, "wakes", "sent_at", None)
+    assert len(opened.due_wakes(NOW, 500)) == 2
+
+
+def test_many_broken_rows_use_up_no_limit(path, opened):
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("UPDATE wakes SET acknowledged_at = 'zzz' WHERE wake_id = 'wake_1'")
+        columns = [
+            c.name for c in statements.WAKES.c if c.name not in ("wake_id", "key")
+        ]
+        kept = ", ".join(f'"{name}"' for name in columns)
+        for n in range(50):
+            raw.execute(
+                f"INSERT INTO wakes (wake_id, key, {kept})"  # noqa: S608
+                f" SELECT 'more_{n}', 'more_{n}', {kept} FROM wakes"
+                " WHERE wake_id = 'wake_1'"
+            )
+    assert [wake.wake_id for wake in opened.due_wakes(NOW, 2)] == ["wake_2"]
+    assert opened.next_wake_due() == SOON
+
+
+def test_every_table_has_its_kind():
+    assert {kind.table for kind in reading.KINDS} == {*statements.EVERY}
