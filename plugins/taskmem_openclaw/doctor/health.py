@@ -282,8 +282,7 @@ class Probe:
         if (stranger := find_stranger(hooks.port)) is not None:
             return fail(
                 "webhooks",
-                f"User {stranger} listens at {hooks.url}, who is not you, so the token "
-                "is not sent.",
+                f"User {stranger} listens at {hooks.url}, and gets no token.",
                 "End that process, or run the gateway as this user",
             )
         bearer = {"Authorization": f"Bearer {hooks.token}"}
@@ -382,7 +381,10 @@ def last_way(program: str | None) -> HealthRow:
             "Without OpenClaw's command, wakes have no way but the plug-in.",
             "Set TASKMEM_OPENCLAW_BIN to it.",
         )
-    return ok("cli", f"Where nothing else is there, wakes go by {program}, in seconds.")
+    return ok(
+        "cli",
+        f"Else wakes go by {program}, in seconds, as arguments that others see.",
+    )
 
 
 def heartbeats(facts: Facts, *, there: bool) -> HealthRow:

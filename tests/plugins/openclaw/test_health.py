@@ -596,7 +596,8 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 
 
 def test_without_the_command_there_is_no_last_way():
-    assert_row(health.last_way("/usr/bin/openclaw"), OK, "/usr/bin/openclaw")
+    row = health.last_way("/usr/bin/openclaw")
+    assert_row(row, OK, "/usr/bin/openclaw, in seconds, as arguments that others see")
     assert_row(health.last_way(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
