@@ -104,8 +104,12 @@ def question(shell: Shell, session_key: str) -> str | None:
     """
     open_ = shell.store.session_runs(session_key, shell.only)
     waiting = filter(working.lacks_word, open_)
-    found = ((shell.store.read_task(run.task_id).task, run) for run in waiting)
-    said = (reminders.tell_what_waits(*each) for each in found if not each[0].implicit)
+    found = ((shell.find_task(run.task_id), run) for run in waiting)
+    said = (
+        reminders.tell_what_waits(facts.task, run)
+        for facts, run in found
+        if facts is not None and not facts.task.implicit
+    )
     return "\n".join(said) or None
 
 

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 ABANDONED: Final = timedelta(minutes=10)
 """After which a lease that ran out is no longer left to its own home."""
+LATER: Final = timedelta(hours=1)
+"""After which a run is looked at again whose task cannot be read."""
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
@@ -60,6 +62,8 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
                 reset.append(f"{run.run_id} (role {role})")
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
+        except TaskNotFound:
+            _look_later(shell, run)
         except Exception:
             log.exception("%s could not be looked at; the others are", run.run_id)
     if reset:
@@ -76,6 +80,13 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
         )
         shell.commit(Change(events=(swept,)))
     return len(due)
+
+
+def _look_later(shell: Shell, run: Run) -> None:
+    """Leave a run whose task cannot be read, until somebody may have put that right."""
+    later = shell.clock.now() + LATER
+    with suppress(Conflict):
+        shell.commit(Change(runs=(run.model_copy(update={"lease_until": later}),)))
 
 
 def requeue_abandoned(
@@ -215,9 +226,10 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     """
     now = shell.clock.now()
     return tuple(
-        recovery.announced(shell.store.read_task(run.task_id).task, run, now)
+        recovery.announced(facts.task, run, now)
         for run in _of_gateway(shell, (RunState.BLOCKED,))
         if working.lacks_word(run)
+        and (facts := shell.find_task(run.task_id)) is not None
         and not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
     )
 

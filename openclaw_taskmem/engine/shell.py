@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -31,13 +31,14 @@ from taskmem_hookspecs import (
     Event,
     RunState,
     Task,
+    TaskFacts,
     TaskStore,
     Wake,
     WakeCause,
     WakeState,
     is_trial,
 )
-from taskmem_hookspecs.errors import Conflict
+from taskmem_hookspecs.errors import Conflict, TaskNotFound
 
 T = TypeVar("T")
 TRIES: Final = 8
@@ -249,6 +250,15 @@ class Shell:
                 except Conflict:
                     continue
             return read_decide_commit()
+
+    def find_task(self, task_id: str) -> TaskFacts | None:
+        """Return a task; None: what is stored of it cannot be read.
+
+        What is owed to others goes on without it; `taskmem doctor` names it.
+        """
+        with suppress(TaskNotFound):
+            return self.store.read_task(task_id)
+        return None
 
     def schedule(self, task: Task) -> Task:
         """Return the task with the instant at which to look at it."""

@@ -274,7 +274,7 @@ def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
         wait = shell.store.read_wait(wait_id)
         facts = WaitFacts(
             wait=wait,
-            task=shell.store.read_task(wait.task_id) if wait.task_id else None,
+            task=shell.find_task(wait.task_id) if wait.task_id else None,
             wakes=() if wait.task_id else (*shell.store.wakes_of_wait(wait_id),),
         )
         return decided(facts)

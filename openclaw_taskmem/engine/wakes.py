@@ -15,8 +15,8 @@ from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Run, Task, TaskFacts, Wake, WakeCause, WakeState
-from taskmem_hookspecs.errors import Conflict, TaskNotFound, WaitNotFound
+from taskmem_hookspecs import Change, Run, Task, Wake, WakeCause, WakeState
+from taskmem_hookspecs.errors import Conflict, WaitNotFound
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500
@@ -148,7 +148,7 @@ def _facts(shell: Shell, wake: Wake) -> WakeFacts:
     with suppress(WaitNotFound):
         wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
     if wake.task_id is not None:
-        known = _known(shell, wake.task_id)
+        known = shell.find_task(wake.task_id)
     if known is None:
         return WakeFacts(wake=wake, wait=wait)
     return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
@@ -246,12 +246,5 @@ def _tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
         for wake in wakes
         if wake.cause is WakeCause.STUCK and wake.task_id is not None
     }
-    found = (_known(shell, task_id) for task_id in ids)
+    found = (shell.find_task(task_id) for task_id in ids)
     return {facts.task.task_id: facts.task for facts in found if facts is not None}
-
-
-def _known(shell: Shell, task_id: str) -> TaskFacts | None:
-    """Return a task; None: its row is broken, which keeps no other's wake back."""
-    with suppress(TaskNotFound):
-        return shell.store.read_task(task_id)
-    return None

@@ -168,7 +168,10 @@ def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     implicit = None if task_id else False
     found = shell.store.list_runs(states, task_id, _limit(params), implicit=implicit)
     tasks = {run.task_id for run in found}
-    names = {each: shell.store.read_task(each).task.name for each in tasks}
+    facts = {each: shell.find_task(each) for each in tasks}
+    names = {
+        each: "" if told is None else told.task.name for each, told in facts.items()
+    }
     return [_run(run, names[run.task_id]) for run in found]
 
 

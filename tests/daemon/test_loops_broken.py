@@ -1,0 +1,110 @@
+"""The loops over a database with rows that cannot be read: others lose nothing."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from shutil import copy
+
+import pytest
+
+from taskmem_hookspecs import Change, HealthState, RunState, WaitStatus, Wake, WakeCause
+from taskmem_hookspecs.testing import a_run
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_sqlmodel import health
+from taskmem_sqlmodel.store import SqlStore
+from tests.daemon.looped import Gateway, running
+from tests.support.world import World
+
+
+@pytest.fixture
+def path(empty_file: Path, tmp_path: Path) -> Path:
+    return Path(copy(empty_file, tmp_path / "taskmem.db"))
+
+
+@pytest.fixture
+def kept(path: Path) -> Iterator[World]:
+    """An installation whose rows are in a file."""
+    store = SqlStore(f"sqlite:///{path}")
+    yield World(store)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("tasks", "plan", "{"),
+        ("tasks", "stuck_due_at", "0"),
+        ("waits", "armed_at", "zzz"),
+        ("wakes", "created_at", ""),
+        ("runs", "attached", "{"),
+        ("runs", "lease_until", "0"),
+    ],
+)
+async def test_a_broken_row_keeps_no_wake_of_others_back(
+    kept: World,
+    path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    table: str,
+    column: str,
+    value: str,
+) -> None:
+    broken, held, sound = (own_all(kept, name) for name in ("broken", "held", "sound"))
+    for name, task_id in (("broken", broken), ("held", held)):
+        run = a_run(
+            run_id=f"run_{name}",
+            task_id=task_id,
+            state=RunState.RUNNING,
+            lease_until=DAWN,
+        )
+        kept.store.commit(Change(runs=(run,)))
+    break_row(path, table, column, value, broken)
+    gateway = Gateway(kept.clock)
+    caplog.set_level(logging.WARNING)
+    async with running(kept, gateway):
+        await kept.clock.advance(1)
+        for wait in kept.store.list_waits(WaitStatus.WATCHING, None, 9):
+            kept.end_wait(wait)
+        await kept.clock.advance(hours=1)
+        wakes = kept.store.list_wakes(None, sound, 99)
+        assert {wake.cause for wake in wakes if wake.sent_at} >= {
+            WakeCause.WAIT,
+            WakeCause.STUCK,
+        }
+        assert kept.store.read_wakes(["wake_held"])[0].sent_at
+        assert kept.store.read_run("run_held").state is RunState.QUEUED
+        said = len(caplog.records)
+        await kept.clock.advance(hours=9)
+        assert len(caplog.records) - said < 20
+
+    row = health.row(f"sqlite:///{path}")
+    assert row.state is HealthState.FAIL
+    assert f"{table} " in row.detail
+    assert f"({column}: " in row.detail
+
+
+def own_all(world: World, name: str) -> str:
+    """Register a task with a wait, and a wake that is owed."""
+    task_id = world.register(name)
+    world.open_wait(task_id)
+    wake = Wake(
+        wake_id=f"wake_{name}",
+        key=f"test:{name}",
+        cause=WakeCause.WAIT,
+        task_id=task_id,
+        text="It is done.",
+        created_at=DAWN,
+        due_at=DAWN,
+    )
+    world.store.commit(Change(wakes=(wake,)))
+    return task_id
+
+
+def break_row(path: Path, table: str, column: str, value: str, task_id: str) -> None:
+    update = f"UPDATE {table} SET {column} = ? WHERE task_id = ?"  # noqa: S608
+    with closing(sqlite3.connect(path)) as raw, raw:
+        assert raw.execute(update, (value, task_id)).rowcount
