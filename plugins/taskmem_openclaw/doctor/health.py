@@ -213,7 +213,7 @@ class Probe:
         else:
             yield self._unplugged(there=there)
         yield await self._webhooks(there=there)
-        yield last_way(program)
+        yield last_way(program, bundle=self._facts.bundle)
         yield heartbeats(self._facts, there=there)
 
     def _unplugged(self, *, there: bool) -> HealthRow:
@@ -263,7 +263,7 @@ class Probe:
     async def _webhooks(self, *, there: bool) -> HealthRow:
         """Look whether webhooks are on, and whether their token is taken."""
         if at(self._facts.config, ("hooks", "enabled")) is not True:
-            return ok("webhooks", "Webhooks are off, which is fine with the plug-in.")
+            return self._no_webhooks()
         hooks = configuration.hooks(self._environ)
         if hooks is None:
             return warn(
@@ -303,6 +303,13 @@ class Probe:
                     f"The webhook at {hooks.url} answers {found}.",
                     "See hooks.path in OpenClaw's configuration.",
                 )
+
+    def _no_webhooks(self) -> HealthRow:
+        if self._facts.bundle:
+            return ok(
+                "webhooks", "Webhooks are off, so wakes go by OpenClaw's command."
+            )
+        return ok("webhooks", "Webhooks are off, which is fine with the plug-in.")
 
     async def _ask(
         self, verb: str, url: str, headers: Mapping[str, str] | None = None
@@ -373,12 +380,16 @@ def shown(lacks: Mapping[str, object]) -> HealthRow:
     )
 
 
-def last_way(program: str | None) -> HealthRow:
-    """Look at what is left where neither the plug-in nor webhooks are there."""
+def last_way(program: str | None, *, bundle: bool = False) -> HealthRow:
+    """Look at what is left where neither the plug-in nor webhooks are there.
+
+    `bundle`: the MCP bundle stands in for the plug-in.
+    """
     if program is None:
+        way = "webhooks" if bundle else "the plug-in"
         return warn(
             "cli",
-            "Without OpenClaw's command, wakes have no way but the plug-in.",
+            f"Without OpenClaw's command, wakes have no way but {way}.",
             "Set TASKMEM_OPENCLAW_BIN to it.",
         )
     return ok(

@@ -24,9 +24,7 @@ from taskmem_openclaw.setup.openclaw import Failed
 from taskmem_openclaw.setup.skills import Skill
 
 SERVER: Final = plan.SERVER
-TOOLS: Final = "runs"
-"""The tools that a host is offered unless its entry says otherwise: all that the skill
-names, so also those for hand-offs between roles."""
+TOOLS: Final = plan.TOOLS
 _OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """What we write into the environment of an entry."""
 
@@ -290,8 +288,8 @@ def move_out(host: Host, *, dry_run: bool) -> list[str]:
     skill = [f"the skill ({host.skill.folder})"] if there else []
     gone = " and ".join((*entry, *skill))
     home = at(server, ("env", "TASKMEM_HOME")) or shipped.home()
-    data = f"{home}, where taskmem keeps its data, was not touched."
-    return [f"Removed from {host.name}: {gone}. {data}", *kept]
+    data = skills.tell_data(str(home))
+    return [" ".join((f"Removed from {host.name}: {gone}.", *data)), *kept]
 
 
 def _entry(there: Mapping[str, Any] | None) -> dict[str, Any]:

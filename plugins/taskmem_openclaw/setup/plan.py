@@ -27,6 +27,10 @@ BUNDLE: Final = "taskmem-mcp"
 SERVER: Final = "taskmem"
 """The ids in the configuration: of the plug-in, of the bundle, of its MCP server."""
 
+TOOLS: Final = "runs"
+"""The tools that an MCP host is offered unless its entry says otherwise: all that the
+skill names, so also those for hand-offs between roles."""
+
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
 HOME: Final = (*_ENTRY, "config", "home")
@@ -189,7 +193,7 @@ def _bundle(config: Mapping[str, Any], wishes: Wishes) -> Change:
     server = {
         "command": wishes.command[0],
         "args": [*wishes.command[1:], "mcp"],
-        "env": {"TASKMEM_HOME": wishes.home},
+        "env": {"TASKMEM_HOME": wishes.home, "TASKMEM_TOOLS": TOOLS},
     }
     own = [] if servers(config) else [Put(("mcp", "servers", SERVER), server)]
     return Change(

@@ -43,9 +43,9 @@ def version() -> str:
 
 
 def skill() -> bytes:
-    """Return the words of the skill for hosts without a gateway.
+    """Return the words of the skill for hosts without our plug-in.
 
-    OpenClaw's own comes with its plug-in, or with its bundle.
+    OpenClaw's own comes with that; the bundle brings these words along.
     """
     return add_seal(_folder("hosts").joinpath("SKILL.md").read_bytes())
 
@@ -63,8 +63,9 @@ def add_seal(words: bytes) -> bytes:
 
 def skills() -> tuple[bytes, ...]:
     """Return the words of the skills of this version: of hosts, and of OpenClaw."""
-    folder = plugin().folder / "skills" / "task-memory"
-    return skill(), (folder / "SKILL.md").read_bytes()
+    folders = (plugin().folder, bundle().folder)
+    files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
+    return skill(), *(file.read_bytes() for file in files)
 
 
 def command() -> tuple[str, ...]:

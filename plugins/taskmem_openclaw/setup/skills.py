@@ -66,16 +66,28 @@ class Skill(NamedTuple):
         self.file.unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
-        return kept
+        if kept or not self._copy.exists():
+            return kept
+        return [f"What {self.file} said before stays as {self._copy}."]
+
+    @property
+    def _copy(self) -> Path:
+        return self.folder / "SKILL.md.before"
 
     def _keep_changed(self) -> list[str]:
         """Keep a copy of what was changed by hand, and say so."""
         found = self.there
         if found is None or shipped.is_untouched(found):
             return []
-        copy = self.folder / "SKILL.md.before"
-        keeping.written(copy, found, mode=0o644)
-        return [f"What {self.file} said is kept as {copy}."]
+        keeping.written(self._copy, found, mode=0o644)
+        return [f"What {self.file} said is kept as {self._copy}."]
+
+
+def tell_data(home: str | Path) -> list[str]:
+    """Say of the folder of our data that it stays; empty: there is none."""
+    if not Path(home).is_dir():
+        return []
+    return [f"{home}, where taskmem keeps its data, was not touched."]
 
 
 def into(folder: Path) -> Skill:

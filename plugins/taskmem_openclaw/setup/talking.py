@@ -136,7 +136,8 @@ def move_out(*, dry_run: bool) -> None:
             for line in (f"Removed the skill {copy.folder}.", *kept):
                 click.echo(line)
         home = at(now, plan.HOME) or shipped.home()
-        click.echo(f"{home}, where taskmem keeps its data, was not touched.")
+        for line in skills.tell_data(str(home)):
+            click.echo(line)
 
 
 def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:

@@ -1,18 +1,29 @@
 """The MCP bundle, for hosts that refuse native plug-ins."""
 
 import json
+import re
 from pathlib import Path
 
+from openclaw_taskmem.tools import catalog
 from taskmem_openclaw.setup import plan, shipped
 
-ROOT = Path(__file__).parents[4]
 BUNDLE = shipped.bundle().folder
 
 
-def test_its_skill_is_the_project_s_own():
+def test_its_skill_is_that_of_hosts_without_the_plugin():
     skill = BUNDLE / "skills" / "task-memory" / "SKILL.md"
     assert not skill.is_symlink()
-    assert skill.read_bytes() == (ROOT / "SKILL.md").read_bytes()
+    assert shipped.add_seal(skill.read_bytes()) == shipped.skill()
+
+
+def test_every_tool_that_its_skill_names_is_offered_by_its_server():
+    skill = (BUNDLE / "skills" / "task-memory" / "SKILL.md").read_text()
+    server = json.loads((BUNDLE / ".mcp.json").read_text())["mcpServers"][plan.SERVER]
+    named = set(re.findall(r"`((?:task|wait|smart)_[a-z_]+)`", skill))
+    offered = catalog.list_offered(server["env"]["TASKMEM_TOOLS"], recalls=False)
+    assert "task_claim" in named
+    assert named - {"task_id"} <= {tool.name for tool in offered}
+    assert server["env"]["TASKMEM_TOOLS"] == plan.TOOLS
 
 
 def test_its_server_is_ours_by_the_name_that_the_configuration_overrides():

@@ -104,7 +104,7 @@ def test_a_second_time_changes_nothing_and_remove_takes_all_of_it(
     assert "Everything is in place" in setup(host).text
     assert (user / file).stat().st_mtime_ns == before
     said = setup(host, "--remove")
-    assert "where taskmem keeps its data, was not touched." in said.text
+    assert "keeps its data" not in said.text  # there is none
     assert list(user.iterdir()) == []
     assert "no trace of taskmem" in setup(host, "--remove").text
 
@@ -143,12 +143,14 @@ def test_remove_says_what_went_and_where_the_data_of_its_entry_is(
     setup, user, tmp_path, monkeypatch
 ):
     usual = os.environ["TASKMEM_HOME"]
+    (tmp_path / "elsewhere").mkdir()
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "elsewhere"))
     setup("codex")
     monkeypatch.setenv("TASKMEM_HOME", usual)
     said = setup("codex", "--remove").text
     assert f"the MCP server taskmem ({user / '.codex' / 'config.toml'}) and" in said
-    assert f"{tmp_path / 'elsewhere'}, where taskmem keeps its data" in said
+    data = f"{tmp_path / 'elsewhere'}, where taskmem keeps its data, was not touched."
+    assert data in said
 
 
 def test_no_trace_in_a_project_says_nothing_of_the_user(setup, user, tmp_path):
@@ -452,6 +454,19 @@ def test_a_skill_that_was_changed_by_hand_is_kept_and_said(setup, user, given):
     assert f"What {file} said is kept as {copy}." in said
     assert copy.read_bytes() == changed
     assert file.exists() is not bool(given)
+
+
+def test_remove_says_where_the_skill_of_before_is(setup, user):
+    file = user / ".claude" / "skills" / "task-memory" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: task-memory\n---\nCall me Ishmael.\n")
+    setup("claude")
+
+    said = setup("claude", "--remove").text
+
+    copy = file.with_name("SKILL.md.before")
+    assert f"What {file} said before stays as {copy}." in said
+    assert copy.exists()
 
 
 def test_a_skill_of_an_earlier_version_is_not_kept(setup, user, monkeypatch):

@@ -416,7 +416,7 @@ def test_the_bundle_is_for_who_wants_no_plugin(openclaw, into, home):
     assert openclaw.config["plugins"]["allow"] == ["x", "taskmem-mcp"]
     server = openclaw.config["mcp"]["servers"]["taskmem"]
     assert (server["command"], server["args"][-1]) == (shipped.command()[0], "mcp")
-    assert server["env"] == {"TASKMEM_HOME": str(home)}
+    assert server["env"] == {"TASKMEM_HOME": str(home), "TASKMEM_TOOLS": "runs"}
     assert "Everything is in place" in into("--mcp").text
     assert "--remove first" in into().sentence
     into("--remove")

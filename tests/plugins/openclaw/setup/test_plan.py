@@ -325,7 +325,7 @@ def test_the_bundle_says_where_this_installation_is():
                 "taskmem": {
                     "command": "/bin/taskmem",
                     "args": ["mcp"],
-                    "env": {"TASKMEM_HOME": "/data"},
+                    "env": {"TASKMEM_HOME": "/data", "TASKMEM_TOOLS": "runs"},
                 }
             }
         },
