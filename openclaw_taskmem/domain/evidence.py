@@ -34,8 +34,7 @@ NAMED: Final = 3
 LOGGED: Final = 100
 """Things that one entry of the log names."""
 _CURES: Final = {
-    "file": "Write the file, or name it by its whole path in artifacts if it lies "
-    "elsewhere.",
+    "file": "Name a file that lies elsewhere by its whole path in artifacts.",
     "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
     "name that is claimed, until it ends with status 0.",
     "url": "Mend what answers at the URL, or wait until it does.",
@@ -252,14 +251,23 @@ def tell_user(
 
 
 def _missing_things(open_: Sequence[Checked]) -> str:
-    """Return in a sentence what is not proved."""
-    said = " ".join(
-        f"{quoted(plain(each.claim.subject), 160)}: {plain(each.finding.detail)}"
-        for each in open_[:NAMED]
-    )
-    more = len(open_) - NAMED
+    """Return in a sentence what is not proved, each thing and each reason once."""
+    distinct = {(each.claim.kind, each.claim.subject): each for each in open_}
+    why: dict[str, list[str]] = {}
+    for each in [*distinct.values()][:NAMED]:
+        names = why.setdefault(plain(each.finding.detail), [])
+        names.append(plain(each.claim.subject))
+    said = " ".join(_why(names, detail) for detail, names in why.items())
+    more = len(distinct) - NAMED
     rest = f" And {plural(more, 'thing')} more." if more > 0 else ""
     return f"{said}{rest}"
+
+
+def _why(names: Sequence[str], detail: str) -> str:
+    """Return why things are not proved, named before it where it names none itself."""
+    if any(name in detail for name in names):
+        return detail
+    return f"{', '.join(quoted(name, 160) for name in names)}: {detail}"
 
 
 def _advice(open_: Sequence[Checked]) -> str:

@@ -36,6 +36,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
+from taskmem_hookspecs.errors import TaskEnded
 
 Begin = Callable[[Task], Moved | None]
 """Makes a run of a task; None where the caller can hold none."""
@@ -126,7 +127,8 @@ def update(
 
     Raises:
         InvalidArguments: A step that the plan does not have.
-        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
+        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise;
+            or the user is to be asked.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
         RunNotReady: Its review is to end, and the user has had no word in it.
@@ -157,6 +159,7 @@ def update(
         done |= told
         reopened |= said.reopened - done
     task, moved = lifecycle.move(before, wish.status or before.status, now)
+    _guard_ask(task, wish)
     marks = (before.done | done) - reopened
     messages = _messages(task, wish, moved, marked=marks != before.done, now=now)
     task = task.model_copy(
@@ -210,6 +213,16 @@ def update(
         ),
         updated,
     )
+
+
+def _guard_ask(task: Task, wish: Wish) -> None:
+    """Refuse a question of a task that has ended: it waits for no answer."""
+    if wish.ask is not None and task.status.terminal:
+        raise TaskEnded(
+            f"{task.task_id} is {task.status}, and only an active task waits for an "
+            'answer: give ask with status "active" if its work goes on, or ask the '
+            "user yourself. Nothing was written."
+        )
 
 
 def _tell_reviewer(run: Run | None, wish: Wish, *, sent_back: bool) -> str:

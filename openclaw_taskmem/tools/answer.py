@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import working
+from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.texts import iso
 from openclaw_taskmem.engine.shell import Shell
@@ -34,6 +35,20 @@ def describe_awaited(run: Run | None) -> Answer:
         waits["role"] = run.role
     asked: Answer = {} if run.question is None else {"question": run.question}
     return {**asked, "waits_for": waits}
+
+
+def describe_asked(task: Task) -> str:
+    """Say of a question who puts it to the user, and what its agent does meanwhile."""
+    if is_gateway_session(task.session_key):
+        return (
+            "The user is shown your question, and the task waits for the answer: end "
+            "your turn now, and do not repeat it. Once they have answered, set status "
+            '"active".'
+        )
+    return (
+        "Put your question to the user yourself: no message reaches them from here. "
+        "Then call task_resume with their words as answer."
+    )
 
 
 def describe_queue(shell: Shell, task: Task, role: str) -> str:

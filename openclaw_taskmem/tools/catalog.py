@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
 from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
 from openclaw_taskmem.engine import queues, tasks
@@ -28,6 +28,7 @@ from openclaw_taskmem.tools import (
 )
 from openclaw_taskmem.tools.answer import (
     Answer,
+    describe_asked,
     describe_awaited,
     describe_progress,
     describe_queue,
@@ -184,8 +185,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             answer |= ledger.describe(updated.ledger, ledger.SHOWN)
         said.append(_said(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            shown = is_gateway_session(task.session_key)
-            said.append(_ASKED if shown else _ASK)
+            said.append(describe_asked(task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
             said.append(updated.hint)
@@ -213,13 +213,9 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
     return answer
 
 
-_ASK: Final = (
-    "Put your question to the user yourself: no message reaches them from here. Then "
-    "call task_resume with their words as answer."
-)
-_ASKED: Final = (
-    "The user is shown your question, and the task waits for the answer: end your turn "
-    'now, and do not repeat it. Once they have answered, set status "active".'
+_ARTIFACTS: Final = (
+    'artifacts were left out: they count with status "completed" only, or for good '
+    "with task_plan_update."
 )
 
 
@@ -237,6 +233,8 @@ def _said(updated: Updated, wish: Wish) -> str:
     told: list[str] = []
     if wish.message is not None:
         told.append("Noted.")
+    if wish.artifacts and updated.ledger is None:
+        told.append(_ARTIFACTS)
     if updated.marked:
         done = len(task.done)
         numbers = step_numbers(updated.marked)
@@ -269,7 +267,8 @@ def _describe_next(updated: Updated, wish: Wish) -> str:
     if task.status.terminal and task.linkage.active_wait_ids:
         waiting = ", ".join(task.linkage.active_wait_ids)
         return f"Still waited for: {waiting}; wait_cancel ends that."
-    return answers.next_step(task) if updated.may_go_on else ""
+    goes_on = updated.may_go_on and wish.ask is None
+    return answers.next_step(task) if goes_on else ""
 
 
 def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:

@@ -124,4 +124,4 @@ def _missing(path: str) -> str:
     if os.path.islink(path):
         target = shown(followed(path))
         return f"{name} is a link to {target}, where nothing is; write that file."
-    return f"There is no file {name}; write it, or claim the path where it is."
+    return f"There is no file {name}; write it, if it is yet to be made."

@@ -323,3 +323,43 @@ def test_an_unknown_tool_is_named_with_those_there_are(world: World) -> None:
 def test_half_a_character_in_a_tools_name_is_refused(world: World) -> None:
     with pytest.raises(InvalidArguments, match="half a character"):
         world.call("task_\ud800")
+
+
+@pytest.mark.parametrize("given", [{}, {"status": "failed"}])
+def test_artifacts_that_do_not_count_are_said_to_be_left_out(
+    given: dict[str, str],
+) -> None:
+    world = World()
+    task = world.register()
+    wish = {"message": "Built it", "artifacts": ["/srv/app/report.md"]}
+
+    answer = world.call("task_update", task_id=task, **wish, **given)
+
+    left_out = 'artifacts were left out: they count with status "completed" only'
+    assert left_out in answer["message"]
+
+
+@pytest.mark.parametrize("session", ["agent:main:main", None])
+def test_who_asks_after_the_last_step_is_not_told_to_complete(
+    session: str | None,
+) -> None:
+    world = World()
+    task = world.register(plan=["Build it"], session_key=session)
+    wish = {"completed_steps": [1], "ask": "Is it good?"}
+
+    answer = world.call("task_update", task_id=task, **wish)
+
+    assert 'set status "completed"' not in answer["message"]
+    assert "your question" in answer["message"]
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_a_task_that_has_ended_asks_nothing(status: str) -> None:
+    world = World()
+    task = world.register()
+    world.call("task_update", task_id=task, status=status)
+
+    with pytest.raises(TaskEnded, match=f"is {status}, and only an active task waits"):
+        world.call("task_update", task_id=task, ask="Which browser?")
+
+    assert "Which browser?" not in str(world.store.read_thread(task))
