@@ -304,13 +304,6 @@ class Probe:
                     "See hooks.path in OpenClaw's configuration.",
                 )
 
-    def _no_webhooks(self) -> HealthRow:
-        if self._facts.bundle:
-            return ok(
-                "webhooks", "Webhooks are off, so wakes go by OpenClaw's command."
-            )
-        return ok("webhooks", "Webhooks are off, which is fine with the plug-in.")
-
     async def _ask(
         self, verb: str, url: str, headers: Mapping[str, str] | None = None
     ) -> int | None:
