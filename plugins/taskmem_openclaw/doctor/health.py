@@ -213,7 +213,7 @@ class Probe:
         else:
             yield self._unplugged(there=there)
         yield await self._webhooks(there=there)
-        yield last_way(program, bundle=self._facts.bundle)
+        yield last_way(program)
         yield heartbeats(self._facts, there=there)
 
     def _unplugged(self, *, there: bool) -> HealthRow:
@@ -263,7 +263,9 @@ class Probe:
     async def _webhooks(self, *, there: bool) -> HealthRow:
         """Look whether webhooks are on, and whether their token is taken."""
         if at(self._facts.config, ("hooks", "enabled")) is not True:
-            return self._no_webhooks()
+            command = "so wakes go by OpenClaw's command"
+            way = command if self._facts.bundle else "which is fine with the plug-in"
+            return ok("webhooks", f"Webhooks are off, {way}.")
         hooks = configuration.hooks(self._environ)
         if hooks is None:
             return warn(
@@ -373,18 +375,11 @@ def shown(lacks: Mapping[str, object]) -> HealthRow:
     )
 
 
-def last_way(program: str | None, *, bundle: bool = False) -> HealthRow:
-    """Look at what is left where neither the plug-in nor webhooks are there.
-
-    `bundle`: the MCP bundle stands in for the plug-in.
-    """
+def last_way(program: str | None) -> HealthRow:
+    """Look at what is left where neither the plug-in nor webhooks are there."""
     if program is None:
-        way = "webhooks" if bundle else "the plug-in"
-        return warn(
-            "cli",
-            f"Without OpenClaw's command, wakes have no way but {way}.",
-            "Set TASKMEM_OPENCLAW_BIN to it.",
-        )
+        lost = "Without OpenClaw's command, wakes have no way but those above."
+        return warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
     return ok(
         "cli",
         f"Else wakes go by {program}, in seconds, as arguments that others see.",

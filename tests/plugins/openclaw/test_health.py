@@ -510,7 +510,7 @@ def test_with_the_bundle_neither_the_plugin_nor_its_connection_is_missed(
     assert_row(rows["webhooks"], OK, "off, so wakes go by OpenClaw's command")
     environ = {"TASKMEM_HOME": str(home)}
     rows = gateway_rows(facts, network, environ, program=None)
-    assert_row(rows["cli"], WARN, "no way but webhooks")
+    assert_row(rows["cli"], WARN, "no way but those above")
     network.health = None
     rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
     assert_row(rows["gateway"], FAIL, "No gateway listens")
