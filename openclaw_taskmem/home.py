@@ -151,28 +151,38 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
 
     A daemon leaves a link in the folder that says where its socket is: faces
     with another `XDG_RUNTIME_DIR` or none (cron, a service) must find the same.
+    A folder that another user made in our place is passed over.
     """
     near = folder / _SOCKET
     if _fits(near):
         return near
     with suppress(OSError):
         known = near.readlink()
-        if _fits(known) and known.parent.is_dir():
+        if _fits(known) and known.parent.is_dir() and not _is_anothers(known.parent):
             return known
     import hashlib
 
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     name = f"taskmem-{os.geteuid()}-{digest}"
-    for variable in ("XDG_RUNTIME_DIR", "TMPDIR"):
-        base = Path(environ.get(variable, ""))
+    last = Path("/tmp") / name / _SOCKET  # noqa: S108 (its folder is checked to be ours alone)
+    for variable in ("XDG_RUNTIME_DIR", "TMPDIR", None, "HOME"):
+        base = Path(environ.get(variable, "") if variable else "/tmp")  # noqa: S108
         far = base / name / _SOCKET
-        if base.is_absolute() and _fits(far) and os.access(base, os.W_OK | os.X_OK):
+        usable = base.is_absolute() and _fits(far) and not _is_anothers(far.parent)
+        if usable and os.access(base, os.W_OK | os.X_OK):
             return far
-    return Path("/tmp") / name / _SOCKET  # noqa: S108 (its folder is checked to be ours alone)
+    return last
 
 
 def _fits(path: Path) -> bool:
     return len(os.fsencode(path)) + _BESIDE <= _PATH_BYTES
+
+
+def _is_anothers(folder: Path) -> bool:
+    """Whether something is there that another user made."""
+    with suppress(OSError):
+        return folder.lstat().st_uid != os.geteuid()
+    return False
 
 
 def _require_own_folder(folder: Path) -> None:

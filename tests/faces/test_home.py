@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem import home as home_module
 from openclaw_taskmem.home import Home, HomeRefused, find_home, locate_home
 
 LONG = "long/" * 30
@@ -275,6 +276,29 @@ def test_a_folder_of_another_user_takes_no_socket(short, tmp_path, monkeypatch):
     owned_by(monkeypatch, STRANGER, short / "aside")
     with pytest.raises(HomeRefused, match="not a folder of yours alone"):
         home.prepare()
+
+
+def test_a_socket_folder_that_another_made_is_passed_over(short, monkeypatch):
+    squatted = short / "shared"
+    squatted.mkdir()
+    own = short / "own"
+    own.mkdir()
+    environ = {"TASKMEM_HOME": f"/{LONG}", "TMPDIR": str(squatted), "HOME": str(own)}
+    first = find_home(environ).socket.parent
+    first.mkdir(mode=0o700)
+    in_tmp = find_home({**environ, "TMPDIR": ""}).socket.parent
+    owned_by(monkeypatch, STRANGER, first)
+    assert find_home(environ).socket.parent == in_tmp
+    monkeypatch.setattr(home_module, "_is_anothers", lambda at: at in (first, in_tmp))
+    assert find_home(environ).socket.parent.parent == own
+
+
+def test_a_socket_folder_that_another_took_over_is_left(short, tmp_path, monkeypatch):
+    environ = {"TASKMEM_HOME": str(tmp_path / LONG), "HOME": str(tmp_path / LONG)}
+    first = find_home({**environ, "TMPDIR": str(short)})
+    first.prepare()
+    owned_by(monkeypatch, STRANGER, first.socket.parent)
+    assert find_home(environ).socket.parent != first.socket.parent
 
 
 def test_finding_a_home_imports_no_dataclasses():
