@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -21,15 +22,21 @@ class Doorbell:
     def __init__(self, root: Path) -> None:
         """Listen at a folder of recordings.
 
+        What else stands in the FIFO's place, as a backup without FIFOs leaves a file,
+        is removed: nothing is kept there.
+
         Raises:
             OSError: The FIFO cannot be made.
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = root / BELL
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISFIFO(path.lstat().st_mode):
+                path.unlink()
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
         # Opened for writing too, or it would be at its end whenever nobody rings.
-        self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._cut = b""
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
         asyncio.get_running_loop().add_reader(self._bell, self._hear)

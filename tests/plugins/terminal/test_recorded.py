@@ -20,7 +20,7 @@ from taskmem_hookspecs import (
     TargetGone,
     TargetNotFound,
 )
-from taskmem_terminal.doorbell import ring
+from taskmem_terminal.doorbell import BELL, ring
 from taskmem_terminal.listening import Doorbell
 from taskmem_terminal.recording import Recorder, Recording, Segments, terminals
 from taskmem_terminal.sensor import Terminals
@@ -396,6 +396,24 @@ async def test_the_doorbell_tells_who_listens_and_nobody_else():
         await heard.wait()
     # At its end, for the last who rang has gone, it would keep the loop awake.
     assert select.select([bell._bell], [], [], 0)[0] == []
+
+
+@pytest.mark.parametrize("left", ["file", "link"])
+async def test_what_a_backup_left_for_the_doorbell_is_replaced(left: str):
+    terminals().mkdir(parents=True, exist_ok=True)
+    other = terminals() / "other"
+    other.write_text("mine")
+    if left == "file":
+        (terminals() / BELL).write_text("")
+    else:
+        (terminals() / BELL).symlink_to(other)
+    bell = Doorbell(terminals())
+    heard = asyncio.Event()
+    bell.listen("job", heard.set)
+    ring(terminals(), "job")
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+    assert other.read_text() == "mine"
 
 
 async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
