@@ -112,9 +112,21 @@ def test_every_setting_is_in_the_readme() -> None:
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_each_promise_of_security_names_a_test_that_there_is() -> None:
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
+    promises = re.findall(r"^\| [A-Z].* \| (.+) \|$", text, re.MULTILINE)
+    assert len(promises) == text.count(". | ")
+    for promise in promises:
+        tests = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", promise)
+        assert tests, promise
+        for path, name in tests:
+            source = (ROOT / path).read_text("utf-8")
+            assert re.search(rf"^(async )?def {name}\(", source, re.MULTILINE), name
 
 
 def test_the_skill_names_the_tools_there_are() -> None:
