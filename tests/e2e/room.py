@@ -14,7 +14,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-MARK = "TASKMEM_E2E_ROOM"
+MARK = "OPENCLAW_E2E_ROOM"
 """The variable that every process of a room inherits."""
 
 
