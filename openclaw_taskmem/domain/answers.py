@@ -155,6 +155,14 @@ def _last_word(facts: QueryFacts) -> list[str]:
     return [f"Last message, {ago} ago: {quoted(told[0].content, 300)}."]
 
 
+def describe_open_waits(task: Task) -> str:
+    """Say which waits outlive a task that has ended; empty: none does."""
+    if not task.linkage.active_wait_ids:
+        return ""
+    waiting = ", ".join(task.linkage.active_wait_ids)
+    return f"Still waited for: {waiting}; wait_cancel ends that."
+
+
 def next_step(task: Task, messages: Sequence[Message] = ()) -> str:
     """Say what comes next, for the end of an acknowledgement.
 

@@ -235,9 +235,11 @@ def require_open(task: Task, wish: str) -> None:
         TaskEnded: It has; the sentence says how to reopen it.
     """
     if task.status.terminal:
+        whose = ", which only the user does where they cancelled it"
         raise TaskEnded(
             f"{task.task_id} is {task.status}, so {wish}; call task_update with "
-            'status "active" first if the work goes on.'
+            'status "active" first if the work goes on'
+            f"{whose if task.status is TaskStatus.CANCELLED else ''}."
         )
 
 

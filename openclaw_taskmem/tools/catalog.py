@@ -265,8 +265,7 @@ def _describe_next(updated: Updated, wish: Wish) -> str:
     if updated.unheard:
         return answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
     if task.status.terminal and task.linkage.active_wait_ids:
-        waiting = ", ".join(task.linkage.active_wait_ids)
-        return f"Still waited for: {waiting}; wait_cancel ends that."
+        return answers.describe_open_waits(task)
     goes_on = updated.may_go_on and wish.ask is None
     return answers.next_step(task) if goes_on else ""
 
@@ -315,6 +314,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."
+    more = "; a larger limit may show others" * (len(found) == form.limit)
     if caller.is_user:
         start, ask = "", "See one with: taskmem show ID"
     return {
@@ -331,7 +331,7 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
             for task in found
         ],
         "message": (
-            f"{plural(len(found), f'{kind}task')}, {order} first. {ask}"
+            f"{plural(len(found), f'{kind}task')}, {order} first{more}. {ask}"
             if found
             else f"There is no {kind}task.{start}"
         ),

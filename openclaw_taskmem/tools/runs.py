@@ -218,7 +218,8 @@ def _resumed_by_user(run: Run | None, answer: str | None) -> str:
 
 
 def _ended(task: Task, said: str) -> Answer:
-    return {"task_id": task.task_id, "status": task.status, "message": said}
+    message = " ".join(filter(None, (said, answers.describe_open_waits(task))))
+    return {"task_id": task.task_id, "status": task.status, "message": message}
 
 
 def _shown(run: Run, left: Left) -> dict[str, JsonValue]:

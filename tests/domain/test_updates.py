@@ -234,9 +234,11 @@ def test_an_ended_task_does_not_end_otherwise_nor_pause(
     with pytest.raises(TaskEnded) as refused:
         after(wish, status=ended)
 
+    users = ", which only the user does where they cancelled it"
     assert str(refused.value) == (
         f"{a_task().task_id} is {ended}, so it cannot become {wanted}, and nothing was "
-        'written; call task_update with status "active" first if the work goes on.'
+        'written; call task_update with status "active" first if the work goes on'
+        f"{users if ended is TaskStatus.CANCELLED else ''}."
     )
 
 

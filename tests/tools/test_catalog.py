@@ -142,6 +142,23 @@ def test_tasks_are_listed_by_their_last_update(world: World) -> None:
     assert second
 
 
+def test_a_list_that_may_be_cut_says_so(world: World) -> None:
+    for name in ("first", "second"):
+        world.register(name)
+
+    assert "larger limit" in world.call("task_list", limit=1)["message"]
+    assert "larger limit" not in world.call("task_list", limit=3)["message"]
+
+
+def test_who_cancels_a_task_is_told_what_is_still_waited_for(world: World) -> None:
+    task = world.register()
+    wait = world.open_wait(task).wait_id
+
+    cancelled = world.call("task_cancel", task_id=task)
+
+    assert f"Still waited for: {wait}; wait_cancel" in cancelled["message"]
+
+
 @pytest.mark.parametrize("word", ["canceled", "cancelled", "Cancelled"])
 def test_both_spellings_filter_the_list(world: World, word: str) -> None:
     task = world.register()
