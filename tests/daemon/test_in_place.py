@@ -94,10 +94,8 @@ def test_a_damaged_row_is_no_malformed_call(daemon):
     database.close()
     daemon.restart()
 
-    with pytest.raises(LinkError) as refused:
+    with pytest.raises(LinkError, match=f"The row tasks '{task_id}' cannot be read"):
         daemon.ask("show", id=task_id)
-    assert "one JSON object a line" not in str(refused.value)
-    assert daemon.log.wait_for("failed")
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%41", "a#b", "ä b"])

@@ -516,7 +516,9 @@ def test_what_waits_longest_is_listed_first_and_no_more_than_asked(
     listed = world.call("task_list", status="waiting", limit=2)
 
     assert [task["name"] for task in listed["tasks"]] == ["First", "Second"]
-    assert listed["message"].startswith("2 waiting tasks, the longest waiting first.")
+    assert listed["message"].startswith(
+        "2 waiting tasks, the longest waiting first; a larger limit may show others."
+    )
 
 
 def test_what_waits_longest_is_listed_however_much_waits(

@@ -37,7 +37,7 @@ def test_nobody_replaces_the_plan_of_what_another_works_on(session: Session) -> 
 
     with pytest.raises(RunHeld, match="is held by main in session agent:main:main"):
         other.call("task_plan_update", **new)
-    with pytest.raises(Fenced, match="is 1, and yours is 7"):
+    with pytest.raises(Fenced, match="The token 7 is unknown"):
         session.call("task_plan_update", **new, token=7)
 
     assert session.world.task(task).plan == tuple(PLAN)
