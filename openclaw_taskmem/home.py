@@ -164,14 +164,14 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
 
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     name = f"taskmem-{os.geteuid()}-{digest}"
-    last = Path("/tmp") / name / _SOCKET  # noqa: S108 (its folder is checked to be ours alone)
-    for variable in ("XDG_RUNTIME_DIR", "TMPDIR", None, "HOME"):
-        base = Path(environ.get(variable, "") if variable else "/tmp")  # noqa: S108
+    shared = Path("/tmp")  # noqa: S108 (our folder in it is checked to be ours alone)
+    set_to = (Path(environ.get(each, "")) for each in ("XDG_RUNTIME_DIR", "TMPDIR"))
+    for base in (*set_to, shared, Path(environ.get("HOME", ""))):
         far = base / name / _SOCKET
         usable = base.is_absolute() and _fits(far) and not _is_anothers(far.parent)
         if usable and os.access(base, os.W_OK | os.X_OK):
             return far
-    return last
+    return shared / name / _SOCKET
 
 
 def _fits(path: Path) -> bool:

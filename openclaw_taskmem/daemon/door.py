@@ -124,7 +124,7 @@ class Door:
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
         if len(self._visits) >= self._most:
             # Before its first line is waited for: even silent ones take a descriptor.
-            _send(writer, self._is_full())
+            _send(writer, self._refuse_more())
             writer.close()
             return
         self._visits[visit] = writer
@@ -156,7 +156,7 @@ class Door:
             _send(writer, _refusal("protocol", _OTHER_VERSION))
             return
         if face != "client" and len(self._visits) > self._most - RESERVED_FACES:
-            _send(writer, self._is_full())
+            _send(writer, self._refuse_more())
             return
         _send(
             writer,
@@ -187,7 +187,8 @@ class Door:
             finally:
                 self._desk.gateway_left(connection)
 
-    def _is_full(self) -> dict[str, object]:
+    def _refuse_more(self) -> dict[str, object]:
+        """Return what a face is told that comes when there are as many as are taken."""
         return _refusal(
             "too_many_connections",
             f"The daemon has {len(self._visits)} connections and takes no more; end "

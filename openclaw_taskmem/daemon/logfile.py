@@ -23,8 +23,10 @@ MOST_REPEATS: Final = 10
 """How often the same message is written within `REPEAT_SECONDS`."""
 REPEAT_SECONDS: Final = 60.0
 """How long a message is counted from its first time."""
-_TOLD_APART: Final = 200
-"""Messages that are counted at once, and characters of each that tell them apart."""
+_COUNTED: Final = 200
+"""Messages that are counted at once; the one said longest ago is dropped first."""
+_COMPARED_CHARS: Final = 200
+"""Characters of a message that tell it from others."""
 _STREAMS: Final = (1, 2)
 
 
@@ -68,22 +70,22 @@ class RepeatLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written; the first after a minute tells the number."""
-        key = (record.name, record.getMessage()[:_TOLD_APART])
+        key = (record.name, record.getMessage()[:_COMPARED_CHARS])
         since, times = self._said.pop(key, (record.created, 0))
         # A clock that was set back begins anew, too.
         if not 0 <= record.created - since < REPEAT_SECONDS:
             if (left_out := times - MOST_REPEATS) > 0:
-                _add(record, f"(and {left_out} times before)")
+                _append(record, f"(and {left_out} times before)")
             since, times = record.created, 0
-        if len(self._said) >= _TOLD_APART:
+        if len(self._said) >= _COUNTED:
             del self._said[next(iter(self._said))]
         self._said[key] = since, times + 1
         if times == MOST_REPEATS - 1:
-            _add(record, "(from now on this is counted only, for up to a minute)")
+            _append(record, "(from now on this is counted only, for up to a minute)")
         return times < MOST_REPEATS
 
 
-def _add(record: logging.LogRecord, words: str) -> None:
+def _append(record: logging.LogRecord, words: str) -> None:
     record.msg, record.args = f"{record.getMessage()} {words}", ()
 
 

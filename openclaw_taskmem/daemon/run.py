@@ -71,17 +71,18 @@ def run(environ: MutableMapping[str, str], lock: Lock) -> None:
 
 
 def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
-    """Raise how many files this process may have open, and return how many.
+    """Let this process have more files open, and return how many of `most` it may.
 
     A host may leak relays, and 256, as macOS gives, are soon used up.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return most if soft == resource.RLIM_INFINITY else soft
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
 
 
 async def serve(

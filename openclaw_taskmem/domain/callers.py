@@ -44,7 +44,7 @@ class Caller(Value):
 
     person: bool = False
     """A person at a terminal, or an agent's shell, rather than its host."""
-    commands: bool = False
+    by_command: bool = False
     """Whether a person says so, by a command in the chat of the session."""
     session_key: str | None = None
     """The session the call comes from; None: unknown."""

@@ -77,7 +77,7 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     if token is not None and not 0 < token <= run.token:
         raise Fenced(
             f"The token {token} is unknown for {run.run_id} of {run.task_id}, so "
-            f"{wish}; {_own_way(run, caller)}."
+            f"{wish}; {_describe_way_on(run, caller)}."
         )
     if token is not None:
         raise Fenced(
@@ -125,7 +125,7 @@ def its(run: Run, owner: Owner | None) -> bool:
     return run.session_key is not None and run.session_key == session
 
 
-def _own_way(run: Run, caller: Caller) -> str:
+def _describe_way_on(run: Run, caller: Caller) -> str:
     """Return how who gave a token that no claim has had may go on all the same."""
     if run.state.waiting:
         return "it waits for the user now"

@@ -153,7 +153,7 @@ def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
     Raises:
         NotAllowed: The user cancelled it; the sentence says whom to ask.
     """
-    if task.status is not TaskStatus.CANCELLED or caller.is_user or caller.commands:
+    if task.status is not TaskStatus.CANCELLED or caller.is_user or caller.by_command:
         return
     changes = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
     last = next(changes, None)

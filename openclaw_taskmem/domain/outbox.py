@@ -376,7 +376,8 @@ def _choose(
     """Order the wakes of a message: the most urgent stuck task, then the oldest."""
 
     def rank(wake: Wake) -> tuple[bool, datetime, str]:
-        since = getattr(tasks.get(wake.task_id or ""), "updated_at", wake.created_at)
+        task = tasks.get(wake.task_id or "")
+        since = task.updated_at if task is not None else wake.created_at
         return not wake.urgent, since, wake.wake_id
 
     stuck = sorted((w for w in wakes if w.cause is WakeCause.STUCK), key=rank)

@@ -229,7 +229,7 @@ def _resume(
         text = f"{notices.name(task)}: its agent is told your answer: {said}."
         return Reply(text=text)
     # Their command is their word, whatever turn runs meanwhile.
-    word = {"request": answer, "turn_since": None, "commands": True}
+    word = {"request": answer, "turn_since": None, "by_command": True}
     user = caller.model_copy(update=word)
     again, run, packet = runs.resume(shell, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:

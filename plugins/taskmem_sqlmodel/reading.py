@@ -60,7 +60,7 @@ class Kind(Generic[Value]):
         self._make = make
         self._keys = keys
 
-    def read(self, row: rows.Row) -> Value:
+    def read_row(self, row: rows.Row) -> Value:
         """Return the value of a row.
 
         Raises:
@@ -73,14 +73,14 @@ class Kind(Generic[Value]):
             sentence = f"{self.table.name} {which} cannot be read ({_reason(error)})"
             raise RowUnreadable(sentence) from error
 
-    def one(self, row: rows.Row, missing: type[TaskmemError]) -> Value:
+    def read_by_id(self, row: rows.Row, missing: type[TaskmemError]) -> Value:
         """Return the value of a row that is asked for by its id.
 
         Raises:
             TaskmemError: It is broken; of the class that says that there is none.
         """
         try:
-            return self.read(row)
+            return self.read_row(row)
         except RowUnreadable as broken:
             raise missing(f"The row {broken}; {_SEE_DOCTOR}.") from broken
 
@@ -96,7 +96,7 @@ class SetAside:
         values: list[Value] = []
         for row in found:
             try:
-                values.append(kind.read(row))
+                values.append(kind.read_row(row))
             except RowUnreadable as broken:
                 if str(broken) not in self._told:
                     self._told.add(str(broken))
@@ -177,7 +177,7 @@ def find_broken(connection: sa.Connection, over: Callable[[], bool]) -> Found:
         with lent.execute(statements.EVERY[kind.table]) as every:
             for row in every.mappings():
                 try:
-                    kind.read(row)
+                    kind.read_row(row)
                 except RowUnreadable as error:
                     broken.append(str(error))
                 if over() or len(broken) == MOST_BROKEN:

@@ -89,7 +89,7 @@ class SqlStore:
                 f"There is no task {task_id}; list the tasks to find the right id."
             )
         return TaskFacts(
-            task=reading.TASK.one(found, TaskNotFound),
+            task=reading.TASK.read_by_id(found, TaskNotFound),
             waits=tuple(
                 sorted(
                     self._set_aside.leave_out(reading.WAIT, waits),
@@ -161,7 +161,7 @@ class SqlStore:
     def read_wait(self, wait_id: str) -> Wait:
         """Return one wait."""
         for row in self._read(statements.WAIT, wait_id=wait_id):
-            return reading.WAIT.one(row, WaitNotFound)
+            return reading.WAIT.read_by_id(row, WaitNotFound)
         raise WaitNotFound(
             f"There is no wait {wait_id}; smart_wait and the wake name it."
         )
@@ -230,7 +230,7 @@ class SqlStore:
     def read_run(self, run_id: str) -> Run:
         """Return one run."""
         for row in self._read(statements.RUN, run_id=run_id):
-            return reading.RUN.one(row, RunNotFound)
+            return reading.RUN.read_by_id(row, RunNotFound)
         raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
 
     def list_runs(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import resource
 import socket
 import struct
 from collections.abc import Iterator
@@ -140,3 +141,24 @@ async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(
     for _, writer in relays + commands:
         writer.close()
     await entrance.close(0)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed"),
+    [
+        (256, resource.RLIM_INFINITY, run.MOST_DESCRIPTORS),
+        (1024, 2048, 2048),
+        (128, 128, 128),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, run.MOST_DESCRIPTORS),
+    ],
+)
+def test_as_many_descriptors_are_asked_for_as_the_system_gives(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
+
+    assert run.allow_descriptors() == allowed
+    raised = soft not in (allowed, resource.RLIM_INFINITY)
+    assert asked == [(allowed, hard)] * raised

@@ -26,7 +26,7 @@ def path(empty_file: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(path: Path) -> Iterator[World]:
+def world(path: Path) -> Iterator[World]:
     """An installation whose rows are in a file."""
     store = SqlStore(f"sqlite:///{path}")
     yield World(store)
@@ -45,7 +45,7 @@ def kept(path: Path) -> Iterator[World]:
     ],
 )
 async def test_a_broken_row_keeps_no_wake_of_others_back(
-    kept: World,
+    world: World,
     path: Path,
     caplog: pytest.LogCaptureFixture,
     *,
@@ -53,7 +53,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
     column: str,
     value: str,
 ) -> None:
-    broken, held, sound = (own_all(kept, name) for name in ("broken", "held", "sound"))
+    broken, held, sound = (own_all(world, name) for name in ("broken", "held", "sound"))
     for name, task_id in (("broken", broken), ("held", held)):
         run = a_run(
             run_id=f"run_{name}",
@@ -61,24 +61,24 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
             state=RunState.RUNNING,
             lease_until=DAWN,
         )
-        kept.store.commit(Change(runs=(run,)))
+        world.store.commit(Change(runs=(run,)))
     break_row(path, table, column, value, broken)
-    gateway = Gateway(kept.clock)
+    gateway = Gateway(world.clock)
     caplog.set_level(logging.WARNING)
-    async with running(kept, gateway):
-        await kept.clock.advance(1)
-        for wait in kept.store.list_waits(WaitStatus.WATCHING, None, 9):
-            kept.end_wait(wait)
-        await kept.clock.advance(hours=1)
-        wakes = kept.store.list_wakes(None, sound, 99)
+    async with running(world, gateway):
+        await world.clock.advance(1)
+        for wait in world.store.list_waits(WaitStatus.WATCHING, None, 9):
+            world.end_wait(wait)
+        await world.clock.advance(hours=1)
+        wakes = world.store.list_wakes(None, sound, 99)
         assert {wake.cause for wake in wakes if wake.sent_at} >= {
             WakeCause.WAIT,
             WakeCause.STUCK,
         }
-        assert kept.store.read_wakes(["wake_held"])[0].sent_at
-        assert kept.store.read_run("run_held").state is RunState.QUEUED
+        assert world.store.read_wakes(["wake_held"])[0].sent_at
+        assert world.store.read_run("run_held").state is RunState.QUEUED
         said = len(caplog.records)
-        await kept.clock.advance(hours=9)
+        await world.clock.advance(hours=9)
         assert len(caplog.records) - said < 20
 
     row = health.row(f"sqlite:///{path}")

@@ -31,6 +31,15 @@ def wakes_of(session: Session) -> list[str]:
     return [wake.text for wake in session.world.wakes() if wake.state == "due"]
 
 
+def move_to_background(session: Session) -> tuple[str, Session]:
+    """Take up a task and move it to a session of its own, whose turn begins."""
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(session.world, session.run(task).session_key or "")
+    away.begins()
+    return task, away
+
+
 def test_a_chat_lists_its_open_tasks_those_away_and_the_last_that_ended(
     session: Session, other: Session
 ) -> None:
@@ -159,10 +168,7 @@ def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
 def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
     session: Session,
 ) -> None:
-    task = session.takes_up()
-    session.call("task_background", task_id=task)
-    away = Session(session.world, session.run(task).session_key or "")
-    away.begins()
+    task, away = move_to_background(session)
     away.asks("Shall I delete the old drafts?")
 
     shown, how = says(session, "resume").text.splitlines()
@@ -310,10 +316,7 @@ def test_a_refusal_names_the_task_in_words(
 
 
 def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> None:
-    task = session.takes_up()
-    session.call("task_background", task_id=task)
-    away = Session(session.world, session.run(task).session_key or "")
-    away.begins()
+    task, _ = move_to_background(session)
 
     reply = says(session, "resume", "eu-west")
 
@@ -324,10 +327,7 @@ def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> No
 def test_what_rests_in_the_background_is_not_said_to_be_worked_on(
     session: Session,
 ) -> None:
-    task = session.takes_up()
-    session.call("task_background", task_id=task)
-    away = Session(session.world, session.run(task).session_key or "")
-    away.begins()
+    task, away = move_to_background(session)
     away.ends()
 
     assert session.run(task).state is RunState.RUNNING
@@ -337,10 +337,7 @@ def test_what_rests_in_the_background_is_not_said_to_be_worked_on(
 
 
 def test_what_waits_in_the_background_is_said_to_wait(session: Session) -> None:
-    task = session.takes_up()
-    session.call("task_background", task_id=task)
-    away = Session(session.world, session.run(task).session_key or "")
-    away.begins()
+    task, away = move_to_background(session)
     wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
     away.call("smart_wait", task_id=task, **wish)
     away.ends()

@@ -106,14 +106,14 @@ def owned_by(monkeypatch, uid, *paths, follow=True):
     """Let the system say that files belong to another user; `follow`: not a link's."""
     real = {"lstat": Path.lstat, "stat": Path.stat}
 
-    def changed(call, path, **keywords):
+    def look(call, path, **keywords):
         found = real[call](path, **keywords)
         if path in paths and (follow or call == "lstat"):
             return os.stat_result((*found[:4], uid, *found[5:]))
         return found
 
-    monkeypatch.setattr(Path, "lstat", lambda path: changed("lstat", path))
-    monkeypatch.setattr(Path, "stat", lambda path, **k: changed("stat", path, **k))
+    monkeypatch.setattr(Path, "lstat", lambda path: look("lstat", path))
+    monkeypatch.setattr(Path, "stat", lambda path, **k: look("stat", path, **k))
 
 
 STRANGER = os.geteuid() + 1

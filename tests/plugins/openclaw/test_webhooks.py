@@ -164,7 +164,7 @@ def test_a_token_that_changed_is_used_from_the_next_wake_on(openclaw):
 # --- who listens --------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a port is")
 def test_the_token_does_not_go_to_another_users_port(openclaw, monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)

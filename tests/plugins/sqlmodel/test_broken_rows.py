@@ -111,7 +111,7 @@ def path(template, tmp_path):
 
 
 @pytest.fixture
-def opened(path):
+def file_store(path):
     store = SqlStore(f"sqlite:///{path}")
     yield store
     store.close()
@@ -184,35 +184,35 @@ def ids(found, field, limit):
     return names and (limit == 1 or "2" in names)
 
 
-def test_whoever_asks_for_a_broken_row_is_told_what_to_do(path, opened):
+def test_whoever_asks_for_a_broken_row_is_told_what_to_do(path, file_store):
     for table, column in (("tasks", "plan"), ("waits", "armed_at"), ("runs", "owner")):
         break_row(path, table, column, "{")
     for read, row_id, error in (
-        (opened.read_task, "task_1", TaskNotFound),
-        (opened.read_wait, "wait_1", WaitNotFound),
-        (opened.read_run, "run_1", RunNotFound),
+        (file_store.read_task, "task_1", TaskNotFound),
+        (file_store.read_wait, "wait_1", WaitNotFound),
+        (file_store.read_run, "run_1", RunNotFound),
     ):
         with pytest.raises(error, match=f"'{row_id}' cannot be read .*taskmem doctor"):
             read(row_id)
 
 
-def test_a_broken_row_is_logged_once(path, opened, caplog):
+def test_a_broken_row_is_logged_once(path, file_store, caplog):
     break_row(path, "wakes", "created_at", "zzz")
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            opened.due_wakes(NOW, 500)
+            file_store.due_wakes(NOW, 500)
     [line] = caplog.messages
     assert line.startswith("wakes 'wake_1' cannot be read (created_at: ")
 
 
-def test_a_row_that_is_put_right_is_used_again(path, opened):
+def test_a_row_that_is_put_right_is_used_again(path, file_store):
     break_row(path, "wakes", "sent_at", "zzz")
-    assert [wake.wake_id for wake in opened.due_wakes(NOW, 500)] == ["wake_2"]
+    assert [wake.wake_id for wake in file_store.due_wakes(NOW, 500)] == ["wake_2"]
     break_row(path, "wakes", "sent_at", None)
-    assert len(opened.due_wakes(NOW, 500)) == 2
+    assert len(file_store.due_wakes(NOW, 500)) == 2
 
 
-def test_many_broken_rows_use_up_no_limit(path, opened):
+def test_many_broken_rows_use_up_no_limit(path, file_store):
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE wakes SET acknowledged_at = 'zzz' WHERE wake_id = 'wake_1'")
         columns = [
@@ -225,8 +225,8 @@ def test_many_broken_rows_use_up_no_limit(path, opened):
                 f" SELECT 'more_{n}', 'more_{n}', {kept} FROM wakes"
                 " WHERE wake_id = 'wake_1'"
             )
-    assert [wake.wake_id for wake in opened.due_wakes(NOW, 2)] == ["wake_2"]
-    assert opened.next_wake_due() == SOON
+    assert [wake.wake_id for wake in file_store.due_wakes(NOW, 2)] == ["wake_2"]
+    assert file_store.next_wake_due() == SOON
 
 
 def test_every_table_has_its_kind():
