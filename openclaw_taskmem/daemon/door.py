@@ -7,6 +7,7 @@ gateway sends calls, one JSON object a line, and a relay sends MCP.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -29,7 +30,12 @@ Answers = Callable[[str, dict[str, object]], Awaitable[object]]
 """Who answers a call: its method and its params."""
 PROTOCOL: Final = 1
 LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
-"""The longest line taken; the relay refuses longer ones itself."""
+"""The longest line taken, as of a gateway that reports what it has kept."""
+CALL_BYTES: Final = 1024 * 1024
+"""The longest call of a command; the relay refuses longer ones itself. What is made of
+a line may take fifty times its memory."""
+LARGE_BYTES: Final = 64 * 1024
+"""Calls that are longer run one at a time, whoever makes them."""
 OPENING_SECONDS: Final = 10.0
 MOST_FACES: Final = 512
 """Faces that are connected at once."""
@@ -61,6 +67,7 @@ class Door:
         self._desk = desk
         self._most = most
         self._relay_left = relay_left
+        self._large = asyncio.Semaphore(1)
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -178,7 +185,7 @@ class Door:
         elif face == "client":
             process = await _process(writer.get_extra_info("socket"))
             answer = partial(self._desk.answer, process=process)
-            await self._serve_calls(reader, writer, answer)
+            await self._serve_calls(reader, writer, answer, CALL_BYTES)
         else:
             connection = object()
             try:
@@ -216,6 +223,7 @@ class Door:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         answers: Answers,
+        longest: int = LINE_BYTES,
     ) -> None:
         room = asyncio.Semaphore(CALLS_AT_ONCE)
         running: set[asyncio.Task[None]] = set()
@@ -226,12 +234,18 @@ class Door:
             except ValueError:
                 _send(writer, _refusal("invalid_arguments", "The call is too long."))
                 return
+            if len(line) > longest:
+                _send(writer, {"id": None, "error": _TOO_LONG})
+                room.release()
+                continue
             if not line:
                 # What it said before it hung up counts, and comes before its leaving.
                 if running:
                     await asyncio.wait(running)
                 return
-            answer = asyncio.create_task(self._answer(line, writer, answers))
+            alone = self._large if len(line) > LARGE_BYTES else contextlib.nullcontext()
+            answer = asyncio.create_task(self._answer(line, writer, answers, alone))
+            del line
             running.add(answer)
             answer.add_done_callback(running.discard)
             self._calls.add(answer)
@@ -239,6 +253,16 @@ class Door:
             answer.add_done_callback(lambda _: room.release())
 
     async def _answer(
+        self,
+        line: bytes,
+        writer: asyncio.StreamWriter,
+        answers: Answers,
+        alone: contextlib.AbstractAsyncContextManager[None],
+    ) -> None:
+        async with alone:
+            await self._answer_one(line, writer, answers)
+
+    async def _answer_one(
         self, line: bytes, writer: asyncio.StreamWriter, answers: Answers
     ) -> None:
         number: object = None
@@ -276,6 +300,10 @@ _MALFORMED: Final = {
     "error": "invalid_arguments",
     "message": "A call is one JSON object a line, with id, method and params, and "
     "not nested without end.",
+}
+_TOO_LONG: Final = {
+    "error": "invalid_arguments",
+    "message": f"The call is more than {CALL_BYTES >> 20} MiB; shorten its texts.",
 }
 _OTHER_VERSION: Final = (
     "This daemon speaks another protocol than the command that called it; restart "

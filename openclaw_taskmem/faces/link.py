@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from openclaw_taskmem.home import Home, HomeRefused
 
-MAX_LINE: Final = 8 * 1024 * 1024
+MAX_LINE: Final = 1024 * 1024
 """The longest line that is handed to the daemon, in bytes, its end included."""
 
 Face = Literal["mcp", "client"]

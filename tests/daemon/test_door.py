@@ -162,3 +162,66 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
     assert run.allow_descriptors() == allowed
     raised = soft not in (allowed, resource.RLIM_INFINITY)
     assert asked == [(allowed, hard)] * raised
+
+
+async def open_client(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a command's connection."""
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+    writer.write(b'{"taskmem": 1, "face": "client"}\n')
+    assert b"pid" in await reader.readline()
+    return reader, writer
+
+
+def line_of(size: int) -> bytes:
+    """Return a call of a method `m` that is about so many bytes long."""
+    return json.dumps({"id": 1, "method": "m", "params": {"x": "x" * size}}).encode()
+
+
+async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
+    home: Home,
+) -> None:
+    home.prepare()
+    desk = create_autospec(Desk, instance=True)
+    desk.answer.return_value = None
+    entrance = door.Door(desk, lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_client(home)
+
+    writer.write(line_of(door.CALL_BYTES) + b"\n" + line_of(10) + b"\n")
+
+    refused, taken = [json.loads(await reader.readline()) for _ in range(2)]
+    assert "more than 1 MiB" in refused["error"]["message"]
+    assert taken == {"id": 1, "result": None}
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_large_calls_run_one_at_a_time_and_small_ones_beside_them(
+    home: Home,
+) -> None:
+    home.prepare()
+    running: list[str] = []
+    go_on = asyncio.Event()
+
+    async def answer(_: str, params: dict[str, str], **__: object) -> None:
+        running.append(params["x"][:1])
+        if len(params["x"]) > door.LARGE_BYTES:
+            await go_on.wait()
+
+    desk = create_autospec(Desk, instance=True)
+    desk.answer = answer
+    entrance = door.Door(desk, lambda _: None)
+    await entrance.open(home.socket)
+    clients = [await open_client(home) for _ in range(3)]
+    for _, writer in clients[:2]:
+        writer.write(line_of(door.LARGE_BYTES + 1) + b"\n")
+    clients[2][1].write(line_of(10) + b"\n")
+
+    assert await clients[2][0].readline()
+    assert running == ["x", "x"]
+    go_on.set()
+    assert [await reader.readline() for reader, _ in clients[:2]]
+    assert len(running) == 3
+    for _, writer in clients:
+        writer.close()
+    await entrance.close(0)

@@ -147,7 +147,7 @@ def test_after_a_call_that_was_given_up_the_next_gets_its_own_answer(home, daemo
 def test_a_call_that_is_too_long_is_refused_before_it_is_sent(home, daemon):
     fake = daemon(answering("fine"))
     with connect(home) as link:
-        with pytest.raises(LinkError, match="more than 8 MiB") as raised:
+        with pytest.raises(LinkError, match="more than 1 MiB") as raised:
             link.call("update", {"message": "x" * MAX_LINE})
         assert link.call("status", {}) == "fine"
     assert raised.value.name == "invalid_arguments"

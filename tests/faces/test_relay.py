@@ -139,8 +139,8 @@ def test_a_host_that_writes_before_it_reads_is_not_stopped(host, daemon):
 
 def test_a_long_answer_passes_whole(host, daemon):
     daemon()
-    host.ask(1, text="x" * 3_000_000)
-    assert host.hear()["result"]["params"]["text"] == "x" * 3_000_000
+    host.ask(1, text="x" * 900_000)
+    assert host.hear()["result"]["params"]["text"] == "x" * 900_000
 
 
 def test_a_daemon_that_does_not_read_can_still_be_heard(host, daemon):
@@ -148,7 +148,7 @@ def test_a_daemon_that_does_not_read_can_still_be_heard(host, daemon):
     fake = daemon(lambda *_: blocked.wait(20 * PATIENCE))
     host.ask(1)
     fake.next_heard()
-    host.ask(2, text="x" * 4_000_000)
+    host.ask(2, text="x" * 900_000)
     connection = fake.next_connection()
     until_stuck(connection)
     connection.say({"method": "notifications/x"})
@@ -215,7 +215,7 @@ def test_a_line_that_is_too_long_is_refused_by_its_id_and_reading_goes_on(host, 
     host.say_raw(line_of(MAX_LINE + 1))
     refusal = host.hear()
     assert (refusal["id"], refusal["error"]["code"]) == (7, -32600)
-    assert "more than 8 MiB" in refusal["error"]["message"]
+    assert "more than 1 MiB" in refusal["error"]["message"]
     host.ask(8)
     assert host.hear()["id"] == 8
     assert fake.next_heard()["id"] == 8
@@ -395,14 +395,14 @@ def test_a_call_that_was_not_handed_over_whole_is_sent_again(host, daemon):
     old = daemon(lambda *_: blocked.wait(20 * PATIENCE))
     host.ask(1)
     old.next_heard()
-    host.ask(2, text="x" * 4_000_000)
+    host.ask(2, text="x" * 900_000)
     until_stuck(old.next_connection())
     new = daemon()
     old.die(leave_socket=True)
     blocked.set()
     said = {one["id"]: one for one in (host.hear(), host.hear())}
     assert "may or may not" in said[1]["error"]["message"]
-    assert len(said[2]["result"]["params"]["text"]) == 4_000_000
+    assert len(said[2]["result"]["params"]["text"]) == 900_000
     assert new.next_heard()["id"] == 2
 
 
@@ -473,7 +473,7 @@ def test_a_notification_that_a_daemon_left_untaken_starts_none(losing, host, dae
     blocked = threading.Event()
     old = daemon(lambda *_: blocked.wait(PATIENCE))
     host.ask(1)
-    host.tell("notifications/x", text="x" * 4_000_000)
+    host.tell("notifications/x", text="x" * 900_000)
     until_stuck(old.next_connection())
     old.die()
     blocked.set()
@@ -546,7 +546,7 @@ def test_a_daemon_that_is_slow_to_start_again_keeps_no_host_waiting(host, daemon
     old.die(leave_socket=True)
     assert slow.begun.wait(PATIENCE)
     host.say_raw(line_of(MAX_LINE + 1))
-    assert "more than 8 MiB" in host.hear()["error"]["message"]
+    assert "more than 1 MiB" in host.hear()["error"]["message"]
     host.ask(8)
     daemon()
     slow.go_on.set()
