@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -45,10 +45,12 @@ from taskmem_hookspecs.errors import UnknownTool
 T = TypeVar("T")
 Params = Mapping[str, object]
 
-LOOKS = 16
+LOOKS = 32
 """Calls at once that look at targets, which may take long; others need not wait."""
+LOOKS_OF_CALLER = 8
 THREADS = 8
 """Calls that run at once; more would only wait for the one writer."""
+THREADS_OF_CALLER = 4
 
 
 class Host(NamedTuple):
@@ -82,9 +84,9 @@ class Desk:
         self._room = room
         self._settings = settings
         self._album = Album(settings.home.pictures, settings.picture_days)
-        self.apart = Threads(THREADS, "call")
+        self.apart = Threads(THREADS, "call", THREADS_OF_CALLER)
         """Makes calls of other kinds on the same threads."""
-        self._looking = Threads(LOOKS, "look")
+        self._looking = Threads(LOOKS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(shell, room.news, self.apart)
         self.gateways = Gateways(shell, self.apart, free)
         """The gateways that are connected."""
@@ -94,14 +96,13 @@ class Desk:
             "status": lambda _: self._status(),
             "show": self._show,
             "waits": lambda params: views.waits(shell, params),
-            "wakes": self._wakes,
+            "wakes": lambda params: views.wakes(shell, params, self.gateways.holds()),
             "runs": lambda params: views.runs(shell, params),
             "events": lambda params: views.events(shell, params),
             "plugins": lambda _: views.plugins(shell),
             "feed": self._feed,
             "forget": self._forget,
         }
-
         self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
             "call": self._agent_call,
             "packet": self._packet,
@@ -141,7 +142,7 @@ class Desk:
                 "the command: restart it with taskmem daemon stop."
             )
         looks = method in ("feed", "accept") or (method == "call" and _looks(params))
-        return await self._answered(handler, params, looks=looks)
+        return await self._answered(process, handler, params, looks=looks)
 
     async def answer_gateway(
         self, connection: object, method: str, params: Params
@@ -161,7 +162,8 @@ class Desk:
                 self.gateways.note_still_running(connection, caller.session_key, said)
             # A claim is held against what may be slow to look at; a budget is not.
             looks = method == "finalize" or (method == "call" and _looks(params))
-            return await self._answered(work, params, caller, looks=looks)
+            by = connection, caller.session_key
+            return await self._answered(by, work, params, caller, looks=looks)
         raise UnknownTool(
             f"The daemon does not know {quoted(method, 80)}; it may be older than "
             "the plug-in: restart it with taskmem daemon stop."
@@ -184,6 +186,7 @@ class Desk:
             TaskmemError: It was refused.
         """
         return await self._answered(
+            host and host.process,
             catalog.call,
             self._shell,
             name,
@@ -194,17 +197,18 @@ class Desk:
 
     async def _answered(
         self,
+        caller: Hashable,
         call: Callable[..., T],
         *values: Any,  # noqa: ANN401
         looks: bool,
     ) -> T:
-        """Return what a call returns; what it refuses with is plain text.
+        """Return what a caller's call returns; what it refuses with is plain text.
 
         A refusal may name what others named: files, sessions, windows.
         """
         apart = self._looking if looks else self.apart
         try:
-            return await apart(call, *values)
+            return await apart.call_for(caller, call, *values)
         except TaskmemError as error:
             error.args = (plain(str(error)),)
             raise
@@ -321,9 +325,6 @@ class Desk:
             **ledger.describe(accepted.ledger or ()),
             "message": f"{accepted.task.task_id} is completed, as you say.",
         }
-
-    def _wakes(self, params: Params) -> JsonValue:
-        return views.wakes(self._shell, params, self.gateways.holds())
 
     def _tools(self, profile: object) -> JsonValue:
         return [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -23,14 +24,38 @@ class Apart(Protocol):
 class Threads:
     """A pool of them; plays `Apart`."""
 
-    def __init__(self, number: int, name: str) -> None:
-        """Take how many calls are made at once, and what the threads are called."""
+    def __init__(self, number: int, name: str, share: int | None = None) -> None:
+        """Start none yet.
+
+        Args:
+            number: How many calls are made at once.
+            name: What the threads are called.
+            share: How many of one caller's calls are made at once; None: any number.
+        """
         self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
+        self._share = share or number
+        self._rooms: WeakValueDictionary[Hashable, asyncio.Semaphore] = (
+            WeakValueDictionary()
+        )
+        """What each caller that has calls here takes a place of."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
         """Return what the call returns."""
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._pool, call, *values)
+
+    async def call_for(
+        self,
+        caller: Hashable,
+        call: Callable[..., T],
+        *values: Any,  # noqa: ANN401
+    ) -> T:
+        """Return what the call returns, made once the caller's share has room."""
+        room = self._rooms.get(caller)
+        if room is None:
+            room = self._rooms[caller] = asyncio.Semaphore(self._share)
+        async with room:
+            return await self(call, *values)
 
     async def close(self) -> None:
         """Let the calls that run end, and begin no others."""

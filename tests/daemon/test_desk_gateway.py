@@ -216,13 +216,13 @@ async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_no
 ) -> None:
     where: list[str] = []
 
-    async def looking(work: Any, *_: object) -> dict[str, None]:
+    async def looking(_: object, work: Any, *__: object) -> dict[str, None]:
         await asyncio.sleep(0)
         where.append(work.__name__)
         return {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(desk, "_looking", looking)
+        patch.setattr(desk._looking, "call_for", looking)
         await ask(desk, "finalize", session_key=MAIN, said="It is deployed.")
         assert await ask(desk, "budget", session_key=MAIN) == {"budget": None}
 

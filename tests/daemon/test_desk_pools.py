@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import THREADS, Desk
+from openclaw_taskmem.daemon.desk import LOOKS, LOOKS_OF_CALLER, THREADS, Desk, Host
+from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import catalog
@@ -55,6 +56,20 @@ def test_an_update_looks_only_where_it_completes(
     assert catalog.looks(tool, given) is looks
 
 
+async def test_no_caller_takes_all_threads_that_look() -> None:
+    threads = Threads(2, "look", share=1)
+    let = threading.Event()
+    slow = [asyncio.create_task(threads.call_for("a", let.wait)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    assert await threads.call_for("b", lambda: "answered") == "answered"
+
+    assert not any(each.done() for each in slow)
+    let.set()
+    assert await asyncio.gather(*slow) == [True] * 3
+    await threads.close()
+
+
 @pytest.mark.parametrize("way", ["agent", "person", "gateway"])
 async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
     tmp_path: Path, way: str
@@ -90,5 +105,32 @@ async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
 
     assert all(still)
     assert {world.task(task).status for task in tasks} == {TaskStatus.COMPLETED}
+    await desk.close()
+    await room.close()
+
+
+async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
+    patient = Patient()
+    world = World(plugins=[("patient", patient)])
+    room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
+    settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
+    desk = Desk(world.shell, settings, room)
+
+    def complete(by: str) -> asyncio.Task[object]:
+        task = world.register(metadata={"artifacts": ["report.md"]})
+        given = {"task_id": task, "status": "completed"}
+        call = desk.call_tool("task_update", given, Host(process=by))
+        return asyncio.create_task(call)
+
+    slow = [complete("one") for _ in range(LOOKS)]
+    for _ in range(LOOKS_OF_CALLER):
+        await asyncio.to_thread(patient.looking.acquire)
+    other = complete("other")
+
+    await asyncio.to_thread(patient.looking.acquire)
+
+    assert patient.looking.acquire(blocking=False) is False
+    patient.let.set()
+    await asyncio.gather(other, *slow)
     await desk.close()
     await room.close()
