@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Final
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.herald import Herald
 from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.domain.callers import agent_of
 from openclaw_taskmem.domain.gateway import Hold, Presence
 from openclaw_taskmem.domain.jumps import Reading, hold, jump
 from openclaw_taskmem.domain.outbox import Delivery
@@ -44,8 +46,6 @@ AGAIN: Final = timedelta(seconds=0.5)
 TROUBLE: Final = timedelta(seconds=5)
 """After which a pass that failed is repeated; doubled while it fails again."""
 MOST_TROUBLE: Final = timedelta(seconds=20)
-AT_ONCE: Final = 4
-"""Messages on their way at once: each may be a process that takes a core."""
 DAY_SECONDS: Final = 86_400.0
 SWEEP_SECONDS: Final = 120.0
 """Between two looks for leases that ran out, at most. Source: requirement D3."""
@@ -232,7 +232,7 @@ class Loops:
                 wakes.claim,
                 self._shell,
                 self._kept_back(),
-                AT_ONCE - len(self._deliveries),
+                tuple(self._deliveries.values()),
             )
         for delivery in claimed:
             task = asyncio.create_task(self._deliver(delivery))
@@ -245,12 +245,15 @@ class Loops:
 
     def _kept_back(self) -> wakes.Holds:
         """Return what says of a session why its wakes rest, for any thread."""
-        on_the_way = frozenset(self._deliveries.values())
+        on_the_way = Counter(self._deliveries.values())
+        of_agents = Counter(map(agent_of, on_the_way.elements()))
         holds = self._holds()
 
         def kept_back(session_key: str | None) -> Hold | None:
             if session_key in on_the_way:
                 return Hold(why="a message is on its way")
+            if of_agents[agent_of(session_key)] >= wakes.AT_ONCE_OF_AGENT:
+                return Hold(why="messages to other sessions of its agent go first")
             return holds(session_key)
 
         return kept_back

@@ -31,6 +31,13 @@ def is_gateway_session(session_key: str | None) -> TypeGuard[str]:
     return session_key is not None and session_key.startswith("agent:")
 
 
+def agent_of(session_key: str | None) -> str | None:
+    """Return whose a session is: OpenClaw's agent, or where none is named itself."""
+    if not is_gateway_session(session_key):
+        return session_key
+    return ":".join(session_key.split(":", 2)[:2])
+
+
 def too_long(key: str) -> str | None:
     """Return why a session's key or an agent's id cannot be kept; None: it can."""
     size = len(key.encode(errors="replace"))

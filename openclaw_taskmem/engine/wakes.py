@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, wake_lines, ways
+from openclaw_taskmem.domain.callers import agent_of
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
@@ -21,6 +22,10 @@ from taskmem_hookspecs.errors import Conflict, WaitNotFound
 log = logging.getLogger(__name__)
 BATCH: Final = 500
 """Due wakes that one pass looks at, or more where all of them are held."""
+AT_ONCE: Final = 4
+"""Messages on their way at once: each may be a process that takes a core."""
+AT_ONCE_OF_AGENT: Final = 3
+"""Of these, how many may be one agent's: a place is left for others."""
 
 
 Holds = Callable[[str | None], Hold | None]
@@ -31,13 +36,15 @@ def never(session_key: str | None) -> None:
     del session_key
 
 
-def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Delivery]:
-    """Return the messages to send now, at most one an agent, each claimed.
+def claim(
+    shell: Shell, holds: Holds = never, on_the_way: Collection[str | None] = ()
+) -> Sequence[Delivery]:
+    """Return the messages to send now, at most one a session, each claimed.
 
     Args:
         shell: What is outside.
         holds: Why a session is left alone just now; None: it is not.
-        room: How many messages may go out at once.
+        on_the_way: The sessions that a message is on its way to.
     """
     now = shell.clock.now()
     due = _due(shell, now, holds)
@@ -47,11 +54,14 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
         if _is_reached(shell, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
+    under_way = Counter(map(agent_of, on_the_way))
     messages = chain.from_iterable(map(ways.by_host, sessions.values()))
     for wakes in messages:
         key = wakes[0].session_key
-        if len(claimed) == room:
+        if under_way.total() >= AT_ONCE:
             break
+        if under_way[agent_of(key)] >= AT_ONCE_OF_AGENT:
+            continue
         try:
             delivery = _claim(shell, key, wakes, now)
         except Exception:
@@ -60,6 +70,7 @@ def claim(shell: Shell, holds: Holds = never, room: int = BATCH) -> Sequence[Del
             continue
         if delivery is not None:
             claimed.append(delivery)
+            under_way[agent_of(key)] += 1
     return claimed
 
 

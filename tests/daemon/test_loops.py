@@ -11,6 +11,7 @@ import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
+from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
@@ -387,6 +388,20 @@ async def test_one_message_at_a_time_to_a_session_and_four_in_all(
         await world.clock.advance(THRESHOLD + 5)
 
         assert sum(wake.attempts for wake in world.wakes()) == 4
+
+
+async def test_no_number_of_one_agents_wakes_delays_anothers(
+    world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakes, "BATCH", 10)
+    sessions = [f"agent:a:{n}" for n in range(20)]
+    gateway.hangs = set(sessions)
+    async with running(world, gateway):
+        for session in [*sessions, "agent:b:main"]:
+            world.register(session, session_key=session)
+        await world.clock.advance(THRESHOLD + 1)
+
+        assert [wake.session_key for wake in gateway.received] == ["agent:b:main"]
 
 
 async def test_a_second_jump_does_not_shorten_the_hold(

@@ -54,9 +54,21 @@ def test_nothing_goes_to_a_session_that_is_held_and_all_goes_once_it_is_free(
 
 
 def test_a_session_that_is_held_takes_no_room_from_the_others(stuck: World) -> None:
-    claimed = wakes.claim(stuck.shell, holding(a=None), room=2)
+    claimed = wakes.claim(stuck.shell, holding(a=None), ["x", "y"])
 
     assert [d.message.session_key for d in claimed] == ["b", "c"]
+
+
+def test_one_agents_sessions_leave_a_place_to_others(world: World) -> None:
+    for session in ("agent:a:1", "agent:a:2", "agent:a:3", "agent:a:4", "agent:b:1"):
+        world.register(session, session_key=session)
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+
+    claimed = wakes.claim(world.shell, on_the_way=["agent:a:0"])
+
+    sessions = [delivery.message.session_key for delivery in claimed]
+    assert sessions == ["agent:a:1", "agent:a:2", "agent:b:1"]
 
 
 def test_however_many_are_held_the_others_go_out(
@@ -66,9 +78,9 @@ def test_however_many_are_held_the_others_go_out(
     held = holding(a=None, b=None)
 
     assert next_due(stuck, held) == stuck.clock.now()
-    (delivery,) = wakes.claim(stuck.shell, held, room=3)
+    (delivery,) = wakes.claim(stuck.shell, held)
     assert delivery.message.session_key == "c"
-    assert wakes.claim(stuck.shell, held, room=3) == []
+    assert wakes.claim(stuck.shell, held) == []
 
 
 def test_what_is_due_and_free_is_due_now(stuck: World) -> None:
