@@ -77,12 +77,17 @@ class TaskStore(Protocol):
         ...
 
     def read_thread(
-        self, task_id: str, limit: int | None = None, said_after: int | None = None
+        self,
+        task_id: str,
+        limit: int | None = None,
+        said_after: int | None = None,
+        before: int | None = None,
     ) -> Sequence[Message]:
         """Return the newest `limit` messages of a task, oldest first; None: all.
 
         `said_after`: only what the user said, and what tells of the task's life, after
-        the message of that id; None: all that was said.
+        the message of that id; None: all that was said. `before`: only those with a
+        smaller id; None: the newest, too.
         """
         ...
 

@@ -39,7 +39,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
-from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError, Wait
+from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
 
 T = TypeVar("T")
@@ -342,10 +342,10 @@ class Desk:
         return catalog.list_offered(str(known), recalls=recalls)
 
     def _show(self, params: Params) -> JsonValue:
-        return views.show(self._shell, str(params.get("id", "")), self._kept)
-
-    def _kept(self, wait: Wait) -> views.View:
-        return self._album.view(wait, self._shell.clock.now())
+        before = params.get("before")
+        page = before if isinstance(before, int) else None
+        kept = partial(self._album.view, now=self._shell.clock.now())
+        return views.show(self._shell, str(params.get("id", "")), kept, page)
 
     def _status(self) -> JsonValue:
         return {

@@ -212,13 +212,23 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     _listed(listing.rows(found), limit, found["message"])
 
 
+def _show_whole(any_id: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what the daemon shows of an id, a task's thread read page by page."""
+    found = _ask("show", id=any_id)
+    while (before := found.pop("earlier", None)) is not None:
+        page = _ask("show", id=any_id, before=before)
+        found["messages"][:0] = page["messages"]
+        found["earlier"] = page["earlier"]
+    return found
+
+
 @cli.command()
 @click.argument("any_id", metavar="ID")
 @AS_JSON
 @click.option("--pictures", is_flag=True, help="Where a wait's pictures are.")
 def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
     """Show a task with its plan, thread, waits and wakes; a wait's history; a wake."""
-    found = _ask("show", id=any_id)
+    found = _show_whole(any_id)
     if pictures and "history" not in found:
         kind = "wake" if "wake_id" in found else "task"
         raise click.UsageError(

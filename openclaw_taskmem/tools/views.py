@@ -5,7 +5,8 @@ Source: design §6, "`--json` prints one JSON document".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -32,6 +33,8 @@ from taskmem_hookspecs import (
 )
 
 View = dict[str, JsonValue]
+PAGE_BYTES: Final = 256 * 1024
+"""Of JSON, for the messages that one answer shows of a thread."""
 MOST: Final = 1000
 """Rows that a list shows unless it is told otherwise."""
 LARGEST: Final = 1_000_000
@@ -77,13 +80,19 @@ def unsent(shell: Shell) -> int:
     return sum(wake.last_error is not None for wake in due)
 
 
-def show(shell: Shell, any_id: str, kept: Kept | None = None) -> View:
+def show(
+    shell: Shell, any_id: str, kept: Kept | None = None, before: int | None = None
+) -> View:
     """Return a task, or a wait, with all that hangs on it; or a wake.
+
+    Of a task's thread it is one page, the newest; `earlier` names what is to be given
+    as `before` for the page before it, and is None where there is none.
 
     Args:
         shell: Where they are.
         any_id: Of any of them.
         kept: What is told of a wait besides.
+        before: The message before which a task's page ends; None: its newest is on it.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -94,6 +103,8 @@ def show(shell: Shell, any_id: str, kept: Kept | None = None) -> View:
         return _show_wake(shell, any_id)
     if any_id.startswith("wait_"):
         return _show_wait(shell, any_id, kept)
+    if before is not None:
+        return _read_page(shell, any_id, before)
     return _show_task(shell, any_id)
 
 
@@ -117,6 +128,7 @@ def _show_task(shell: Shell, task_id: str) -> View:
     task = facts.task
     waits = shell.store.list_waits(None, task_id, MOST)
     wakes = shell.store.list_wakes(None, task_id, MOST)
+    revisions = [_revision(r) for r in shell.store.read_revisions(task_id)]
     return {
         **_task(task),
         "question": facts.run.question if facts.run else None,
@@ -125,8 +137,9 @@ def _show_task(shell: Shell, task_id: str) -> View:
             {"step": step.index + 1, "text": step.text, "done": step.done}
             for step in task.steps
         ],
-        "messages": [_message(m) for m in shell.store.read_thread(task_id)],
-        "revisions": [_revision(r) for r in shell.store.read_revisions(task_id)],
+        **_read_page(shell, task_id, None),
+        "revisions": _fit_newest(revisions),
+        "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
         "waits": [_wait(shell, wait) for wait in waits],
         "wakes": [_wake(wake) for wake in wakes],
         **ledger.describe(shell.store.read_ledger(task_id)),
@@ -137,6 +150,26 @@ def _show_task(shell: Shell, task_id: str) -> View:
             "last_wait_state": task.linkage.last_wait_state,
         },
     }
+
+
+def _read_page(shell: Shell, task_id: str, before: int | None) -> View:
+    """Return the newest messages before one that an answer has room for."""
+    read = shell.store.read_thread(task_id, MOST, before=before)
+    shown = _fit_newest([_message(message) for message in read])
+    whole = len(shown) == len(read) < MOST
+    earlier = None if whole else read[-len(shown)].message_id
+    return {"messages": shown, "earlier": earlier}
+
+
+def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
+    """Return the last rows that an answer has room for, and the very last always."""
+    room, kept = PAGE_BYTES, 0
+    for row in reversed(rows):
+        room -= len(json.dumps(row, ensure_ascii=False).encode())
+        if room < 0 and kept:
+            break
+        kept += 1
+    return [*rows[len(rows) - kept :]]
 
 
 def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:

@@ -98,12 +98,12 @@ def tasks(
 @cache
 def thread(*, limited: bool, said: bool = False) -> sa.Select[Any]:
     """Select the messages of a task, newest first; `said`: see the store."""
-    own = EVERY[MESSAGES].where(MESSAGES.c.task_id == _TASK_ID)
+    every = EVERY[MESSAGES].where(MESSAGES.c.task_id == _TASK_ID)
+    own = every.where(MESSAGES.c.id < sa.bindparam("before"))
     if said:
         kinds = sa.text("(role = 'user' OR msg_type = 'lifecycle')")
         own = own.where(MESSAGES.c.id > sa.bindparam("after"), kinds)
-    every = own.order_by(MESSAGES.c.id.desc())
-    return every.limit(_LIMIT) if limited else every
+    return (own.limit(_LIMIT) if limited else own).order_by(MESSAGES.c.id.desc())
 
 
 REVISIONS_OF_TASK: Final = (

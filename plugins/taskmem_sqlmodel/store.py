@@ -40,6 +40,7 @@ from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.reading import Value, fetch
 from taskmem_sqlmodel.translation import translated
 
+_LARGEST: Final = 2**63 - 1
 _OPEN_WAKES: Final = {WakeState.DUE, WakeState.SENT}
 
 
@@ -106,19 +107,22 @@ class SqlStore:
         return self._all(reading.WAKE, statements.OPEN_WAKES_OF_WAIT, wait_id=wait_id)
 
     def read_thread(
-        self, task_id: str, limit: int | None = None, said_after: int | None = None
+        self,
+        task_id: str,
+        limit: int | None = None,
+        said_after: int | None = None,
+        before: int | None = None,
     ) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
         said = said_after is not None
         statement = statements.thread(limited=limit is not None, said=said)
-        given = {"task_id": task_id, "after": said_after}
+        given = {"task_id": task_id, "after": said_after, "before": before or _LARGEST}
         return self._all(reading.MESSAGE, statement, limit, **given)[::-1]
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
         """Return the revisions of a task's plan, oldest first."""
-        return self._all(
-            reading.REVISION, statements.REVISIONS_OF_TASK, task_id=task_id
-        )
+        statement = statements.REVISIONS_OF_TASK
+        return self._all(reading.REVISION, statement, task_id=task_id)
 
     def list_tasks(
         self,
@@ -307,9 +311,7 @@ class SqlStore:
 
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
         """Return events with a greater id than `after`, oldest first."""
-        return self._all(
-            reading.EVENT, statements.EVENTS_AFTER, after=after, limit=limit
-        )
+        return self._all(reading.EVENT, statements.EVENTS_AFTER, limit, after=after)
 
     def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
         """Return the newest events, oldest first."""
@@ -318,9 +320,8 @@ class SqlStore:
 
     def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
         """Return the newest events of a wait, oldest first."""
-        return self._all(
-            reading.EVENT, statements.EVENTS_OF_WAIT, wait_id=wait_id, limit=limit
-        )[::-1]
+        statement = statements.EVENTS_OF_WAIT
+        return self._all(reading.EVENT, statement, limit, wait_id=wait_id)[::-1]
 
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark."""

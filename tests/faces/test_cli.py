@@ -52,6 +52,21 @@ def document(home: Path, *words: str) -> Any:
     return json.loads(run.stdout)
 
 
+def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {None: ([5, 6], 5), 5: ([3, 4], 3), 3: ([1, 2], None)}
+
+    def ask(_: str, *, id: str, before: int | None = None) -> dict[str, object]:  # noqa: A002
+        numbers, earlier = pages[before]
+        return {"wait_ids": id, "messages": [*numbers], "earlier": earlier}
+
+    monkeypatch.setattr("openclaw_taskmem.faces.cli._ask", ask)
+
+    run = CliRunner().invoke(cli, ["show", "task_1", "--json"])
+
+    found = json.loads(run.output)
+    assert found == {"wait_ids": "task_1", "messages": [1, 2, 3, 4, 5, 6]}
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_every_command_explains_itself(command: str, text_snapshot: Any) -> None:
     words = [command, "--help"] if command else ["--help"]

@@ -70,17 +70,16 @@ class MemoryStore:
         with self._lock:
             if task_id not in self._tasks:
                 raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
-            open_states = (WakeState.DUE, WakeState.SENT)
+            made = [
+                a for _, a in sorted(self._artifacts.items()) if a.task_id == task_id
+            ]
+            owed = self._wakes_of((WakeState.DUE, WakeState.SENT), task_id)
             return TaskFacts(
                 task=self._tasks[task_id],
                 waits=known(self._waits_of(None, task_id)),
-                wakes=tuple(reversed(self._wakes_of(open_states, task_id))),
+                wakes=tuple(reversed(owed)),
                 run=next(iter(open_runs(self._runs, task_id)), None),
-                artifacts=tuple(
-                    self._artifacts[id_]
-                    for id_ in sorted(self._artifacts)
-                    if self._artifacts[id_].task_id == task_id
-                ),
+                artifacts=tuple(made),
             )
 
     def read_wait(self, wait_id: str) -> Wait:
@@ -97,11 +96,15 @@ class MemoryStore:
         return [wake for wake in reversed(owed) if wake.wait_id == wait_id]
 
     def read_thread(
-        self, task_id: str, limit: int | None = None, said_after: int | None = None
+        self,
+        task_id: str,
+        limit: int | None = None,
+        said_after: int | None = None,
+        before: int | None = None,
     ) -> Sequence[Message]:
         """Return the newest messages of a task, oldest first."""
         with self._lock:
-            return newest(in_thread(self._messages, task_id, said_after), limit)
+            return newest(in_thread(self._messages, task_id, said_after, before), limit)
 
     def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
         """Return the revisions of a task's plan, oldest first."""
@@ -129,9 +132,8 @@ class MemoryStore:
     def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
         """Return active tasks whose id is greater than `after`, in order of id."""
         with self._lock:
-            later = sorted(task_id for task_id in self._tasks if task_id > after)
-            tasks = (self._tasks[task_id] for task_id in later)
-            return [t for t in tasks if t.status is TaskStatus.ACTIVE][:limit]
+            later = [t for id_, t in sorted(self._tasks.items()) if id_ > after]
+        return [t for t in later if t.status is TaskStatus.ACTIVE][:limit]
 
     def list_waits(
         self,
@@ -301,8 +303,7 @@ class MemoryStore:
     def count(self) -> Counts:
         """Return how much there is, by state."""
         with self._lock:
-            every = self._tasks.values()
-            tasks = Counter(task.status for task in every if not task.implicit)
+            tasks = Counter(t.status for t in self._tasks.values() if not t.implicit)
             waits = Counter(wait.status for wait in self._waits.values())
             wakes = Counter(wake.state for wake in self._wakes.values())
             of_tasks = of_kind(self._runs, self._tasks, implicit=False)
@@ -323,14 +324,13 @@ class MemoryStore:
             wakes = moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
             runs = moved(self._runs, change.runs, lambda run: run.run_id)
             artifacts = moved(
-                self._artifacts, change.artifacts, lambda made: made.artifact_id
+                self._artifacts, change.artifacts, lambda a: a.artifact_id
             )
             checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
             check_tasks(change, {**self._tasks, **tasks})
             self._check_runs(change)
-            check_checkpoints(
-                change.checkpoints, self._checkpoints, {**self._runs, **runs}
-            )
+            of_runs = {**self._runs, **runs}
+            check_checkpoints(change.checkpoints, self._checkpoints, of_runs)
             check_keys({**self._wakes, **wakes}, change.wakes)
             self._tasks |= tasks
             self._waits |= waits

@@ -162,10 +162,15 @@ def newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
 
 
 def in_thread(
-    messages: Iterable[Message], task_id: str, after: int | None
+    messages: Iterable[Message], task_id: str, after: int | None, before: int | None
 ) -> list[Message]:
     """Return what the user said, and what tells of a task's life; None: all."""
-    own = [message for message in messages if message.task_id == task_id]
+    own = [
+        message
+        for message in messages
+        if message.task_id == task_id
+        and (before is None or message.message_id < before)
+    ]
     if after is None:
         return own
     return [

@@ -160,6 +160,8 @@ class StoreQuestions:
         assert list(store.read_thread("task_1", 3)) == list(thread[-3:])
         assert list(store.read_thread("task_1", 100)) == list(thread)
         assert list(store.read_thread("task_1", 0)) == []
+        assert list(store.read_thread("task_1", 3, before=ids[-3])) == thread[-6:-3]
+        assert list(store.read_thread("task_1", before=ids[2])) == thread[:2]
 
     def test_of_a_thread_what_no_agent_said_is_read_alone(
         self, store: TaskStore

@@ -1,0 +1,49 @@
+"""What people and programs look at."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from openclaw_taskmem.tools import views
+from tests.support.world import World
+
+PAGE = 2000
+
+
+@pytest.fixture
+def thread(world: World, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A task of thirty messages and plans, of which a page holds about five."""
+    monkeypatch.setattr(views, "PAGE_BYTES", PAGE)
+    task = world.register()
+    for number in range(30):
+        world.narrate(task, f"{number} " + "x" * 300)
+        revised = {"task_id": task, "new_plan": [f"{number} " + "y" * 300]}
+        world.call("task_plan_update", **revised, reason="Better")
+    return task
+
+
+def test_a_long_thread_is_read_page_by_page(world: World, thread: str) -> None:
+    page = views.show(world.shell, thread)
+    pages = [page]
+    while page["earlier"] is not None:
+        page = views.show(world.shell, thread, before=page["earlier"])
+        pages.append(page)
+
+    sizes = [len(json.dumps(page["messages"])) for page in pages]
+    assert max(sizes) < PAGE + 500
+    said = [each for page in reversed(pages) for each in page["messages"]]
+    assert said == [
+        views._message(message) for message in world.store.read_thread(thread)
+    ]
+
+
+def test_plans_that_an_answer_has_no_room_for_are_counted(
+    world: World, thread: str
+) -> None:
+    shown = views.show(world.shell, thread)
+
+    assert len(json.dumps(shown["revisions"])) < PAGE + 500
+    assert shown["revisions"][-1]["new_plan"][0].startswith("29 ")
+    assert len(shown["revisions"]) + shown["earlier_revisions"] == 30
