@@ -74,10 +74,18 @@ def record_findings(
     new_id: Callable[[], str],
     now: datetime,
 ) -> Change:
-    """Return the rows of what was looked at, and the log's entry of it."""
+    """Return the rows of what was looked at, and the log's entry of it.
+
+    The row of a thing that nobody asks for any more becomes that of a new one, so
+    that a task has no more rows than things were looked at together.
+    """
     known = {(made.kind, made.subject): made for made in facts.artifacts}
     latest = {(each.claim.kind, each.claim.subject): each for each in checked}
-    rows = tuple(_row(facts, each, known, new_id, now) for each in latest.values())
+    spare = [made for key, made in known.items() if key not in latest]
+    rows: list[Artifact] = []
+    for key, each in latest.items():
+        before = known.get(key) or (spare.pop() if spare else None)
+        rows.append(_row(facts, each, before, new_id, now))
     data: dict[str, JsonValue] = {
         "checked": [
             {
@@ -91,7 +99,7 @@ def record_findings(
         "more": max(0, len(checked) - LOGGED),
     }
     log = _logged(events.EVIDENCE_CHECKED, facts, data, now)
-    return Change(artifacts=rows, events=(log,) if checked else ())
+    return Change(artifacts=tuple(rows), events=(log,) if checked else ())
 
 
 class Refusal(Value):
@@ -280,12 +288,14 @@ def _advice(open_: Sequence[Checked]) -> str:
 def _row(
     facts: TaskFacts,
     each: Checked,
-    known: dict[tuple[str, str], Artifact],
+    before: Artifact | None,
     new_id: Callable[[], str],
     now: datetime,
 ) -> Artifact:
     found = each.finding
     seen = {
+        "kind": each.claim.kind,
+        "subject": each.claim.subject,
         "run_id": facts.run.run_id if facts.run else None,
         "verdict": found.verdict,
         "detail": found.detail,
@@ -293,15 +303,12 @@ def _row(
         "size": found.size,
         "checked_at": now,
     }
-    before = known.get((each.claim.kind, each.claim.subject))
     if before is not None:
         return before.model_copy(update=seen)
     return Artifact.model_validate(
         {
             "artifact_id": new_id(),
             "task_id": facts.task.task_id,
-            "kind": each.claim.kind,
-            "subject": each.claim.subject,
             **seen,
         }
     )

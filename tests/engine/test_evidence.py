@@ -212,6 +212,21 @@ def test_what_is_kept_of_a_look_holds_no_credential() -> None:
     assert secret not in str(world.task(task).metadata)
 
 
+def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
+    world = World(plugins=[])
+    task = world.register(plan=["Think"])
+
+    def refused(number: int) -> list[str]:
+        made = [f"command:{number}-{each}" for each in range(50)]
+        with pytest.raises(EvidenceMissing):
+            complete(world, task, artifacts=made)
+        rows = world.store.read_task(task).artifacts
+        return sorted(row.subject for row in rows)
+
+    for number in range(60):
+        assert refused(number) == sorted(f"{number}-{each}" for each in range(50))
+
+
 @pytest.mark.parametrize(
     ("subject", "cure"),
     [
