@@ -11,7 +11,7 @@
     ├── RunHeld               another holds the run
     ├── RunNotReady           the run is not in a state for that
     ├── Fenced                the run was claimed by another since
-    ├── NotAllowed            it is not the caller's to do
+    ├── NotAllowed            it is not the caller's to do or to see
     ├── LimitReached          as many as there may be are there already
     ├── EvidenceMissing       what is said to be done is not proved
     ├── TargetNotFound        (sensor) the thing to watch is not there
@@ -103,7 +103,7 @@ class Fenced(TaskmemError):
 
 
 class NotAllowed(TaskmemError):
-    """It is not the caller's to do; says whose it is."""
+    """It is not the caller's to do or to see; says why."""
 
 
 class LimitReached(TaskmemError):

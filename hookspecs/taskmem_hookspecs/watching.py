@@ -27,6 +27,9 @@ class Target(Value):
     """`pty`, `window`, `screen`, or `queue`, which the core watches itself."""
     name: str
     """What comes after the colon; empty for `screen`."""
+    within: tuple[str, ...] | None = None
+    """The folders that a file must lie in once links are followed, whatever becomes of
+    its name; None: anywhere."""
 
     def __str__(self) -> str:
         """Return it as it is written."""

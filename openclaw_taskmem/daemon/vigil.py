@@ -30,6 +30,7 @@ from taskmem_hookspecs import (
     Wait,
     WaitStatus,
 )
+from taskmem_hookspecs.errors import NotAllowed
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +152,8 @@ class Vigil:
         if self.watcher is None:
             try:
                 await self._join()
+            except NotAllowed as refusal:
+                return None, Ending(WaitStatus.ERROR, said(str(refusal)))
             except (TargetNotFound, TargetGone, InvalidArguments) as gone:
                 if isinstance(gone, TargetNotFound) and not gone.sure:
                     raise

@@ -15,6 +15,7 @@ from typing import Final
 
 from taskmem_evidence.outcomes import NotSeen, NotSo, shown
 from taskmem_hookspecs import Claim
+from taskmem_hookspecs import paths as hookspecs
 
 _LONGEST_PATH: Final = 4095
 """Bytes; no kernel takes a longer one."""
@@ -61,23 +62,12 @@ def end_of(path: str, roots: Sequence[str]) -> str:
         NotSeen: It leads out of all folders that may be looked at.
     """
     end = followed(path)
-    if any(_is_within(end, root) for root in roots):
+    if hookspecs.is_within_any(end, roots):
         return end
     where = f"{shown(path)} leads to {shown(end)}" if end != path else shown(path)
     lies = ", which lies" if end != path else " lies"
     folders = " or ".join(shown(root) for root in roots[:3]) or "any (none is named)"
     raise NotSeen(f"{where}{lies} outside of {folders}, where it may be looked at.")
-
-
-def _is_within(end: str, root: str) -> bool:
-    """Return whether a path is a folder, or below it, name by name."""
-    if not os.path.isabs(root):
-        return False
-    try:
-        folder = followed(root).rstrip("/")
-    except ValueError:  # no folder can have such a name
-        return False
-    return f"{end}/".startswith(f"{folder}/")
 
 
 def followed(path: str) -> str:
@@ -87,7 +77,7 @@ def followed(path: str) -> str:
         NotSo: There are too many of them.
     """
     try:
-        return os.path.realpath(path)
+        return hookspecs.followed(path)
     except RecursionError:
         raise NotSo(f"{shown(path)} leads through too many links.") from None
 

@@ -16,8 +16,16 @@ from hashlib import blake2s
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
+from taskmem_hookspecs import (
+    Frame,
+    InvalidArguments,
+    TargetGone,
+    TargetNotFound,
+)
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import followed, is_hidden, is_within_any
 from taskmem_terminal.folders import Folders
+from taskmem_terminal.opening import escape, open_shown, require_shown
 from taskmem_terminal.reading import Manner, Reader, Spot, Tail
 
 BACK_SECONDS: Final = 1.0
@@ -89,21 +97,27 @@ class _Snapshot:
 class GrowingFile:
     """One path, watched."""
 
-    def __init__(self, name: str, folders: Folders) -> None:
-        """Begin to watch a path as a user wrote it.
+    def __init__(
+        self, name: str, folders: Folders, within: tuple[str, ...] | None = None
+    ) -> None:
+        """Begin to watch a path as a user wrote it, `within` folders; None: anywhere.
 
         Raises:
             InvalidArguments: It is no path of a file that could grow.
+            NotAllowed: It may not be shown.
             TargetNotFound: It is not there, or cannot be read.
         """
-        self._path = _check_path(name)
+        self._within = within
+        self._path = _check_path(name, within)
+        self._refusal: str | None = None
+        """Why what has the name now may not be shown; None: it may."""
         self._held: dict[_Inode, _Open] = {}
         self._news = asyncio.Event()
         self._missing_since: float | None = None
         try:
-            self._current = self._hold(os.open(self._path, _FLAGS))
+            self._current = self._hold(self._open(self._path))
         except OSError as error:
-            raise TargetNotFound(_not_there(self._path, error)) from error
+            raise TargetNotFound(_not_there(self._path, within, error)) from error
         self._folders = folders
         self._heard = {str(self._path), os.path.realpath(self._path)}
         for path in self._heard:
@@ -117,7 +131,7 @@ class GrowingFile:
         """
         file = self._now()
         if file is None:
-            raise TargetGone(f"{_escape(self._path)} was removed.")
+            raise TargetGone(self._lost)
         seen = _Snapshot(file)
         tail = await file.reader.tail(seen, Spot(0, 0), _OF_A_FILE)
         return Frame(
@@ -194,9 +208,11 @@ class GrowingFile:
                 raise FileNotFoundError
             inode = (status.st_dev, status.st_ino)
             if inode not in self._held:
-                self._hold(os.open(self._path, _FLAGS))
+                self._hold(self._open(self._path))
             self._current = self._held[inode]
-        except (OSError, KeyError):
+            self._refusal = None
+        except (OSError, KeyError, NotAllowed) as error:
+            self._refusal = str(error) if isinstance(error, NotAllowed) else None
             if self._missing_since is None:
                 loop = asyncio.get_running_loop()
                 self._missing_since = loop.time()
@@ -221,15 +237,19 @@ class GrowingFile:
 
     def _rotated(self, inode: _Inode) -> _Open | None:
         """Return the file that was rotated while nobody watched."""
-        with contextlib.suppress(OSError), os.scandir(self._path.parent) as there:
+        missing = (OSError, NotAllowed)
+        with contextlib.suppress(*missing), os.scandir(self._path.parent) as there:
             for entry in there:
                 if (
                     entry.inode() == inode[1]
                     and entry.is_file(follow_symlinks=False)
                     and entry.stat().st_dev == inode[0]
                 ):
-                    return self._hold(os.open(entry.path, _FLAGS))
+                    return self._hold(self._open(entry.path))
         return None
+
+    def _open(self, path: str | Path) -> int:
+        return open_shown(str(path), self._within)
 
     def _hold(self, handle: int) -> _Open:
         file = _Open(handle)
@@ -248,17 +268,18 @@ class GrowingFile:
         # The clock of call_later may be a little early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return f"{_escape(self._path)} was removed."
+        return self._lost
 
-
-_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    @property
+    def _lost(self) -> str:
+        return self._refusal or f"{escape(self._path)} was removed."
 
 
 def _place(file: _Open, spot: Spot) -> _Place:
     return _Place(file.inode, file.fingerprint(spot.shown), spot)
 
 
-def _check_path(name: str) -> Path:
+def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
     path = Path(name)
     with contextlib.suppress(RuntimeError):
         path = path.expanduser()
@@ -268,41 +289,43 @@ def _check_path(name: str) -> Path:
             "or from ~."
         )
     path = Path(os.path.normpath(path))
+    # Before anything is said of what is there.
+    require_shown(str(path), within)
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise TargetNotFound(_not_there(path, error)) from error
+        raise TargetNotFound(_not_there(path, within, error)) from error
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{_escape(path)} is {kind}; only a file that grows can be watched."
+            f"{escape(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
-def _not_there(path: Path, error: OSError) -> str:
-    shown = _escape(path)
+def _not_there(path: Path, within: tuple[str, ...] | None, error: OSError) -> str:
+    shown = escape(path)
     if not isinstance(error, FileNotFoundError):
         return (
             f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
         )
-    there: list[tuple[float, str]] = []
-    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
-        files = (entry for entry in entries if entry.is_file())
-        there = [(entry.stat().st_mtime, entry.name) for entry in files]
+    there = sorted(_list_files(path.parent, within), reverse=True)
     if not there:
         return f"{shown} is not there; start what writes it, then wait."
-    newest = ", ".join(
-        _escape(name) for _, name in sorted(there, reverse=True)[:_NAMED]
-    )
-    return f"{shown} is not there; in {_escape(path.parent)} there are {newest}."
+    newest = ", ".join(escape(name) for _, name in there[:_NAMED])
+    return f"{shown} is not there; in {escape(path.parent)} there are {newest}."
 
 
-def _escape(name: str | Path) -> str:
-    """Return a name as it can stand in a sentence: it may hold any characters."""
-    return "".join(
-        letter
-        if letter.isprintable()
-        else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(name)
-    )
+def _list_files(
+    folder: Path, within: tuple[str, ...] | None
+) -> list[tuple[float, str]]:
+    """Return the files of a folder and when they were changed, if they may be known."""
+    with contextlib.suppress(OSError, RecursionError), os.scandir(folder) as entries:
+        if within is None or is_within_any(followed(str(folder)), within):
+            files = (entry for entry in entries if entry.is_file())
+            return [
+                (entry.stat().st_mtime, entry.name)
+                for entry in files
+                if not is_hidden(entry.path)
+            ]
+    return []

@@ -48,6 +48,7 @@ class Terminals:
         Raises:
             TargetNotFound: It is not there; the sentence names what is.
             InvalidArguments: No terminal can have such a name.
+            NotAllowed: It is a file that may not be shown.
         """
         kind, colon, rest = target.name.partition(":")
         if colon and kind == "tmux":
@@ -60,7 +61,7 @@ class Terminals:
             from taskmem_terminal.folders import Folders
 
             self._folders = self._folders or Folders()
-            return GrowingFile(rest, self._folders)
+            return GrowingFile(rest, self._folders, target.within)
         _check(target.name)
         return await self._watch_recording(target.name)
 

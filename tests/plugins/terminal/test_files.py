@@ -4,7 +4,9 @@ import resource
 import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
-from taskmem_terminal import files
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import is_anothers
+from taskmem_terminal import files, opening
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.watched import held, watching
 
@@ -226,3 +228,172 @@ async def test_names_of_files_are_shown_without_their_control_characters(tmp_pat
     assert "/c\\nd is not there" in said
     assert "a\\nb\\x1b[2J" in said
     assert "\\udcff.log" in said
+
+
+def watch_file(path, within=None):
+    target = Target(scheme="pty", name=f"file:{path}")
+    return Terminals().watch(target.model_copy(update={"within": within}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            ".ssh/id_rsa",
+            ".ssh/deploy",
+            ".SSH/ID_RSA",
+            "id_ed25519.bak",
+            "tls/server.key",
+        ),
+        *("a.pem", ".netrc", ".aws/credentials", ".kube/config", ".docker/config.json"),
+        *(".bash_history", ".config/gcloud/x.db", "Login Data", "taskmem.db-wal"),
+        *(".openclaw/openclaw.json", "agent/auth-profiles.json", ".env"),
+    ],
+)
+async def test_what_holds_keys_or_passwords_is_never_shown(tmp_path, name):
+    secret = tmp_path / name
+    secret.parent.mkdir(exist_ok=True, parents=True)
+    secret.write_text("secret\n")
+    link = tmp_path / "plain.log"
+    link.symlink_to(secret)
+    for path in (secret, link):
+        with pytest.raises(NotAllowed, match="is never shown") as refused:
+            await watch_file(path)
+        assert "wait on the log or terminal" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers.d/x"),
+        *("/proc/self/environ", "/proc/1/mem", "/proc/self/root/etc/shadow"),
+        *("/proc/kcore", "/sys/kernel/x", "/etc/ssh/ssh_host_ed25519_key"),
+    ],
+)
+async def test_what_is_the_systems_own_is_never_shown(path):
+    with pytest.raises(NotAllowed, match="is never shown"):
+        await watch_file(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".ssh/config", ".ssh/known_hosts", ".ssh/id_rsa.pub", "monkey", "key.log"),
+        *("id_rsa.log", "history.log", "shadow.log", "cookies.log", ".docker/x.log"),
+        *("config.toml", "environ", "proc/log", "pem/build.log"),
+    ],
+)
+async def test_what_is_only_called_alike_can_be_watched(tmp_path, name):
+    log = tmp_path / name
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("old\n")
+    async with watching(f"file:{log}") as watcher:
+        append(log, "new\n")
+        await watcher.until_seen("new")
+
+
+async def test_settings_and_recordings_of_taskmem_are_not_shown(tmp_path, monkeypatch):
+    home = tmp_path / "state"
+    home.mkdir()
+    monkeypatch.setenv("TASKMEM_HOME", str(home))
+    for name in ("config.toml", "terminals/build/000", "pictures/wait_1"):
+        with pytest.raises(NotAllowed, match="is never shown"):
+            await watch_file(home / name)
+    (home / "doctor-1").write_text("")
+    await (await watch_file(home / "doctor-1")).close()
+
+
+async def test_a_name_that_becomes_a_link_to_a_key_shows_nothing_of_it(tmp_path, log):
+    key = tmp_path / "a.key"
+    key.write_text("secret\n")
+    async with watching(f"file:{log}") as watcher:
+        log.unlink()
+        log.symlink_to(key)
+        frame = await watcher.until_gone()
+    assert "leads to" in frame.gone
+    assert "is never shown" in frame.gone
+    assert "secret" not in f"{watcher.seen}{frame.tail}"
+
+
+async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch):
+    """A folder may become a link between the look at its path and the opening."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / log.name).write_text("secret\n")
+    followed = opening.followed
+
+    def swapped(path):
+        end = followed(path)
+        if path == str(log) and not log.parent.is_symlink():
+            log.parent.rename(tmp_path / "old")
+            log.parent.symlink_to(tmp_path / ".ssh")
+        return end
+
+    monkeypatch.setattr(opening, "followed", swapped)
+    with pytest.raises(NotAllowed, match="is never shown"):
+        opening.open_shown(str(log), None)
+
+
+async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, log):
+    (tmp_path / "else").mkdir()
+    link = tmp_path / "else" / "link.log"
+    link.symlink_to(log)
+    within = (str(tmp_path / "else"),)
+    for path in (log, log.with_name("missing"), log.parent, link, f"{link}/../../x"):
+        with pytest.raises(
+            NotAllowed, match="outside of where you may look"
+        ) as refused:
+            await watch_file(path, within)
+        assert "TASKMEM_ARTIFACT_ROOTS" in str(refused.value)
+    await (await watch_file(log, (*within, str(log.parent)))).close()
+
+
+async def test_a_name_that_becomes_a_link_out_of_the_folders_is_lost(tmp_path, log):
+    private = tmp_path / "diary"
+    private.write_text("secret\n")
+    target = Target(scheme="pty", name=f"file:{log}", within=(str(log.parent),))
+    watch = await Terminals().watch(target)
+    place = (await watch.here()).place
+    log.unlink()
+    log.symlink_to(private)
+    seen = await watch.look(place, place)
+    while not seen.gone:
+        await watch.changed()
+        seen = await watch.look(place, place)
+    await watch.close()
+    assert "outside of where you may look" in seen.gone
+    assert "secret" not in f"{seen.text}{seen.tail}"
+
+
+async def test_a_folder_that_may_not_be_looked_into_is_not_listed(tmp_path, log):
+    within = (f"{log}x",)
+    with pytest.raises(TargetNotFound, match="is not there; start what writes it"):
+        await watch_file(f"{log}x", within)
+
+
+@pytest.mark.parametrize(
+    ("uid", "mode", "user", "anothers"),
+    [
+        (1001, 0o100640, 0, True),
+        (1001, 0o100644, 0, False),
+        (0, 0o100600, 0, False),
+        (1001, 0o100640, 1002, False),
+    ],
+)
+def test_a_private_file_is_anothers_where_root_asks(uid, mode, user, anothers):
+    assert is_anothers(uid, mode, user) is anothers
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+async def test_another_users_private_file_is_shown_only_in_a_folder_of_ours(tmp_path):
+    within = (str(tmp_path),)
+    theirs = tmp_path / "theirs" / "log"
+    theirs.parent.mkdir()
+    theirs.write_text("")
+    theirs.chmod(0o600)
+    os.chown(theirs, 12001, 12001)
+    await (await watch_file(theirs, within)).close()
+    os.chown(theirs.parent, 12001, 12001)
+    with pytest.raises(NotAllowed, match="is another user's"):
+        await watch_file(theirs, within)
+    theirs.chmod(0o644)
+    await (await watch_file(theirs, within)).close()

@@ -1,0 +1,95 @@
+"""Which files may be looked at: what lies in folders, and what is never shown.
+
+Paths are text here, absolute and without links: what they were before only the kernel
+says (`followed`).
+"""
+# ruff: noqa: PTH117
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_HIDDEN: Final = re.compile(
+    r"""
+    # keys and credentials of programs
+      /\.ssh/(?!(?:[^/]*\.pub|known_hosts(?:\.old)?|authorized_keys|config)\Z)
+    | /\.(?:gnupg|password-store|aws|azure|kube)/
+    | /\.config/(?:gcloud|gh|github-copilot|op|sops|rclone|hub|git/credentials\Z)
+    | /\.docker/config\.json\Z
+    | /\.openclaw/(?:credentials|identity|secrets)
+    | /openclaw\.json[^/]*\Z | /auth-profiles?[^/]*\.json\Z
+    | /\.(?:codex/auth|claude/\.credentials|claude)\.json\Z
+    | /\.?(?:_netrc|netrc|git-credentials|pgpass|my\.cnf|npmrc|pypirc|vault-token)\Z
+    | /\.(?:env|s3cfg|boto|htpasswd)\Z
+    | /(?:\.cargo|\.gem|\.terraform\.d)/credentials[^/]*\Z
+    | /id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:\.(?:bak|old|orig))?\Z
+    | \.(?:pem|key|p12|pfx|jks|keystore|keytab|ppk|kdbx?)(?:\.(?:bak|old|orig))?\Z
+    # what browsers and desktops keep of logins
+    | /(?:login\ data|cookies|web\ data)(?:\ for\ account)?(?:-journal)?\Z
+    | /(?:logins(?:-backup)?\.json|key[34]\.db|signons\.sqlite|cookies\.sqlite[^/]*)\Z
+    | /\.local/share/(?:keyrings|kwalletd)/ | /library/(?:keychains|cookies)/
+    # what was typed
+    | /\.[^/]*_history(?:[.-][^/]*)?\Z | /\.?(?:fish_history|zhistory|histfile)\Z
+    | /\.(?:lesshst|viminfo)\Z
+    # accounts and keys of the system, and what its processes hold
+    | \A/(?:private/)?etc/(?:[^/]*shadow|sudoers|security/opasswd|master\.passwd|krb5\.)
+    | \A/(?:private/)?etc/(?:ssl/private|ssh/ssh_host_[^/]*key\Z|wireguard|ppp/)
+    | \A/etc/networkmanager/system-connections/
+    | \A/var/backups/[^/]*shadow | \A/(?:proc|sys)/
+    # what taskmem keeps, wherever its folder or a back-up of it lies
+    | /taskmem\.db[^/]*\Z
+    """,
+    re.VERBOSE,
+)
+_OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/)")
+"""In the state folder; recordings are watched by their names."""
+
+
+def followed(path: str) -> str:
+    """Return a path without links, also where nothing is.
+
+    Raises:
+        RecursionError: There are too many of them.
+    """
+    return os.path.realpath(path)
+
+
+def is_within(path: str, root: str) -> bool:
+    """Return whether a path without links is a folder, or below it, name by name."""
+    if not os.path.isabs(root):
+        return False
+    try:
+        folder = followed(root).rstrip("/")
+    except (ValueError, RecursionError):  # no folder can have such a name
+        return False
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def is_within_any(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path without links is one of some folders, or below one."""
+    return any(is_within(path, root) for root in roots)
+
+
+def is_hidden(path: str, home: str | None = None) -> bool:
+    """Return whether a file is never shown to an agent, whoever asks, by its path.
+
+    It holds keys, passwords, what was typed, or is the system's or taskmem's own. Case
+    does not count: there are disks on which it does not. `home` is the state folder.
+    """
+    low = path.casefold()
+    if _HIDDEN.search(low):
+        return True
+    if not home or not is_within(path, home):
+        return False
+    return _OF_HOME.match(low, len(followed(home).rstrip("/"))) is not None
+
+
+def is_anothers(uid: int, mode: int, user: int) -> bool:
+    """Return whether a file is another user's, who lets not everyone read it.
+
+    Only root (`user` 0) is asked: of anybody else the kernel has asked that already.
+    """
+    return user == 0 and uid != 0 and not mode & 0o004

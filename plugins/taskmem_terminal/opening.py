@@ -1,0 +1,122 @@
+"""Files opened to be shown: only those that may be, whatever their names become.
+
+A path is looked at before it is opened, and what was opened once more: by its own
+name, which no link can change.
+"""
+# ruff: noqa: PTH115, PTH116, PTH120
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from typing import Final
+
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import followed, is_anothers, is_hidden, is_within_any
+
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDERS: Final = 4
+"""Named in a refusal."""
+
+
+def require_shown(path: str, within: tuple[str, ...] | None) -> str:
+    """Return where a path leads once links are followed, also where nothing is.
+
+    Raises:
+        NotAllowed: What is there is never shown, or lies in none of the folders; None:
+            in any.
+    """
+    try:
+        end = followed(path)
+    except RecursionError:
+        raise NotAllowed(
+            f"{escape(path)} leads through too many links; name the file itself."
+        ) from None
+    leads = "" if end == os.path.normpath(path) else f" leads to {escape(end)}, which"
+    if within is not None and not is_within_any(end, within):
+        folders = ", ".join(escape(root) for root in within[:_FOLDERS]) or "no folder"
+        raise NotAllowed(
+            f"{escape(path)}{leads} lies outside of where you may look ({folders}); "
+            "have it written there, or ask the user to add its folder to "
+            "TASKMEM_ARTIFACT_ROOTS."
+        )
+    if is_hidden(end, os.environ.get("TASKMEM_HOME")):
+        raise NotAllowed(
+            f"{escape(path)}{leads} is of a kind that is never shown (keys, passwords, "
+            "what was typed, data of the system or of taskmem); wait on the log or "
+            "terminal of what uses it."
+        )
+    return end
+
+
+def open_shown(path: str, within: tuple[str, ...] | None) -> int:
+    """Open a regular file to read it, if it may be shown.
+
+    Raises:
+        NotAllowed: As `require_shown`, or it is another user's, private to them.
+        OSError: It cannot be opened.
+    """
+    handle = os.open(require_shown(path, within), _FLAGS | os.O_NOFOLLOW)
+    try:
+        _require_shown_handle(handle, path, within)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _require_shown_handle(
+    handle: int, path: str, within: tuple[str, ...] | None
+) -> None:
+    """Look at what was opened: a folder on the way may have become a link since.
+
+    Raises:
+        NotAllowed: As `open_shown`.
+        FileNotFoundError: It is no regular file any more.
+    """
+    name = _name_of(handle)
+    if name is not None:
+        require_shown(name, within)
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode):
+        raise FileNotFoundError
+    private = is_anothers(info.st_uid, info.st_mode, os.geteuid())
+    if within is not None and private and not _is_ours(os.path.dirname(name or path)):
+        raise NotAllowed(
+            f"{escape(path)} is another user's, who lets not everyone read it; ask "
+            "the user to make it readable."
+        )
+
+
+def _is_ours(folder: str) -> bool:
+    """Return whether what lies in a folder is ours to see, whoever wrote it."""
+    with contextlib.suppress(OSError):
+        info = os.stat(folder)
+        return info.st_uid == os.geteuid() and not info.st_mode & stat.S_IWOTH
+    return False
+
+
+def _name_of(handle: int) -> str | None:
+    """Return the path of an open file, as the kernel says; None: it does not."""
+    with contextlib.suppress(OSError):
+        if sys.platform == "darwin":
+            import fcntl
+
+            found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
+            return os.fsdecode(found.rstrip(b"\0"))
+        name = os.readlink(f"/proc/self/fd/{handle}")
+        removed = os.fstat(handle).st_nlink == 0
+        return name.removesuffix(" (deleted)") if removed else name
+    return None
+
+
+def escape(name: object) -> str:
+    """Return a name as it can stand in a sentence: it may hold any characters."""
+    return "".join(
+        letter
+        if letter.isprintable()
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(name)
+    )
