@@ -1,4 +1,6 @@
-"""Who may claim a run and write for it, and what everybody else is told.
+"""Who may claim a run and write for it, by its state, and what others are told.
+
+Who may do what to a task at all, `domain/rights.py` says.
 
 | state           | who may write    | who may claim |
 | --------------- | ---------------- | ------------- |
@@ -7,7 +9,7 @@
 | blocked, review | its owner [2]    | its owner [2] |
 
 A person may write in every state, and while a run has an owner whoever has the token of
-its last claim.
+its last claim, unless that caller is known to be another.
 
 [1] Anybody, or who has its role where it has one.
 [2] Who held it last; where nobody did, its session. Another lets the user, or where the
@@ -32,15 +34,15 @@ def guard_claim(run: Run, owner: Owner) -> None:
     """
     if run.state is RunState.RUNNING and not owner.same(run.owner):
         raise RunHeld(
-            f"{run.run_id} is held by {_name(run.owner)}; claim another, or wait "
+            f"{run.run_id} is held by {name_owner(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
     if run.state.waiting and not its(run, owner):
         raise RunHeld(f"{_waits(run)}; claim another, or {_way(run)}.")
-    if not _for_role(run, owner):
+    if not is_for(run, owner):
         raise RunHeld(
             f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
-            f"{_claim(run)} if that is yours, or claim another."
+            f"{describe_claim(run)} if that is yours, or claim another."
         )
 
 
@@ -52,12 +54,12 @@ def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
     if run is None:
         return True
     if token is not None:
-        return token == run.token and run.owner is not None
+        return token == run.token and _may_give_token(run, caller)
     if caller.person:
         return True
     if run.state is RunState.QUEUED:
         own = run.session_key is not None and run.session_key == caller.session_key
-        return own or _for_role(run, caller.owner)
+        return own or is_for(run, caller.owner)
     return its(run, caller.owner)
 
 
@@ -70,9 +72,14 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     """
     if run is None or writes(run, caller, token):
         return
-    if token is not None and token == run.token:
+    if token is not None and token == run.token and run.owner is None:
         raise Fenced(
             f"Your claim of {run.run_id} has ended, so {wish}; {_since(run, caller)}."
+        )
+    if token == run.token:
+        raise RunHeld(
+            f"{run.run_id} is held by {name_owner(run.owner)}, so {wish}; leave it to "
+            "that one, for a token counts only from who claimed it."
         )
     if token is not None and not 0 < token <= run.token:
         raise Fenced(
@@ -88,11 +95,11 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         raise RunHeld(f"{_waits(run)}, so {wish}; {_way(run)}.")
     if run.state is RunState.QUEUED:
         raise RunHeld(
-            f"{run.run_id} is queued for the role {run.role}, so {wish}; {_claim(run)} "
-            "if that is yours, or leave it to who does."
+            f"{run.run_id} is queued for the role {run.role}, so {wish}; "
+            f"{describe_claim(run)} if that is yours, or leave it to who does."
         )
     raise RunHeld(
-        f"{run.run_id} is held by {_name(run.owner)}, so {wish}; leave it to that "
+        f"{run.run_id} is held by {name_owner(run.owner)}, so {wish}; leave it to that "
         "one, or give the token of your claim."
     )
 
@@ -114,7 +121,20 @@ def holds(run: Run, caller: Caller, token: int | None) -> bool:
     """Whether a caller is who works on a run, or has the token of its claim."""
     if run.state is not RunState.RUNNING or run.owner is None:
         return False
-    return token == run.token or run.owner.same(caller.owner)
+    if run.owner.same(caller.owner):
+        return True
+    return token == run.token and _may_give_token(run, caller)
+
+
+def _may_give_token(run: Run, caller: Caller) -> bool:
+    """Whether the token of a claim may come from a caller: tokens are easy to guess.
+
+    One that is known to be another than who claimed has no use for it.
+    """
+    holder = run.owner
+    if holder is None or caller.owner is None or holder.same(caller.owner):
+        return holder is not None
+    return holder.session_key is None and holder.process is None
 
 
 def its(run: Run, owner: Owner | None) -> bool:
@@ -130,10 +150,10 @@ def _describe_way_on(run: Run, caller: Caller) -> str:
     if run.state.waiting:
         return "it waits for the user now"
     if run.owner is None:
-        return f"nobody holds it now: {_claim(run)} to go on with it"
+        return f"nobody holds it now: {describe_claim(run)} to go on with it"
     if run.owner.same(caller.owner):
         return "you hold it: give the token that your claim was given, or none"
-    return f"it is held by {_name(run.owner)}: leave it to that one"
+    return f"it is held by {name_owner(run.owner)}: leave it to that one"
 
 
 def _since(run: Run, caller: Caller) -> str:
@@ -141,25 +161,25 @@ def _since(run: Run, caller: Caller) -> str:
     if run.state.waiting:
         return "it waits for the user now"
     if run.owner is None:
-        return f"nobody holds it by now: {_claim(run)} to go on with it"
+        return f"nobody holds it by now: {describe_claim(run)} to go on with it"
     if run.owner.same(caller.owner):
         return "you hold it still, by a later claim: give that one's token, or none"
     return "another claimed it: stop working on it, or claim it again"
 
 
-def _claim(run: Run) -> str:
+def describe_claim(run: Run) -> str:
     """Return how a run that is queued is claimed."""
     role = "" if run.role is None else f' and role "{run.role}"'
     return f"claim it with task_claim, its task_id{role},"
 
 
-def _for_role(run: Run, owner: Owner | None) -> bool:
+def is_for(run: Run, owner: Owner | None) -> bool:
     """Whether a run that is queued is for anybody, or for what an owner is."""
     return run.role is None or (owner is not None and run.role == owner.role)
 
 
 def _waits(run: Run) -> str:
-    who = "its own session" if run.owner is None else _name(run.owner)
+    who = "its own session" if run.owner is None else name_owner(run.owner)
     why = run.why or run.state
     return f"{run.run_id} waits for the user ({why}), and only {who} goes on with it"
 
@@ -171,7 +191,8 @@ def _way(run: Run) -> str:
     return f"call task_resume if that agent has ended, or {way}" if alone else way
 
 
-def _name(owner: Owner | None) -> str:
+def name_owner(owner: Owner | None) -> str:
+    """Return who holds a run, as others are told."""
     if owner is None:
         return "nobody"
     where = f" in session {owner.session_key}" if owner.session_key else ""

@@ -34,7 +34,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Wake,
 )
-from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunNotReady
+from taskmem_hookspecs.errors import LimitReached, RunNotReady
 
 NOTE_BYTES: Final = 600
 """Shown of the words with which a task is sent to the background."""
@@ -141,13 +141,10 @@ def cancelled(
     `turn`: the session whose turn works on it; None: none does.
 
     Raises:
-        NotAllowed: It is another session's.
         TaskEnded: It has ended already.
     """
     lifecycle.require_open(facts.task, "there is nothing to cancel")
     run = facts.run
-    if run is not None and not _may(run, caller):
-        raise NotAllowed(_not_yours(run))
     task, message = _ended(facts.task, TaskStatus.CANCELLED, reason, now)
     if run is None:
         return Change(
@@ -235,31 +232,25 @@ def handed_to_role(
 
 def reset(
     facts: TaskFacts,
-    caller: Caller,
     *,
     wake_id: str,
     text: str,
     turn: str | None,
-    ended: bool,
     now: datetime,
 ) -> Change:
     """Return what takes a run from whoever holds it, and queues it.
 
     `text` tells its session to go on with it, if that is one of a gateway. `turn`: the
-    session whose turn works on it, and is stopped; None: none does. `ended`: whether
-    the process of who holds it has.
+    session whose turn works on it, and is stopped; None: none does.
 
     Raises:
         RunNotReady: It does not run.
-        NotAllowed: It is another session's.
     """
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
         nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
         why = nobody if run is None else runs.standing(run)
         raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
-    if not ended and not _may(run, caller):
-        raise NotAllowed(_not_yours(run))
     moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
     queued = moved.run
     stop = () if turn is None else (notices.stop(run, turn, now),)
@@ -301,27 +292,6 @@ def _of_the_same(run: Run, by: Run) -> bool:
     if run.owner is not None:
         return run.owner.same(by.owner)
     return run.session_key in (None, by.session_key)
-
-
-def _may(run: Run, caller: Caller) -> bool:
-    """Whether a caller may take a run from whoever holds it."""
-    if caller.person:
-        return True
-    own = caller.owner.session_key if caller.owner else caller.session_key
-    known = own is not None and own in (run.session_key, run.told_session)
-    if known and caller.at_home(run.home):
-        return True
-    return run.owner is not None and run.owner.same(caller.owner)
-
-
-def _not_yours(run: Run) -> str:
-    if run.owner is not None:
-        whose = f"is held by {run.owner.role} in another session; ask that one"
-    elif run.role is not None:
-        whose = f"is queued for {run.role}; claim it first, if that is your role"
-    else:
-        whose = "is another session's; ask that one"
-    return f"{run.run_id} {whose}, or the user, who may do it with taskmem call."
 
 
 def _paused(task: Task, said: str, now: datetime) -> tuple[Task, Message]:

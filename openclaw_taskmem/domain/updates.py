@@ -82,6 +82,12 @@ class Wish(Value):
             or self.ask is not None
         )
 
+    @property
+    def writes(self) -> bool:
+        """Whether anything is asked for that only who works on the task may do."""
+        guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
+        return any(each not in (None, ()) for each in (*guarded, self.ask))
+
 
 class Updated(Value):
     """What an update did."""
@@ -134,11 +140,7 @@ def update(
         RunNotReady: Its review is to end, and the user has had no word in it.
     """
     before = facts.task
-    guarded = (
-        *(wish.status, wish.completed_steps, wish.reopened_steps, wish.token),
-        wish.ask,
-    )
-    if any(each not in (None, ()) for each in guarded):
+    if wish.writes:
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)

@@ -17,10 +17,18 @@ from openclaw_taskmem.domain import (
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.runs import asked_by_user, next_round
-from openclaw_taskmem.engine import packets, recovery
+from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import GO_ON, away, held, told_again
+from openclaw_taskmem.engine.holding import (
+    GO_ON,
+    away,
+    guard,
+    held,
+    may_take_along,
+    told_again,
+)
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
 from taskmem_hookspecs import (
@@ -32,7 +40,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskNotFound,
 )
-from taskmem_hookspecs.errors import RunNotReady
+from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +99,7 @@ def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
 
     def once() -> Task:
         facts = shell.store.read_task(task_id)
+        guard(shell, Act.CANCEL, facts, caller)
         now = shell.clock.now()
         turn = turn_of(shell, facts.run)
         change = handover.cancelled(facts, caller, reason, turn, now)
@@ -153,6 +162,7 @@ def hand_off(
             shell.new_id("run", now): (each, last_run(shell, each.task.task_id))
             for each in _there(shell, run.attached)
             if each.task.task_id != task_id
+            and may_take_along(shell, facts, each, caller)
         }
         change = handover.handed_to_user(facts, run, attached, note, now)
         shell.commit(_with_reminder(shell, change, now))
@@ -168,6 +178,24 @@ def hand_off(
         return change.tasks[0], change.runs[0], along
 
     return shell.decide(task_id, once)
+
+
+def attachable(shell: Shell, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
+    """Return the tasks that a claim attaches, which are the caller's to hand off.
+
+    Raises:
+        InvalidArguments: One has ended, or a run.
+        NotAllowed: One is another's.
+    """
+    for task_id in attach:
+        facts = shell.store.read_task(task_id)
+        guard(shell, Act.WRITE, facts, by)
+        if facts.run is not None or facts.task.status.terminal:
+            raise InvalidArguments(
+                f"{task_id} cannot be attached: only a task that is open and has no "
+                "run can. Nothing was claimed."
+            )
+    return tuple(attach)
 
 
 def find_unheard(
@@ -274,16 +302,15 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
 
     def once() -> tuple[Run, Owner | None]:
         facts = shell.store.read_task(task_id)
+        guard(shell, Act.RESET, facts, caller)
         now = shell.clock.now()
         run = facts.run
         wake_id = shell.new_id("wake", now)
         change = handover.reset(
             facts,
-            caller,
             wake_id=wake_id,
             text=packets.told(shell, facts, wake_id, GO_ON),
             turn=turn_of(shell, run),
-            ended=run is not None and recovery.is_abandoned(shell, run),
             now=now,
         )
         shell.commit(change)

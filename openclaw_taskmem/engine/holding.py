@@ -11,13 +11,15 @@ from openclaw_taskmem.domain import (
     fencing,
     left_words,
     lifecycle,
+    rights,
     runs,
     task_runs,
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.runs import Moved
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.domain.rights import Act, Held
+from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -29,7 +31,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Wake,
 )
-from taskmem_hookspecs.errors import RunHeld, RunNotFound
+from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
 """Why a packet is told to one who takes a task up."""
@@ -92,6 +94,7 @@ def held(
 ) -> tuple[TaskFacts, Run]:
     """Return the facts of a task whose open run is the caller's to write for."""
     facts = shell.store.read_task(task_id)
+    guard(shell, Act.WRITE, facts, caller, token=token, wish=wish)
     lifecycle.require_open(facts.task, wish)
     if facts.run is None:
         raise RunNotFound(
@@ -112,22 +115,56 @@ def guard_reopen(shell: Shell, task: Task, caller: Caller) -> None:
         lifecycle.guard_reopen(task, newest, caller)
 
 
-def guard_session(shell: Shell, facts: TaskFacts, caller: Caller) -> None:
-    """Refuse to take up what belongs to another session. Source: requirement E1.
+def guard(
+    shell: Shell,
+    act: Act,
+    facts: TaskFacts,
+    caller: Caller,
+    *,
+    token: int | None = None,
+    wish: str = "nothing was written",
+) -> None:
+    """Refuse a caller what it may not do to a task. Source: domain/rights.py.
 
     Raises:
-        RunHeld: It does.
+        TaskmemError: What `rights.guard` refuses.
     """
-    if caller.person:
-        return
-    task, run, session = facts.task, facts.run, caller.session_key
-    here = shell.minds(run.home if run else task.home)
-    known = {task.session_key, run.told_session if run else None} - {None}
-    if not here or (task.session_key is not None and session not in known):
-        raise RunHeld(
-            f"{facts.task.task_id} belongs to another session, and only that one takes "
-            "it up again; say /resume there."
-        )
+    if not caller.person:
+        held, here = find_held(shell, facts), at_home(shell, caller)
+        rights.guard(act, here, facts.task, held, token=token, wish=wish)
+
+
+def may_take_along(
+    shell: Shell, facts: TaskFacts, other: TaskFacts, caller: Caller
+) -> bool:
+    """Whether a caller who hands a task off may take along one attached to it.
+
+    It is the caller's, or of who registered the task, and has attached it.
+    """
+    held = find_held(shell, other)
+    tie = rights.find_tie(at_home(shell, caller), other.task, held)
+    same = rights.registrar(facts.task) == rights.registrar(other.task)
+    return same or rights.may(Act.WRITE, tie, held)
+
+
+def at_home(shell: Shell, caller: Caller) -> Caller:
+    """Return a caller with the home that it calls: this one."""
+    home = caller.home or shell.home
+    return caller.model_copy(update={"home": home})
+
+
+def find_held(shell: Shell, facts: TaskFacts) -> Held:
+    """Return who works on a task, or has, and whether they are gone."""
+    task, run = facts.task, facts.run
+    if run is not None:
+        left = run.state is RunState.QUEUED and run.why == Why.OWNER_GONE
+        ended = recovery.holder_ended if run.state.waiting else recovery.is_abandoned
+        return Held(run=run, gone=left or ended(shell, run))
+    reached = shell.reaches(task.host, task.session_key)
+    silent = (shell.clock.now() - task.updated_at).total_seconds()
+    waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
+    lies = not (reached or waits) and silent >= shell.stuck.threshold_seconds
+    return Held(last=last_run(shell, task.task_id), gone=lies)
 
 
 def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import continuations, outbox, runs, working
@@ -42,11 +41,6 @@ def list_awaited(shell: Shell) -> Mapping[str, Run]:
         limit *= 4
     waiting = [run for run in found if working.find_awaited(run)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
-
-
-def read_tasks(shell: Shell, task_ids: Iterable[str], limit: int) -> Sequence[Task]:
-    """Return the first of the tasks that are named, in that order."""
-    return [shell.store.read_task(each).task for each in islice(task_ids, limit)]
 
 
 def find_role(shell: Shell, name: str) -> str:

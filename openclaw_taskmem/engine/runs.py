@@ -22,17 +22,18 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
 from openclaw_taskmem.domain.left_words import Left, find_left
+from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine import packets, recovery
-from openclaw_taskmem.engine.handovers import note_heard
+from openclaw_taskmem.engine.handovers import attachable, note_heard
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
     begin,
+    guard,
     guard_reopen,
-    guard_session,
     told_again,
 )
 from openclaw_taskmem.engine.queues import goes_on
@@ -61,6 +62,7 @@ from taskmem_hookspecs.errors import (
 
 CANDIDATES: Final = 16
 """Queued runs that a claim may choose from, so that a crowd does not want the same."""
+NOT_TAKEN: Final = "it was not taken up again"
 NEWEST: Final = 200
 """Entries of a task's log that are read at first for what its user is asked."""
 
@@ -89,7 +91,7 @@ def resume(
     """
     wanted = task_id or own_task(shell, caller)
     before = shell.store.read_task(wanted)
-    guard_session(shell, before, caller)
+    guard(shell, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
     answer = task_runs.attribute(answer, before.run, caller)
     recovery.requeue_abandoned(shell, task_id=wanted)
 
@@ -97,7 +99,7 @@ def resume(
         facts = shell.store.read_task(wanted)
         asked = facts.run is not None and working.takes_answer(facts.run)
         now = shell.clock.now()
-        guard_session(shell, facts, caller)
+        guard(shell, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(shell, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if asking.awaits_answer(facts.run, caller, answer):
@@ -178,7 +180,7 @@ def claim(
             f"{role}; leave out role, or leave it to an agent of that role. Nothing "
             "was claimed."
         )
-    attached = _attachable(shell, attach)
+    attached = attachable(shell, attach, caller)
     as_role = owner.role if task_id is None else None
     recovery.requeue_abandoned(shell, task_id=task_id, role=as_role)
     if task_id is not None:
@@ -298,7 +300,7 @@ def _taken_up(
     at_work = run.state is RunState.RUNNING
     gone = waits and recovery.holder_ended(shell, run)
     if at_work or not (_hears(run, caller) or gone):
-        fencing.guard_write(run, caller, None, "it was not taken up again")
+        fencing.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
         return Moved(run=forgiven, events=())
     owner = caller.owner
@@ -327,17 +329,6 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         home=task.home,
         last=last_run(shell, task.task_id),
     )
-
-
-def _attachable(shell: Shell, attach: Sequence[str]) -> tuple[str, ...]:
-    for task_id in attach:
-        facts = shell.store.read_task(task_id)
-        if facts.run is not None or facts.task.status.terminal:
-            raise InvalidArguments(
-                f"{task_id} cannot be attached: only a task that is open and has no "
-                "run can. Nothing was claimed."
-            )
-    return tuple(attach)
 
 
 def _claim_one(
@@ -371,6 +362,7 @@ def _claim_one(
         if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
+            guard(shell, Act.CLAIM, facts, caller)
             made = runs.begin(
                 facts.task,
                 run_id=shell.new_id("run", now),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import budget
+from openclaw_taskmem.domain import budget, rights
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import StillRunning
+from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import (
     HistoryPage,
@@ -18,10 +19,19 @@ from openclaw_taskmem.engine.history import (
     read_page,
     read_past,
 )
-from openclaw_taskmem.engine.holding import away, list_tasks, own_tasks
+from openclaw_taskmem.engine.holding import (
+    at_home,
+    away,
+    find_held,
+    guard,
+    list_tasks,
+    own_tasks,
+)
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run, Task, TaskNotFound, TaskStatus, Value
 
+MORE: Final = 8
+"""By how much more is read where too little of it is a caller's to see."""
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
@@ -49,6 +59,7 @@ def status(
         TaskNotFound: No task has that id, or the session has none.
     """
     facts = shell.store.read_task(task_id or own_task(shell, caller))
+    guard(shell, Act.READ, facts, caller)
     past = read_past(shell, facts.task.task_id)
     return Standing(
         task=facts.task,
@@ -93,3 +104,41 @@ def _list_own(shell: Shell, session: str) -> Iterator[str]:
         list_tasks(shell, session, _RESUMABLE),
     )
     yield from (task.task_id for task in listed)
+
+
+def list_all(
+    shell: Shell,
+    status: TaskStatus | None,
+    limit: int,
+    caller: Caller,
+    *,
+    implicit: bool = False,
+) -> Sequence[Task]:
+    """Return what a caller may see, most recently updated first; None: every status."""
+    some = limit
+    while True:
+        tasks = shell.store.list_tasks(status, some, implicit=implicit)
+        seen = [*islice(list_seen(shell, tasks, caller), limit)]
+        if len(seen) == limit or len(tasks) < some:
+            return seen
+        some *= MORE
+
+
+def list_named(
+    shell: Shell, task_ids: Iterable[str], limit: int, caller: Caller
+) -> Sequence[Task]:
+    """Return the first tasks that are named and a caller may see, in that order."""
+    tasks = (shell.store.read_task(each).task for each in task_ids)
+    return [*islice(list_seen(shell, tasks, caller), limit)]
+
+
+def list_seen(shell: Shell, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
+    """Yield those of tasks that a caller may see."""
+    here = at_home(shell, caller)
+    for task in tasks:
+        if caller.person:
+            yield task
+            continue
+        held = find_held(shell, shell.store.read_task(task.task_id))
+        if rights.may(Act.LIST, rights.find_tie(here, task, held), held):
+            yield task

@@ -26,12 +26,13 @@ from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.revisions import Revised
+from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.runs import Moved
 from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, handovers, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.holding import begin, guard_reopen
+from openclaw_taskmem.engine.holding import begin, guard, guard_reopen
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
@@ -213,6 +214,8 @@ def _applied(
     the user has said what the caller was not told.
     """
     facts = shell.store.read_task(task_id)
+    act = Act.WRITE if wish.writes else Act.SAY
+    guard(shell, act, facts, wish.caller, token=wish.token)
     now = shell.clock.now()
     heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
@@ -334,6 +337,7 @@ def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
 
     def once() -> TaskFacts:
         facts = shell.store.read_task(task_id)
+        guard(shell, Act.READ, facts, caller)
         now = shell.clock.now()
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)
@@ -368,8 +372,11 @@ def revise(
     """
 
     def once() -> Revised:
+        facts = shell.store.read_task(task_id)
+        said = "its plan stays as it is"
+        guard(shell, Act.WRITE, facts, caller, token=token, wish=said)
         change, revised = revisions.revise(
-            shell.store.read_task(task_id),
+            facts,
             new_plan,
             reason,
             shell.clock.now(),
@@ -382,10 +389,3 @@ def revise(
         return revised
 
     return shell.decide(task_id, once)
-
-
-def listed(
-    shell: Shell, status: TaskStatus | None, limit: int, *, implicit: bool = False
-) -> Sequence[Task]:
-    """Return tasks, most recently updated first; None: of every status."""
-    return shell.store.list_tasks(status, limit, implicit=implicit)

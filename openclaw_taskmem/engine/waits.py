@@ -7,16 +7,19 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import outbox, queues, targets, waits
+from openclaw_taskmem.domain import outbox, queues, rights, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.rights import Act, Held
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
+from openclaw_taskmem.engine.holding import at_home, find_held, guard
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
 from taskmem_hookspecs import (
     Change,
     Condition,
     InvalidArguments,
+    TaskFacts,
     Value,
     Wait,
     WaitNotFound,
@@ -70,16 +73,17 @@ def open_wait(
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
         InvalidArguments: It is no target, or a queue of another role than the caller's.
+        NotAllowed: The task is another's.
         TaskmemError: What `Watching.sight` refuses.
     """
     if task_id:
-        _refuse_early(shell, task_id)
+        _refuse_early(shell, task_id, caller)
     parsed = targets.parse(target)
     queues.guard_wait(parsed, caller)
     sighting = shell.watching.sight(parsed, condition)
 
     def once() -> Armed:
-        facts = shell.store.read_task(task_id) if task_id else None
+        facts = _refuse_early(shell, task_id, caller) if task_id else None
         now = shell.clock.now()
         wait = Wait(
             wait_id=shell.new_id("wait", now),
@@ -109,18 +113,21 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
 
     Raises:
         WaitNotFound: No wait has that id.
+        NotAllowed: It is another's.
         TaskEnded: Its task has ended.
         TaskmemError: What `Watching.sight` refuses.
     """
     before = shell.store.read_wait(wait_id)
+    _guard(shell, before, caller)
     if before.task_id:
-        _refuse_early(shell, before.task_id)
+        waits.require_open(shell.store.read_task(before.task_id))
     target = targets.parse(before.target)
     condition = parse_condition(wish.wake_when or before.wake_when)
     sighting = shell.watching.sight(target, condition)
     behind = shell.watching.end(target) if waits.reads_on(before, wish) else None
 
     def decided(facts: WaitFacts) -> Armed:
+        _guard(shell, facts.wait, caller)
         now = shell.clock.now()
         ours = shell.minds(facts.wait.home)
         kept = waits.restart(facts.wait, wish, behind) if ours else behind
@@ -143,9 +150,11 @@ def cancel(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wa
 
     Raises:
         WaitNotFound: No wait has that id.
+        NotAllowed: It is another's.
     """
 
     def decided(facts: WaitFacts) -> Wait:
+        _guard(shell, facts.wait, caller)
         shell.commit(waits.cancel(facts, reason, caller, shell.clock.now()))
         return facts.wait
 
@@ -261,9 +270,24 @@ def end_abandoned(shell: Shell) -> None:
             end_wait(shell, wait, WaitStatus.TIMEOUT, ABANDONED)
 
 
-def _refuse_early(shell: Shell, task_id: str) -> None:
-    """Refuse what the commit would refuse, before anything is watched for it."""
-    waits.require_open(shell.store.read_task(task_id))
+def _refuse_early(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
+    """Refuse what may not be waited for, before anything is watched for it."""
+    facts = shell.store.read_task(task_id)
+    guard(shell, Act.WAIT, facts, caller)
+    waits.require_open(facts)
+    return facts
+
+
+def _guard(shell: Shell, wait: Wait, caller: Caller) -> None:
+    """Refuse to change a wait that is another's.
+
+    Raises:
+        NotAllowed: It is; the sentence says whose.
+    """
+    facts = shell.find_task(wait.task_id) if wait.task_id else None
+    held = find_held(shell, facts) if facts else Held()
+    task = facts.task if facts else None
+    rights.guard_wait(at_home(shell, caller), wait, task, held)
 
 
 def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
 from openclaw_taskmem.domain.updates import Updated, Wish
-from openclaw_taskmem.engine import queues, tasks
+from openclaw_taskmem.engine import queues, standing, tasks
 from openclaw_taskmem.engine.holding import renew
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
@@ -308,9 +308,10 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     awaited = queues.list_awaited(shell)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found = queues.read_tasks(shell, awaited, form.limit)
+        found = standing.list_named(shell, awaited, form.limit, caller)
     else:
-        found = tasks.listed(shell, status, form.limit, implicit=word == "implicit")
+        given = (status, form.limit, caller)
+        found = standing.list_all(shell, *given, implicit=word == "implicit")
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."

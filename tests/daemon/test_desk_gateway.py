@@ -24,7 +24,7 @@ from taskmem_hookspecs import (
     ResumeFacts,
     hookimpl,
 )
-from taskmem_hookspecs.errors import TaskNotFound, UnknownTool
+from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool
 from tests.support.world import PERSON, World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
@@ -105,16 +105,26 @@ async def test_an_agent_without_a_session_is_an_agent_too(
     assert world.task(told["task_id"]).session_key is None
 
 
-@pytest.mark.parametrize("session", [MAIN, OTHER, None])
-async def test_a_call_counts_as_the_agents_own(
+async def test_a_call_counts_as_the_agents_own(desk: Desk, world: World) -> None:
+    task = world.register(session_key=MAIN)
+    world.pass_time(300)
+
+    await call(desk, "task_update", MAIN, task_id=task, message="Awake.")
+
+    assert [wake.state for wake in world.wakes()] == ["acknowledged"]
+
+
+@pytest.mark.parametrize("session", [OTHER, None])
+async def test_a_call_of_another_session_answers_no_wake(
     desk: Desk, world: World, session: str | None
 ) -> None:
     task = world.register(session_key=MAIN)
     world.pass_time(300)
 
-    await call(desk, "task_update", session, task_id=task, message="Awake.")
+    with pytest.raises(NotAllowed, match="another session, so you may not add a"):
+        await call(desk, "task_update", session, task_id=task, message="Awake.")
 
-    assert [wake.state for wake in world.wakes()] == ["acknowledged"]
+    assert [wake.state for wake in world.wakes()] == ["sent"]
 
 
 @pytest.mark.parametrize("name", ["session_key", "agent_id"])

@@ -34,7 +34,12 @@ FOR_OTHERS: Final = a_run(role="builder")
         pytest.param(held(owner=AGAIN), THE_OWNER, None, id="its-owner-of-before"),
         pytest.param(held(), A_PERSON, None, id="a-person"),
         pytest.param(held(), NOBODY, 4, id="whoever-has-the-token"),
-        pytest.param(held(), THE_OTHER, 4, id="another-with-the-token"),
+        pytest.param(
+            held(owner=Owner(role="builder")),
+            THE_OTHER,
+            4,
+            id="a-bare-claim",
+        ),
         pytest.param(a_run(), THE_OTHER, None, id="held-by-nobody"),
         pytest.param(FOR_OTHERS, THE_OTHER, None, id="queued-for-its-role"),
         pytest.param(FOR_OTHERS, A_PERSON, None, id="queued-and-a-person"),
@@ -73,6 +78,7 @@ def test_who_may_write_for_a_run(
         pytest.param(THE_OWNER, 3, Fenced, id="its-owner-with-an-older-token"),
         pytest.param(A_PERSON, 3, Fenced, id="a-person-with-an-older-token"),
         pytest.param(THE_OTHER, 3, Fenced, id="another-with-an-older-token"),
+        pytest.param(THE_OTHER, 4, RunHeld, id="another-that-guessed-the-token"),
     ],
 )
 def test_who_may_not_write_for_a_run_and_what_they_are_told(

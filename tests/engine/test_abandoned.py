@@ -79,10 +79,10 @@ def test_what_is_left_again_and_again_comes_no_longer_first(world: World) -> Non
 
 
 def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
-    task = world.register(session_key="agent:main:main")
-    world.call("task_claim", ENDED, task_id=task, **BUILDER)
+    task = hold(world)
+    world.shell = replace(world.shell, lives=lambda _: None)
 
-    with pytest.raises(RunHeld, match="belongs to another session"):
+    with pytest.raises(RunHeld, match="is held by builder, so it was not taken up"):
         world.call("task_resume", AGAIN, task_id=task)
 
     assert run_of(world, task).state is RunState.RUNNING

@@ -221,7 +221,7 @@ def test_a_session_takes_up_nothing_of_another_home(
         TaskNotFound, match="Your session has no task, so give a task_id"
     ):
         there.call("task_resume")
-    with pytest.raises(RunHeld, match="belongs to another session"):
+    with pytest.raises(RunHeld, match="in another session, so you may not take it up"):
         there.call("task_resume", task_id=task)
     assert here.call("task_resume")["task_id"] == task
 
@@ -244,7 +244,8 @@ def test_nobody_of_another_home_answers_for_who_was_woken(
     here.world.clock.tick(THRESHOLD)
     due(here)
 
-    there.call("task_update", task_id=task, query="Where does it stand?")
+    with pytest.raises(NotAllowed, match="belongs to another session"):
+        there.call("task_update", task_id=task, query="Where does it stand?")
 
     assert len(here.world.wakes(WakeState.SENT)) == 1
     here.call("task_update", task_id=task, query="Where does it stand?")

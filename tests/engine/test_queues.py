@@ -228,10 +228,12 @@ def test_whoever_registered_what_is_queued_for_nobody_is_told_it_is_stuck(
     world: World,
 ) -> None:
     caller = Caller(session_key=MAIN, host=OURS)
-    answer = world.call("task_register", caller, name="Write report", plan=PLAN)
-    task = str(answer["task_id"])
-    world.call("task_claim", dev(), task_id=task)
+    given = {"name": "Write report", "plan": PLAN, "role": "dev"}
+    task = str(world.call("task_register", caller, **given)["task_id"])
+    world.call("task_claim", dev(), task_id=task, role="dev")
     world.call("task_handoff", dev(), task_id=task, to="user")
+    [run] = world.store.list_runs(None, task, 1)
+    world.store.commit(Change(runs=(run.model_copy(update={"role": None}),)))
     given = {"status": "active", "message": "Once more."}
     world.call("task_update", PERSON, task_id=task, **given)
 

@@ -77,7 +77,7 @@ def test_a_task_whose_turn_is_over_is_taken_away_and_its_session_works_on(
 
 def test_a_task_that_a_process_works_on_is_cancelled_and_no_turn_is_stopped() -> None:
     world = World()
-    task = world.register(session_key=MAIN)
+    task = world.register(session_key=MAIN, role="agent")
     world.call("task_claim", WORKER, task_id=task)
 
     world.call("task_cancel", PERSON, task_id=task)

@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
+from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
 SESSION = "agent:main:main"
@@ -152,7 +153,13 @@ def test_a_task_that_another_host_left_goes_on_in_no_gateway(world: World) -> No
 def test_a_wait_on_anothers_task_wakes_who_asked_or_nobody(world: World) -> None:
     given = {"name": "Deploy", "plan": ["Build"]}
     task_id = world.call("task_register", GATEWAY, **given)["task_id"]
-    end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
+    with pytest.raises(NotAllowed, match="another session, so you may not wait for"):
+        open_wait(world, CLAUDE, task_id=task_id)
+    # One whose agent went on with the task elsewhere is told by nobody there.
+    theirs = open_wait(world, CLAUDE)["wait_id"]
+    wait = world.store.read_wait(theirs).model_copy(update={"task_id": task_id})
+    world.store.commit(Change(waits=(wait,)))
+    end(world, theirs)
     assert world.deliver() == []
 
     end(world, open_wait(world, PERSON, task_id=task_id)["wait_id"])
@@ -169,18 +176,19 @@ def test_a_silent_task_of_another_host_wakes_nobody(world: World) -> None:
 
 def test_a_task_is_the_first_agents_whose_session_is_known(world: World) -> None:
     given = {"name": "Deploy", "plan": ["Build"]}
-    task_id = world.call("task_register", CLAUDE, **given)["task_id"]
+    task_id = world.call("task_register", PERSON, **given)["task_id"]
     hosts: list[tuple[str | None, str | None]] = []
-    for caller in (CODEX, PERSON, GATEWAY, CLAUDE):
+    for caller in (PERSON, CODEX, PERSON):
         world.call("task_update", caller, task_id=task_id, message="Built.")
         hosts.append((world.task(task_id).host, world.task(task_id).session_key))
 
-    there = ("openclaw", SESSION)
-    assert hosts == [("mcp:codex", None), ("mcp:codex", None), there, there]
+    assert hosts == [(None, None), ("mcp:codex", None), ("mcp:codex", None)]
+    with pytest.raises(NotAllowed, match="belongs to an agent of codex, so you may"):
+        world.call("task_update", CLAUDE, task_id=task_id, message="Built.")
 
 
 def test_a_session_that_claims_a_task_is_the_one_that_is_woken(world: World) -> None:
-    given = {"name": "Deploy", "plan": ["Build"]}
+    given = {"name": "Deploy", "plan": ["Build"], "role": "agent"}
     task_id = world.call("task_register", CLAUDE, **given)["task_id"]
 
     world.call("task_claim", GATEWAY, task_id=task_id)
@@ -190,8 +198,11 @@ def test_a_session_that_claims_a_task_is_the_one_that_is_woken(world: World) -> 
 
 
 def test_who_sends_a_wait_back_is_the_one_that_is_woken(world: World) -> None:
-    wait_id = open_wait(world, CLAUDE)["wait_id"]
+    given = {"name": "Deploy", "plan": ["Build"]}
+    task_id = world.call("task_register", GATEWAY, **given)["task_id"]
+    wait_id = open_wait(world, PERSON, task_id=task_id)["wait_id"]
     end(world, wait_id)
+    world.deliver()
     again = {"wait_id": wait_id, "timeout": 60}
 
     assert "command" not in world.call("wait_update", GATEWAY, **again)
@@ -202,14 +213,40 @@ def test_who_sends_a_wait_back_is_the_one_that_is_woken(world: World) -> None:
     assert (wake.host, wake.session_key) == ("openclaw", SESSION)
 
 
-def test_who_arms_a_wait_again_is_woken_in_its_own_session(world: World) -> None:
-    wait_id = open_wait(world, GATEWAY)["wait_id"]
-    end(world, wait_id)
-    other = GATEWAY.model_copy(update={"session_key": "agent:main:other"})
-    world.call("wait_update", other, wait_id=wait_id, timeout=60)
-    end(world, wait_id)
+def test_who_goes_on_with_a_task_is_woken_by_a_wait_that_it_arms(world: World) -> None:
+    first, second = (Session(world, key=f"agent:main:{name}") for name in "ab")
+    task_id = first.register()
+    target = {"target": "pty:build", "wake_when": "it ends"}
+    wait_id = first.call("smart_wait", task_id=task_id, **target)["wait_id"]
+    first.call("task_handoff", task_id=task_id, to="main")
+    second.call("task_claim", task_id=task_id)
+    there = second.caller.model_copy(update={"host": "openclaw"})
+    world.call("wait_update", there, wait_id=wait_id, timeout=60)
+    wait = end(world, wait_id)
 
-    assert [wake.session_key for wake in world.deliver()][-1] == "agent:main:other"
+    assert wait.session_key == second.key
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [("wait_cancel", {}), ("wait_update", {"timeout": 60})]
+)
+@pytest.mark.parametrize(
+    "other", [CLAUDE, CODEX, GATEWAY.model_copy(update={"session_key": "agent:b:main"})]
+)
+def test_a_wait_is_changed_by_nobody_elses_agent(
+    world: World, other: Caller, tool: str, given: dict[str, int]
+) -> None:
+    wait_id = open_wait(world, GATEWAY)["wait_id"]
+    before = world.store.read_wait(wait_id)
+
+    with pytest.raises(NotAllowed) as refused:
+        world.call(tool, other, wait_id=wait_id, **given)
+
+    assert str(refused.value) == (
+        f"{wait_id} is a wait of another session, so you may not change it; start your "
+        "own with smart_wait, or let the user do it with taskmem call."
+    )
+    assert world.store.read_wait(wait_id) == before
 
 
 # --- what stays, and is fetched ----------------------------------------------------
@@ -299,10 +336,10 @@ def test_a_kept_wake_ends_with_its_task(world: World) -> None:
     )
     end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
     world.deliver()
-    world.call("task_update", CODEX, task_id=task_id, message="Still at it.")
+    world.call("task_update", PERSON, task_id=task_id, message="Still at it.")
     assert states(world) == [WakeState.DUE]
 
-    world.call("task_update", CODEX, task_id=task_id, status="cancelled")
+    world.call("task_update", PERSON, task_id=task_id, status="cancelled")
 
     assert states(world) == [WakeState.SUPERSEDED]
 

@@ -1,0 +1,245 @@
+"""Who may do what to a task and its waits, and what everybody else is told.
+
+What a caller is to a task is its tie; `TABLE` says what each lets it do, and
+`docs/who-may-do-what.md` prints that. Who writes for a run that is open, and claims it,
+depends on its state besides: see `domain/fencing.py`.
+
+Source: requirements D1 and E1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import fencing
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from taskmem_hookspecs import Run, RunState, Task, Value, Wait
+from taskmem_hookspecs.errors import NotAllowed, RunHeld
+
+
+class Tie(StrEnum):
+    """What a caller is to a task: the first of these that holds."""
+
+    PERSON = "a person"
+    HOLDER = "who holds its run, or held the last"
+    SESSION = "its own session"
+    REGISTRAR = "who registered it"
+    ROLE = "a role it is queued for"
+    OTHER = "anybody else"
+
+
+class Act(StrEnum):
+    """What a caller may wish to do."""
+
+    LIST = "list it"
+    READ = "read it"
+    SAY = "add a message"
+    WRITE = "change it"
+    WAIT = "wait for it"
+    CLAIM = "claim it"
+    TAKE_UP = "take it up again"
+    CANCEL = "cancel it"
+    RESET = "reset it"
+
+
+class When(StrEnum):
+    """Under which condition it may."""
+
+    YES = "yes"
+    NO = "no"
+    FREE = "unless another holds it"
+    ENDED = "once its run has ended"
+    GONE = "once its agent is gone"
+
+
+_Y, _N, _F, _E, _G = When.YES, When.NO, When.FREE, When.ENDED, When.GONE
+TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
+    act: dict(zip(Tie, row, strict=True))
+    for act, row in {
+        Act.LIST: (_Y, _Y, _Y, _Y, _Y, _N),
+        Act.READ: (_Y, _Y, _Y, _Y, _N, _N),
+        Act.SAY: (_Y, _Y, _Y, _Y, _N, _N),
+        Act.WRITE: (_Y, _Y, _F, _E, _N, _N),
+        Act.WAIT: (_Y, _Y, _Y, _N, _N, _N),
+        Act.CLAIM: (_F, _Y, _F, _F, _Y, _G),
+        Act.TAKE_UP: (_Y, _Y, _F, _E, _G, _G),
+        Act.CANCEL: (_Y, _Y, _Y, _E, _N, _N),
+        Act.RESET: (_Y, _Y, _Y, _E, _N, _G),
+    }.items()
+}
+"""What each tie to a task lets a caller do."""
+
+
+class Held(Value):
+    """Who works on a task, besides what its row says."""
+
+    run: Run | None = None
+    """Its open run; None: there is none."""
+    last: Run | None = None
+    """Its newest run, where that has ended; None: it has not, or there was none."""
+    gone: bool = False
+    """Whether who worked on it is known to have ended; or, where it has no run and no
+    wake reaches them, to have been silent until the task counts as stuck."""
+
+
+def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -> Tie:
+    """Return what a caller, who may give the token of a claim, is to a task."""
+    run = held.run
+    queued = run is not None and run.state is RunState.QUEUED
+    ties = {
+        Tie.PERSON: caller.person,
+        Tie.HOLDER: _is_holder(caller, held, token),
+        Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
+        Tie.REGISTRAR: _is_of(caller, *registrar(task)),
+        Tie.ROLE: queued and run is not None and _for_role(run, caller),
+    }
+    return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
+
+
+def registrar(task: Task) -> tuple[str | None, str | None, str | None]:
+    """Return who registered a task: session, host and home."""
+    return task.registrar_session, task.registrar_host, task.registrar_home
+
+
+def may(act: Act, tie: Tie, held: Held) -> bool:
+    """Whether a tie to a task lets a caller do something to it, whoever holds it."""
+    when = TABLE[act][tie]
+    if when is When.ENDED:
+        return held.run is None or held.gone
+    return when in (When.YES, When.FREE) or (when is When.GONE and held.gone)
+
+
+def guard(
+    act: Act,
+    caller: Caller,
+    task: Task,
+    held: Held,
+    *,
+    token: int | None = None,
+    wish: str = "nothing was written",
+) -> None:
+    """Refuse a caller what the table does not let it do.
+
+    `wish`: what does not happen then, for the sentence of a run that another holds.
+
+    Raises:
+        Fenced: The token is an older claim's, or no claim's.
+        RunHeld: Another holds the run, or is to take it up again.
+        NotAllowed: It may not; the sentence says what to do instead.
+    """
+    tie = find_tie(caller, task, held, token)
+    if may(act, tie, held):
+        return
+    run = held.run
+    if act is Act.WRITE or (act is Act.TAKE_UP and run is not None and _is_away(run)):
+        fencing.guard_write(run, caller, token, wish)
+    said = f"{task.task_id} {_whose(task, held.run)}, so you may not {act}"
+    error = RunHeld if act is Act.TAKE_UP else NotAllowed
+    raise error(f"{said}; {_describe_way(task, held, tie)}.")
+
+
+def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: Held) -> None:
+    """Refuse to change a wait of another, unless its task is the caller's.
+
+    Raises:
+        NotAllowed: It is another's; the sentence says whose.
+    """
+    own = caller.person or _is_unnamed(caller)
+    if own or _is_of(caller, wait.session_key, wait.host, wait.home):
+        return
+    if task is not None and may(Act.WAIT, find_tie(caller, task, held), held):
+        return
+    whose = _name_agent(wait.session_key, wait.host)
+    raise NotAllowed(
+        f"{wait.wait_id} is a wait of {whose}, so you may not change it; start "
+        "your own with smart_wait, or let the user do it with taskmem call."
+    )
+
+
+def _is_unnamed(caller: Caller) -> bool:
+    """Whether no host passes a call on: the program itself makes it."""
+    return (caller.host, caller.session_key, caller.owner) == (None, None, None)
+
+
+def _is_holder(caller: Caller, held: Held, token: int | None) -> bool:
+    """Whether a caller holds the run of a task, or held the last that has ended."""
+    known = held.run if held.run is not None else held.last
+    if known is None or known.owner is None:
+        return False
+    given = held.run is not None and token is not None
+    return known.owner.same(caller.owner) or (
+        given and fencing.holds(known, caller, token)
+    )
+
+
+def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
+    """Whether a task, as it is worked on, is of the session or host of a caller."""
+    nobodys = task.session_key is None and task.host is None
+    if run is None:
+        return nobodys or _is_of(caller, task.session_key, task.host, task.home)
+    named = {run.session_key, run.told_session} - {None}
+    if named:
+        return any(_is_of(caller, each, task.host, run.home) for each in named)
+    if run.owner is not None or run.role is not None:
+        return False  # a process holds it, or a role is to
+    return nobodys or _is_of(caller, None, task.host, run.home)
+
+
+def _is_of(
+    caller: Caller, session: str | None, host: str | None, home: str | None
+) -> bool:
+    """Whether a caller is the agent of a session, or of a host that names none.
+
+    A gateway says which session calls. Of another host the session is what its agent
+    says, so that all agents of one such host count as one.
+    """
+    if not caller.at_home(home) or (session is None and host is None):
+        return False
+    owner = caller.owner.session_key if caller.owner else None
+    if is_gateway_session(session):
+        return session in (caller.session_key, owner)
+    if None not in (host, caller.host) and host != caller.host:
+        return False
+    if session is None or caller.session_key is None:
+        return host is not None and host == caller.host
+    return session == caller.session_key
+
+
+def _is_away(run: Run) -> bool:
+    """Whether no session goes on with a run: a process holds it, or a role is to."""
+    return run.owner.session_key is None if run.owner else run.session_key is None
+
+
+def _whose(task: Task, run: Run | None) -> str:
+    """Return whose a task is, for the sentence that refuses it."""
+    if run is not None and run.owner is not None:
+        where = " in another session" if run.owner.session_key else ""
+        return f"is held by {run.owner.role}{where}"
+    if run is not None and run.session_key is None:
+        return "is queued" if run.role is None else f"is queued for {run.role}"
+    return f"belongs to {_name_agent(task.session_key, task.host)}"
+
+
+def _name_agent(session: str | None, host: str | None) -> str:
+    if session is not None:
+        return "another session"
+    return "a person" if host is None else f"an agent of {host.rpartition(':')[2]}"
+
+
+def _describe_way(task: Task, held: Held, tie: Tie) -> str:
+    """Return what a caller can do who was refused."""
+    run = held.run
+    if run is not None and tie is Tie.ROLE:
+        return f"{fencing.describe_claim(run)} first"
+    if held.gone:
+        return "claim it with task_claim first, for its agent is gone"
+    if tie is Tie.OTHER and run is None and task.session_key is None:
+        return "claim it with task_claim once it was silent until it is stuck"
+    return "leave it to that one, or let the user do it with taskmem call"
+
+
+def _for_role(run: Run, caller: Caller) -> bool:
+    """Whether a caller may claim a run that is queued: only a gateway says its role."""
+    return caller.in_gateway is None or fencing.is_for(run, caller.in_gateway)

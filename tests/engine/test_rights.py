@@ -1,0 +1,241 @@
+"""Who may do what to a task: each cell of the table, by the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.rights import TABLE, Act, Tie, When
+from taskmem_hookspecs import Owner, TaskNotFound
+from taskmem_hookspecs.errors import (
+    Fenced,
+    NotAllowed,
+    RunHeld,
+    RunNotReady,
+    TaskEnded,
+)
+from tests.support.rows import read_rows
+from tests.support.world import PERSON, PLAN, World
+
+THRESHOLD: Final = 300
+ENDED: Final = "9:9"
+"""A process that has ended."""
+REFUSED: Final = (NotAllowed, RunHeld, Fenced, TaskNotFound, TaskEnded)
+
+
+def in_gateway(role: str, session: str) -> Caller:
+    """An agent of a gateway's session."""
+    owner = Owner(role=role, session_key=session, boot="boot_1")
+    return Caller(session_key=session, host="openclaw", owner=owner)
+
+
+def relayed(host: str, process: str) -> Caller:
+    """An agent of an MCP host, whose relay is a process."""
+    owner = Owner(role="agent", process=process)
+    return Caller(host=f"mcp:{host}", process=process, owner=owner)
+
+
+A: Final = in_gateway("main", "agent:main:a")
+C: Final = in_gateway("main", "agent:main:c")
+BUILDER: Final = in_gateway("builder", "agent:builder:main")
+CLAUDE: Final = relayed("claude-code", "1:1")
+CODEX: Final = relayed("codex", "2:1")
+GONE: Final = relayed("claude-code", ENDED)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(
+        reaches=lambda _, session: session is not None,
+        lives=lambda process: process != ENDED,
+    )
+
+
+# --- what was done to a task before -------------------------------------------------
+
+
+def registers(world: World, caller: Caller, **given: object) -> str:
+    given = {"name": "Deploy", "plan": PLAN, **given}
+    return str(world.call("task_register", caller, **given)["task_id"])
+
+
+def queues(world: World, by: Caller = CLAUDE) -> str:
+    return registers(world, by, role="builder")
+
+
+def held(world: World, by: Caller = CLAUDE) -> str:
+    task = queues(world, by)
+    world.call("task_claim", BUILDER, task_id=task)
+    return task
+
+
+def fails(world: World) -> str:
+    task = held(world)
+    world.call("task_update", BUILDER, task_id=task, status="failed")
+    return task
+
+
+def resets(world: World) -> str:
+    task = registers(world, A)
+    world.call("task_reset", PERSON, task_id=task)
+    return task
+
+
+def taken_from(world: World) -> str:
+    task = resets(world)
+    world.call("task_claim", CODEX, task_id=task, role="main")
+    return task
+
+
+def left(world: World) -> str:
+    """What a process held that has ended, queued again for builders."""
+    task = queues(world)
+    world.call("task_claim", GONE, task_id=task, role="builder")
+    with pytest.raises(REFUSED):
+        world.call("task_claim", C, task_id=task)
+    return task
+
+
+def goes_silent(world: World) -> str:
+    task = registers(world, CLAUDE)
+    world.clock.tick(THRESHOLD)
+    return task
+
+
+Scene = tuple[Caller, Callable[[World], str]]
+SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
+    (Tie.PERSON, "free"): (PERSON, queues),
+    (Tie.PERSON, "held"): (PERSON, held),
+    (Tie.HOLDER, "held"): (BUILDER, held),
+    (Tie.SESSION, "free"): (A, resets),
+    (Tie.SESSION, "held"): (A, taken_from),
+    (Tie.REGISTRAR, "free"): (CLAUDE, queues),
+    (Tie.REGISTRAR, "held"): (CLAUDE, held),
+    (Tie.REGISTRAR, "ended"): (CLAUDE, fails),
+    (Tie.ROLE, "free"): (BUILDER, queues),
+    (Tie.ROLE, "gone"): (BUILDER, left),
+    (Tie.OTHER, "free"): (C, lambda world: registers(world, CLAUDE)),
+    (Tie.OTHER, "held"): (C, held),
+    (Tie.OTHER, "ended"): (C, fails),
+    (Tie.OTHER, "gone"): (CODEX, goes_silent),
+}
+STANDS: Final[Mapping[When, frozenset[str]]] = {
+    When.YES: frozenset({"free", "held", "ended", "gone"}),
+    When.NO: frozenset(),
+    When.FREE: frozenset({"free", "ended", "gone"}),
+    When.ENDED: frozenset({"ended", "gone"}),
+    When.GONE: frozenset({"gone"}),
+}
+"""How a task may stand under each condition."""
+TOOLS: Final[Mapping[Act, tuple[str, Mapping[str, Any]]]] = {
+    Act.READ: ("task_status", {}),
+    Act.SAY: ("task_update", {"message": "By the way."}),
+    Act.WRITE: ("task_update", {"completed_steps": [1]}),
+    Act.WAIT: ("smart_wait", {"target": "pty:x", "wake_when": "x ends"}),
+    Act.CLAIM: ("task_claim", {}),
+    Act.TAKE_UP: ("task_resume", {}),
+    Act.CANCEL: ("task_cancel", {}),
+    Act.RESET: ("task_reset", {}),
+}
+
+
+def tries(world: World, act: Act, caller: Caller, task: str) -> None:
+    """Try it, as an agent of the role that the task is for where it can say so."""
+    if act is Act.LIST:
+        listed = world.call("task_list", caller, status="all")["tasks"]
+        if task not in [each["task_id"] for each in listed]:
+            raise NotAllowed("It is not in the list.")
+        return
+    tool, given = TOOLS[act]
+    if act is Act.CLAIM and caller not in (A, C):
+        given = {"role": "builder"}
+    world.call(tool, caller, task_id=task, **given)
+
+
+@pytest.mark.parametrize("act", Act)
+@pytest.mark.parametrize(("tie", "stands"), SCENES)
+def test_each_tie_lets_a_caller_do_what_the_table_says(
+    world: World, act: Act, tie: Tie, stands: str
+) -> None:
+    caller, prepare = SCENES[tie, stands]
+    task = prepare(world)
+    before = read_rows(world.store)
+
+    if stands in STANDS[TABLE[act][tie]]:
+        # Some of it nobody may do to a task that stands so.
+        with suppress(RunNotReady, TaskEnded):
+            tries(world, act, caller, task)
+        return
+
+    with pytest.raises(REFUSED) as refused:
+        tries(world, act, caller, task)
+
+    assert read_rows(world.store) == before
+    said = str(refused.value)
+    assert said.endswith(".")
+    assert PLAN[1] not in said
+
+
+@pytest.mark.parametrize("query", ["Where does it stand?"])
+@pytest.mark.parametrize("caller", [C, CODEX])
+def test_a_query_of_anothers_task_is_refused_with_a_way(
+    world: World, caller: Caller, query: str
+) -> None:
+    task = registers(world, A)
+
+    with pytest.raises(NotAllowed) as refused:
+        world.call("task_update", caller, task_id=task, query=query)
+
+    assert str(refused.value) == (
+        f"{task} is held by main in another session, so you may not read it; leave it "
+        "to that one, or let the user do it with taskmem call."
+    )
+
+
+def test_who_may_claim_what_is_queued_sees_its_name_and_not_its_thread(
+    world: World,
+) -> None:
+    task = queues(world)
+    world.call("task_update", CLAUDE, task_id=task, message="The vault is 4711.")
+
+    [listed] = world.call("task_list", BUILDER, status="waiting")["tasks"]
+
+    assert (listed["name"], listed["waits_for"]["role"]) == ("Deploy", "builder")
+    assert "4711" not in str(listed)
+    with pytest.raises(NotAllowed, match="is queued for builder, so you may not read"):
+        world.call("task_update", BUILDER, task_id=task, query="What is said?")
+    assert world.call("task_list", A, status="waiting")["tasks"] == []
+
+
+def test_an_agent_finds_its_own_tasks_behind_many_of_others(world: World) -> None:
+    own = registers(world, A)
+    for _ in range(30):
+        world.clock.tick(1)
+        registers(world, C)
+
+    listed = world.call("task_list", A, limit=2)["tasks"]
+
+    assert [each["task_id"] for each in listed] == [own]
+
+
+def test_no_claim_attaches_what_is_anothers(world: World) -> None:
+    theirs = registers(world, CLAUDE)
+    task = queues(world, CODEX)
+
+    with pytest.raises(NotAllowed, match=f"{theirs} belongs to an agent of claude"):
+        world.call("task_claim", BUILDER, task_id=task, attach=[theirs])
+
+
+def test_no_hand_off_takes_along_what_is_anothers(world: World) -> None:
+    theirs = registers(world, CLAUDE)
+    task = registers(world, A, metadata={"attached_task_ids": [theirs]})
+    before = world.store.read_task(theirs)
+
+    answer = world.call("task_handoff", A, task_id=task, to="user")
+
+    assert answer["attached"] == []
+    assert world.store.read_task(theirs) == before
