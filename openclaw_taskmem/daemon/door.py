@@ -22,6 +22,7 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.desk import Desk, Host
+from openclaw_taskmem.daemon.lines import MOST_BYTES, TOO_LONG
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,9 @@ Answers = Callable[[str, dict[str, object]], Awaitable[object]]
 PROTOCOL: Final = 1
 LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
 """The longest line taken, as of a gateway that reports what it has kept."""
-CALL_BYTES: Final = 1024 * 1024
-"""The longest call of a command; the relay refuses longer ones itself. What is made of
-a line may take fifty times its memory."""
+CALL_BYTES: Final = MOST_BYTES
+"""The longest call of a command. What is made of a line may take fifty times its
+memory."""
 LARGE_BYTES: Final = 64 * 1024
 """Calls that are longer run one at a time, whoever makes them."""
 OPENING_SECONDS: Final = 10.0
@@ -303,7 +304,7 @@ _MALFORMED: Final = {
 }
 _TOO_LONG: Final = {
     "error": "invalid_arguments",
-    "message": f"The call is more than {CALL_BYTES >> 20} MiB; shorten its texts.",
+    "message": TOO_LONG,
 }
 _OTHER_VERSION: Final = (
     "This daemon speaks another protocol than the command that called it; restart "

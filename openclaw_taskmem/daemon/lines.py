@@ -7,6 +7,7 @@ line that is JSON is made into one that gets an answer, if only a refusal.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -16,6 +17,10 @@ _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """A text that does not end is one too, or each of its quotes would begin another."""
+MOST_BYTES: Final = 1024 * 1024
+"""Of a line; the relay refuses longer ones itself."""
+TOO_LONG: Final = f"The call is more than {MOST_BYTES >> 20} MiB; shorten its texts."
+_INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
 """Bytes of a line that is looked through off the event loop."""
 _LEVELS: Final = 100
@@ -25,16 +30,40 @@ _LEVELS: Final = 100
 class LinesIn:
     """What a socket receives, as the lines of text that the SDK reads."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Take what is received, and where a line that is too long is refused."""
         self._reader = reader
+        self._writer = writer
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield line after line until the other end is done."""
-        async for line in self._reader:
-            if len(line) > LONG:
+        """Yield line after line until the other end is done.
+
+        One that was killed is done, too. A line that is longer than a call may be is
+        refused in its place; one beyond the reader's limit is refused and is the last.
+        """
+        while True:
+            try:
+                line = await self._reader.readline()
+            except ValueError:
+                self._refuse()
+                return
+            except ConnectionError:
+                return
+            if not line:
+                return
+            if len(line) > MOST_BYTES:
+                self._refuse()
+            elif len(line) > LONG:
                 yield await asyncio.to_thread(_fit_for_parser, line)
             else:
                 yield _fit_for_parser(line)
+
+    def _refuse(self) -> None:
+        error = {"code": _INVALID_REQUEST, "message": TOO_LONG}
+        refusal = {"jsonrpc": "2.0", "id": None, "error": error}
+        self._writer.write(json.dumps(refusal).encode() + b"\n")
 
 
 class LinesOut:
@@ -48,8 +77,12 @@ class LinesOut:
         self._writer.write(text.encode(errors="replace"))
 
     async def flush(self) -> None:
-        """Wait until the socket has room again."""
-        await self._writer.drain()
+        """Wait until the socket has room again.
+
+        Where the other end has hung up, nobody waits: its last line was the end.
+        """
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
 
 
 def _fit_for_parser(line: bytes) -> str:

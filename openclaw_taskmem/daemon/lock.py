@@ -125,15 +125,15 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Return who holds a lock; None: nobody does."""
+    """Return who holds a lock; None: nobody does, or its file system has no locks."""
     try:
         file = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _read(file)
+    except OSError as error:
+        return _read(file) if isinstance(error, BlockingIOError) else None
     else:
         return None
     finally:

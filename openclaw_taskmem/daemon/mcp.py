@@ -66,7 +66,7 @@ async def refuse(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
 ) -> None:
     """Answer each request of one host with an error, until it hangs up."""
-    async for line in LinesIn(reader):
+    async for line in LinesIn(reader, writer):
         try:
             asked: Any = json.loads(line)
         except ValueError:
@@ -90,7 +90,7 @@ async def serve(
     from mcp.server.stdio import stdio_server
 
     server = _server(call_tool, tools)
-    lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader))
+    lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader, writer))
     lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -14,7 +14,7 @@ from tests.support.waiting import PATIENCE
 
 KIB = 1024
 LONG = "x" * (64 * KIB + 1)
-HUGE = "x" * (3 * KIB * KIB)
+HUGE = "x" * (900 * KIB)
 NAN = float("nan")
 DAY = 86_400
 READY = '"READY" appears'
@@ -91,7 +91,7 @@ REFUSED = {
     "update: id a number": update(task_id=1, message="Done."),
     "update: id too long": update(task_id="x" * 201, message="Done."),
     "update: blank message": update(message=" "),
-    "update: message of 3 MB": update(message=HUGE),
+    "update: message of 900 KB": update(message=HUGE),
     "update: message an object": update(message={"text": "Done."}),
     "update: blank query": update(query="\n"),
     "update: query a list": update(query=["where?"]),
@@ -352,6 +352,28 @@ def test_an_agent_that_nests_without_end_is_answered_and_goes_on(daemon, lines, 
     assert "error" in refused or refused["result"]["isError"]
     assert contents(daemon.home) == before
     assert lines.call("task_list", {})[0] is False
+
+
+def test_a_line_that_is_too_long_is_refused_and_the_next_is_answered(daemon):
+    with Lines(daemon.home) as lines:
+        lines.say_raw(b'{"id": 9, "x": "' + b"x" * KIB * KIB + b'"}')
+        refusal = lines.hear()
+        assert refusal["id"] is None
+        assert "more than 1 MiB" in refusal["error"]["message"]
+        assert lines.ask("tools/list")["result"]["tools"]
+        lines.say_raw(b"x" * (9 * KIB * KIB))
+        assert lines.hear()["error"]["message"] == refusal["error"]["message"]
+        assert lines.hear() == {}
+
+
+def test_a_host_that_is_killed_with_answers_unread_logs_nothing(start):
+    daemon = start()
+    for _ in range(5):
+        with Lines(daemon.home) as lines:
+            for _ in range(50):
+                lines.send("tools/list")
+    assert daemon.stop() == 0
+    assert [line for line in daemon.log.lines if " INFO " not in line] == []
 
 
 def test_what_is_just_small_enough_is_taken(daemon):

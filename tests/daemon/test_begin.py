@@ -108,6 +108,7 @@ def test_a_file_system_without_locks_is_no_other_daemon(
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", refuse)
         status = begin.main({"TASKMEM_HOME": str(home.folder)})
+        assert find_holder(home.lock) is None
 
     told = capsys.readouterr().err
     assert status == 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 from tests.support.agents import Lines, Relayed, agent, told
-from tests.support.daemons import ended, holder, locked, rows
+from tests.support.daemons import PYTHON, ended, environment, holder, locked, rows
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -23,6 +25,11 @@ DEFAULT = [
     "wait_cancel",
 ]
 """The tools of the default profile, in the order in which a model meets them."""
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "host", "version": "1"},
+}
 ROOM = 8 * 1024
 """Bytes that the default profile may take of every session."""
 
@@ -165,6 +172,35 @@ async def test_an_agent_starts_the_daemon_when_none_runs(home):
         )
         assert holder(home)
     assert rows(home, "SELECT task_id FROM tasks") == [(made["task_id"],)]
+
+
+def test_many_relays_that_start_at_once_are_all_served(home):
+    started = [
+        subprocess.Popen(
+            [*PYTHON, "mcp"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(home),
+        )
+        for _ in range(30)
+    ]
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    line = json.dumps(asked).encode() + b"\n"
+
+    with ThreadPoolExecutor(len(started)) as pool:
+        heard = [*pool.map(lambda relay: _first_answer(relay, line), started)]
+
+    for relay in started:
+        relay.communicate()
+    assert [answer["result"]["serverInfo"]["name"] for answer in heard] == (
+        ["taskmem"] * len(started)
+    )
+
+
+def _first_answer(relay, line):
+    relay.stdin.write(line)
+    relay.stdin.flush()
+    return json.loads(relay.stdout.readline())
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
