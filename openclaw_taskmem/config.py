@@ -131,7 +131,7 @@ class Settings:
     @property
     def database(self) -> str:
         """The database's URL."""
-        return self.database_url or f"sqlite:///{quote(str(self.home.database))}"
+        return self.database_url or f"sqlite:///{quote(bytes(self.home.database))}"
 
 
 def list_variables() -> frozenset[str]:

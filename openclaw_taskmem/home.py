@@ -73,8 +73,15 @@ class Home(NamedTuple):
         programs, nor links. A file in it may be root's, who reads everything anyway.
 
         Raises:
-            HomeRefused: It names what is not ours.
+            HomeRefused: It names what is not ours, or the folder's name is no UTF-8.
         """
+        try:
+            str(self.folder).encode()
+        except UnicodeEncodeError as error:
+            raise HomeRefused(
+                f"The name of the state folder {str(self.folder)!a} is no UTF-8. "
+                "Set TASKMEM_HOME to a folder whose name is."
+            ) from error
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             _require_own_folder(self.folder)
             is_open = self.folder.stat().st_mode & 0o011

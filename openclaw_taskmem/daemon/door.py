@@ -22,7 +22,7 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.desk import Desk, Host
-from openclaw_taskmem.daemon.lines import MOST_BYTES, TOO_LONG
+from openclaw_taskmem.daemon.lines import MOST_BYTES, describe_too_long, read_line
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
@@ -230,13 +230,10 @@ class Door:
         running: set[asyncio.Task[None]] = set()
         while True:
             await room.acquire()
-            try:
-                line = await reader.readline()
-            except ValueError:
-                _send(writer, _refusal("invalid_arguments", "The call is too long."))
-                return
-            if len(line) > longest:
-                _send(writer, {"id": None, "error": _TOO_LONG})
+            line = await read_line(reader, longest)
+            if line is None:
+                refusal = _refusal("invalid_arguments", describe_too_long(longest))
+                _send(writer, {"id": None, "error": refusal})
                 room.release()
                 continue
             if not line:
@@ -301,10 +298,6 @@ _MALFORMED: Final = {
     "error": "invalid_arguments",
     "message": "A call is one JSON object a line, with id, method and params, and "
     "not nested without end.",
-}
-_TOO_LONG: Final = {
-    "error": "invalid_arguments",
-    "message": TOO_LONG,
 }
 _OTHER_VERSION: Final = (
     "This daemon speaks another protocol than the command that called it; restart "

@@ -19,12 +19,34 @@ _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re
 """A text that does not end is one too, or each of its quotes would begin another."""
 MOST_BYTES: Final = 1024 * 1024
 """Of a line; the relay refuses longer ones itself."""
-TOO_LONG: Final = f"The call is more than {MOST_BYTES >> 20} MiB; shorten its texts."
 _INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
 """Bytes of a line that is looked through off the event loop."""
 _LEVELS: Final = 100
 """More than a call may have, and fewer than the SDK's parser knows."""
+
+
+async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
+    """Return the next line; empty: there is none; None: it had more than `most` bytes.
+
+    A line that is too long is read to its end, and no part of it is kept.
+    """
+    is_long = False
+    while True:
+        try:
+            line = await reader.readuntil()
+        except asyncio.LimitOverrunError as error:
+            is_long = True
+            await reader.readexactly(error.consumed)
+        except asyncio.IncompleteReadError as error:
+            return error.partial if not is_long else None
+        else:
+            return None if is_long or len(line) > most else line
+
+
+def describe_too_long(most: int) -> str:
+    """Say that a call has more than `most` bytes."""
+    return f"The call is more than {most >> 20} MiB; shorten its texts."
 
 
 class LinesIn:
@@ -38,22 +60,17 @@ class LinesIn:
         self._writer = writer
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield line after line until the other end is done.
+        """Yield line after line until the other end is done; a killed one is, too.
 
-        One that was killed is done, too. A line that is longer than a call may be is
-        refused in its place; one beyond the reader's limit is refused and is the last.
+        A line that is longer than a call may be is refused in its place.
         """
-        while True:
-            try:
-                line = await self._reader.readline()
-            except ValueError:
-                self._refuse()
-                return
-            except ConnectionError:
-                return
-            if not line:
-                return
-            if len(line) > MOST_BYTES:
+        with contextlib.suppress(ConnectionError):
+            async for line in self._read_lines():
+                yield line
+
+    async def _read_lines(self) -> AsyncIterator[str]:
+        while (line := await read_line(self._reader, MOST_BYTES)) != b"":
+            if line is None:
                 self._refuse()
             elif len(line) > LONG:
                 yield await asyncio.to_thread(_fit_for_parser, line)
@@ -61,7 +78,7 @@ class LinesIn:
                 yield _fit_for_parser(line)
 
     def _refuse(self) -> None:
-        error = {"code": _INVALID_REQUEST, "message": TOO_LONG}
+        error = {"code": _INVALID_REQUEST, "message": describe_too_long(MOST_BYTES)}
         refusal = {"jsonrpc": "2.0", "id": None, "error": error}
         self._writer.write(json.dumps(refusal).encode() + b"\n")
 

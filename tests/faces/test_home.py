@@ -149,6 +149,12 @@ def test_a_file_of_another_user_makes_a_home_refused(tmp_path, monkeypatch, name
         find_home({"TASKMEM_HOME": str(tmp_path)})
 
 
+def test_a_home_whose_name_is_no_utf_8_is_refused(tmp_path):
+    named = os.fsdecode(bytes(tmp_path) + b"/\xff")
+    with pytest.raises(HomeRefused, match="is no UTF-8"):
+        find_home({"TASKMEM_HOME": named})
+
+
 @pytest.mark.parametrize("target", ["file", "nowhere"])
 def test_a_planted_link_makes_a_home_refused(tmp_path, monkeypatch, target):
     (tmp_path / "file").touch()
