@@ -40,6 +40,7 @@ _OF_CALLERS: Final = frozenset({"host", "session_key"})
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
+    "sandbox_looks": ("workspace", "none", "all"),
 }
 """What the settings take that are one of a few words."""
 _SWITCH: Final = {
@@ -115,6 +116,9 @@ class Settings:
     artifact_roots: tuple[str, ...] = ()
     """Folders that what tasks make may lie in; empty: the user's own and the temporary
     one. The agent's own is always one of them."""
+    sandbox_looks: str = "workspace"
+    """What `smart_wait` shows an agent that its host keeps in a sandbox: `workspace`
+    (files of its own folder, and what its session runs), `none` (the latter), `all`."""
     hold_back: bool = True
     """Whether a plug-in that asks before it shows an answer is told what is found
     nowhere. OpenClaw's asks only where that was chosen in set-up."""
@@ -127,6 +131,16 @@ class Settings:
     def roots(self) -> tuple[str, ...]:
         """The folders that what tasks make may lie in, besides their agent's own."""
         return self.artifact_roots or (str(Path.home()), tempfile.gettempdir())
+
+    @property
+    def look_roots(self) -> tuple[str, ...]:
+        """The folders that files to wait on may lie in, besides their agent's own.
+
+        The doctor waits on a file of the home. Unless the user says where, temporary
+        files may be where most programs put them, and logs are there to be watched.
+        """
+        usual = () if self.artifact_roots else ("/tmp", "/var/log")  # noqa: S108
+        return (*dict.fromkeys((*self.roots, str(self.home.folder), *usual)),)
 
     @property
     def database(self) -> str:

@@ -256,6 +256,8 @@ class Wait(Value):
     daemon that watches."""
     home: str | None = None
     """The home whose daemon watches it; None: any that has the target."""
+    within: tuple[str, ...] | None = None
+    """The folders that a file must lie in, as `Target.within`, for who asked last."""
     version: int = 0
 
 

@@ -233,9 +233,8 @@ class Desk:
         """
         session_key, agent_id = _key(params, "session_key"), _key(params, "agent_id")
         owner = self.gateways.owner(connection, session_key, agent_id)
-        home = self._shell.only
         if params.get("by") == "user":
-            return Caller(person=True, session_key=session_key, home=home)
+            return Caller(person=True, session_key=session_key, home=self._shell.only)
         return Caller(
             session_key=session_key,
             host=self.gateways.host(connection),
@@ -244,7 +243,8 @@ class Desk:
             or self.gateways.in_turn(connection, session_key),
             turn_since=self.gateways.turn_since(connection, session_key),
             folder=_text(params, "folder"),
-            home=home,
+            sandboxed=params.get("sandboxed") is True,
+            home=self._shell.only,
             request=_words(params, "request"),
         )
 

@@ -32,6 +32,7 @@ from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain.looks import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
@@ -150,6 +151,9 @@ async def serve(
         runs=run_policy(settings),
         notify=Notify(settings.notify),
         roots=settings.roots,
+        looks=LookPolicy(
+            roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)
+        ),
         lives=processes.lives,
         watching=room,
         home=home,

@@ -51,8 +51,8 @@ class Watchers:
         self._lanes = lanes
         self._apart = apart
         self._loop = asyncio.get_running_loop()
-        self._opening: dict[str, asyncio.Task[Watcher]] = {}
-        self._watchers: dict[str, Watcher] = {}
+        self._opening: dict[Target, asyncio.Task[Watcher]] = {}
+        self._watchers: dict[Target, Watcher] = {}
         self._alive: set[Watcher] = set()
         """Also those whose target is gone, while somebody still waits on it."""
         self._closing: set[asyncio.Task[None]] = set()
@@ -65,15 +65,14 @@ class Watchers:
             InvalidArguments: No target of its kind can have such a name.
             NoProvider: Nothing here can watch such a target.
         """
-        key = str(target)
-        known = self._watchers.get(key)
+        known = self._watchers.get(target)
         if known is not None and not known.spent:
             return known
-        if key not in self._opening:
+        if target not in self._opening:
             opening = asyncio.create_task(self._open(target))
-            self._opening[key] = opening
-            opening.add_done_callback(lambda done: self._opened(key, done))
-        return await asyncio.shield(self._opening[key])
+            self._opening[target] = opening
+            opening.add_done_callback(lambda done: self._opened(target, done))
+        return await asyncio.shield(self._opening[target])
 
     def let_go_later(self, watcher: Watcher) -> None:
         """Close a watcher a little later, if nobody waits on it then."""
@@ -105,10 +104,10 @@ class Watchers:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await asyncio.gather(*ends)
 
-    def _opened(self, key: str, opening: asyncio.Task[Watcher]) -> None:
-        del self._opening[key]
+    def _opened(self, target: Target, opening: asyncio.Task[Watcher]) -> None:
+        del self._opening[target]
         if not opening.cancelled() and opening.exception() is None:
-            watcher = self._watchers[key] = opening.result()
+            watcher = self._watchers[target] = opening.result()
             self._alive.add(watcher)
             # Whoever asked may have given up.
             self.let_go_later(watcher)
@@ -163,9 +162,8 @@ class Watchers:
     def _let_go(self, watcher: Watcher) -> None:
         if not watcher.idle or watcher not in self._alive:
             return
-        key = str(watcher.target)
-        if self._watchers.get(key) is watcher:
-            del self._watchers[key]
+        if self._watchers.get(watcher.target) is watcher:
+            del self._watchers[watcher.target]
         self._alive.discard(watcher)
         closing = asyncio.create_task(watcher.close())
         self._closing.add(closing)

@@ -326,10 +326,10 @@ class Watchroom:
 
     def _vigil(self, wait: Wait, snapshots: Snapshots) -> Vigil:
         async def watcher() -> Watcher:
-            return await self._watchers.of(targets.parse(wait.target))
+            return await self._watchers.of(targets.target_of(wait))
 
         async def panel(start: str) -> Panel:
-            target = targets.parse(wait.target)
+            target = targets.target_of(wait)
             condition = parse_condition(wait.wake_when)
 
             async def find_judges() -> parts.Judges:

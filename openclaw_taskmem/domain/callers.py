@@ -67,6 +67,8 @@ class Caller(Value):
     """The process that calls, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None
     """The folder that its agent works in; None: not known."""
+    sandboxed: bool = False
+    """Whether its host runs its tools in a sandbox, as the host says."""
     home: str | None = None
     """The home that it calls; None: there is but one."""
     request: str | None = None

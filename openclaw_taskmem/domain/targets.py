@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import callers, queues
 from openclaw_taskmem.domain.texts import clip, plain, quoted
-from taskmem_hookspecs import InvalidArguments, Target
+from taskmem_hookspecs import InvalidArguments, Target, Wait
 
 LONGEST: Final = 4096
 """Bytes of a target's name; no path is longer."""
@@ -47,6 +47,15 @@ def parse(text: str) -> Target:
     raise InvalidArguments(
         f"{quoted(text, 80)} is no target. {_FORMS}. Nothing was written."
     )
+
+
+def target_of(wait: Wait) -> Target:
+    """Return what a wait watches, and where that must lie.
+
+    Raises:
+        InvalidArguments: As `parse`.
+    """
+    return parse(wait.target).model_copy(update={"within": wait.within})
 
 
 def _parse_queue(scheme: str, role: str) -> Target:

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events, notices, outbox, scrub, stuck, ways
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.implicit import Seen
+from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
@@ -106,6 +107,8 @@ class Shell:
     """Of what users are told unasked."""
     roots: tuple[str, ...] = ()
     """The folders that what tasks make may lie in, besides their agent's own."""
+    looks: LookPolicy = field(default_factory=LookPolicy)
+    """What agents may look at."""
     lives: Callable[[str], bool | None] = _unknown
     """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id

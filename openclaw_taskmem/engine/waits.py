@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import outbox, queues, rights, targets, waits
+from openclaw_taskmem.domain import looks, outbox, queues, rights, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.rights import Act, Held
@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Change,
     Condition,
     InvalidArguments,
+    Target,
     TaskFacts,
     Value,
     Wait,
@@ -73,12 +74,12 @@ def open_wait(
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
         InvalidArguments: It is no target, or a queue of another role than the caller's.
-        NotAllowed: The task is another's.
+        NotAllowed: The task is another's, or the target not for the caller.
         TaskmemError: What `Watching.sight` refuses.
     """
     if task_id:
         _refuse_early(shell, task_id, caller)
-    parsed = targets.parse(target)
+    parsed = _confine(shell, targets.parse(target), caller)
     queues.guard_wait(parsed, caller)
     sighting = shell.watching.sight(parsed, condition)
 
@@ -100,6 +101,7 @@ def open_wait(
             deadline_at=now + timedelta(seconds=timeout_seconds),
             start=sighting.start,
             home=shell.home,
+            within=parsed.within,
         )
         shell.commit(waits.open_(wait, facts, caller, now))
         reached = _is_reached(shell, WaitFacts(wait=wait, task=facts))
@@ -113,7 +115,7 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
 
     Raises:
         WaitNotFound: No wait has that id.
-        NotAllowed: It is another's.
+        NotAllowed: It is another's, or the caller may not look at its target.
         TaskEnded: Its task has ended.
         TaskmemError: What `Watching.sight` refuses.
     """
@@ -121,7 +123,7 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
     _guard(shell, before, caller)
     if before.task_id:
         waits.require_open(shell.store.read_task(before.task_id))
-    target = targets.parse(before.target)
+    target = _confine(shell, targets.parse(before.target), caller)
     condition = parse_condition(wish.wake_when or before.wake_when)
     sighting = shell.watching.sight(target, condition)
     behind = shell.watching.end(target) if waits.reads_on(before, wish) else None
@@ -132,6 +134,8 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
         ours = shell.minds(facts.wait.home)
         kept = waits.restart(facts.wait, wish, behind) if ours else behind
         start = kept or sighting.start
+        asked = facts.wait.model_copy(update={"within": target.within})
+        facts = facts.model_copy(update={"wait": asked})
         change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
         shell.commit(change)
         (wait,) = change.waits
@@ -288,6 +292,12 @@ def _guard(shell: Shell, wait: Wait, caller: Caller) -> None:
     held = find_held(shell, facts) if facts else Held()
     task = facts.task if facts else None
     rights.guard_wait(at_home(shell, caller), wait, task, held)
+
+
+def _confine(shell: Shell, target: Target, caller: Caller) -> Target:
+    """Return a target with the folders that it must lie in for a caller."""
+    running = shell.still_running.get((caller.session_key or "").lower(), ())
+    return looks.confine(target, caller, shell.looks, {each.name for each in running})
 
 
 def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:

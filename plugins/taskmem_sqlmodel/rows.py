@@ -286,6 +286,9 @@ class Waits(Base, table=True):
     start: str | None = Field(sa_type=Text)
     home: str | None = Field(sa_type=Text)
     host: str | None = Field(sa_type=Text)
+    within: list[str] | None = Field(
+        sa_type=JsonText, nullable=False, sa_column_kwargs={"server_default": "null"}
+    )
 
 
 def wait_params(wait: Wait) -> Params:

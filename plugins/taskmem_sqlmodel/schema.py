@@ -21,6 +21,7 @@ REVISIONS: Final = (
     "0009_questions",
     "0010_hosts",
     "0011_registrars",
+    "0012_within",
 )
 """Every schema that was ever released, the oldest first."""
 

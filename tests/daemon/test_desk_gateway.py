@@ -17,6 +17,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.desk import Desk, Host, _by_relay
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import (
     InvalidArguments,
@@ -73,6 +74,17 @@ async def desk(world: World, tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def ask(desk: Desk, method: str, **params: object) -> Any:
     return await desk.answer_gateway(VISIT, method, params)
+
+
+async def test_an_agent_in_a_sandbox_is_not_shown_the_screen(
+    desk: Desk, world: World
+) -> None:
+    object.__setattr__(world.shell, "looks", LookPolicy(roots=("/home/all",)))
+    given = {"target": "screen", "wake_when": '"Done" appears'}
+    asked = {"tool": "smart_wait", "arguments": given, "session_key": MAIN}
+    with pytest.raises(NotAllowed, match="You run in a sandbox"):
+        await ask(desk, "call", **asked, sandboxed=True)
+    assert (await ask(desk, "call", **asked))["status"] == "watching"
 
 
 async def call(desk: Desk, tool: str, session: str | None, **given: object) -> Any:

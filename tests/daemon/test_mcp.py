@@ -358,3 +358,46 @@ def test_no_answer_to_a_plain_host_speaks_of_a_gateway(start, tmp_path):
     assert [
         (words, each) for each in said for words in OF_A_GATEWAY if words in each
     ] == []
+
+
+def test_an_agent_waits_on_files_of_the_roots_and_of_its_folder_only(start, tmp_path):
+    (tmp_path / "roots").mkdir()
+    log = tmp_path / "build.log"
+    log.write_text("Building.\n")
+    inside = tmp_path / "roots" / "build.log"
+    inside.write_text("Building.\n")
+    daemon = start(TASKMEM_ARTIFACT_ROOTS=str(tmp_path / "roots"))
+    with Lines(daemon.home, "claude-code") as host:
+
+        def wait(path):
+            given = {"target": f"pty:file:{path}", "wake_when": "/done/ appears"}
+            return host.call("smart_wait", given)[1]
+
+        for path in (log, tmp_path / "missing.log", "/etc/hostname"):
+            answer = wait(path)
+            assert answer["error"] == "not_allowed"
+            assert "outside of where you may look" in answer["message"]
+            assert "build.log" not in answer["message"].replace(str(path), "")
+        assert wait(inside)["status"] == "watching"
+        (tmp_path / "roots" / "link.log").symlink_to(log)
+        assert wait(tmp_path / "roots" / "link.log")["error"] == "not_allowed"
+    given = {"target": f"pty:file:{log}", "wake_when": "/done/ appears"}
+    assert daemon.call("smart_wait", **given)["status"] == "watching"
+
+
+def test_a_wait_keeps_to_its_folders_after_a_restart(start, tmp_path):
+    (tmp_path / "roots").mkdir()
+    inside, diary = tmp_path / "roots" / "build.log", tmp_path / "diary"
+    for path in (inside, diary):
+        path.write_text("Dear diary.\n")
+    daemon = start(TASKMEM_ARTIFACT_ROOTS=str(tmp_path / "roots"))
+    given = {"target": f"pty:file:{inside}", "wake_when": "/diary/ appears"}
+    with Lines(daemon.home, "claude-code") as host:
+        wait_id = host.call("smart_wait", given)[1]["wait_id"]
+    daemon.stop()
+    inside.unlink()
+    inside.symlink_to(diary)
+    daemon.restart()
+    until(lambda: daemon.ask("show", id=wait_id)["status"] == "error", "it ends")
+    seen = daemon.ask("show", id=wait_id)["last_observation"]
+    assert "outside of where you may look" in seen

@@ -301,7 +301,7 @@ const hooks = {
 };
 
 /** One of our tools, for the session that asks. */
-function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir }) {
+function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir, sandboxed }) {
   return {
     name: tool,
     label: tool,
@@ -314,7 +314,7 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
         const here = started();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
         const root = here.work.root(sessionKey);
-        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, at_work: here.work.stillRunning(root), ...here.work.request(root) };
+        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, ...(sandboxed && { sandboxed }), at_work: here.work.stillRunning(root), ...here.work.request(root) };
         said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.fired("tool", sessionKey);
       } catch (error) {

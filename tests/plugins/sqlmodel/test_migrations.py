@@ -269,6 +269,17 @@ def test_who_was_woken_for_a_task_of_an_older_database_has_registered_it(path):
     store.close()
 
 
+def test_a_wait_of_an_older_database_goes_on_where_it_was_allowed_to(path):
+    release(path, 11)  # a wait that is watched
+    store = opened(path)
+    wait = store.read_wait("wait_a")
+    assert wait.within is None
+    there = wait.model_copy(update={"within": ("/srv", "/ünïcode")})
+    store.commit(Change(waits=(there,)))
+    assert store.read_wait("wait_a").within == ("/srv", "/ünïcode")
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("before", "known"),
     [

@@ -158,6 +158,13 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("a tool call says that its agent is in a sandbox, as the gateway does and not the agent", async (t) => {
+  const house = await at_home(t);
+  await house.tools.smart_wait({ sessionKey: MAIN, sandboxed: true }).execute("call_1", { sandboxed: false });
+  await house.tools.smart_wait({ sessionKey: MAIN, sandboxed: false }).execute("call_2", { sandboxed: true });
+  assert.deepEqual(house.asked("call").map(({ params }) => params.sandboxed), [true, undefined]);
+});
+
 test("a tool call says what the user has said in its turn", async (t) => {
   const house = await at_home(t);
   house.hooks.before_message_write({ message: { role: "user", content: "Bake it." } }, { sessionKey: MAIN });

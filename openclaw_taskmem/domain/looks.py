@@ -1,0 +1,76 @@
+"""What a caller may look at: one policy for all that is waited for.
+
+| who asks | a file | terminals, windows, the screen |
+| --- | --- | --- |
+| a person, by a command | anywhere | all |
+| an agent | below the roots, or its own folder | all |
+| an agent in its host's sandbox | below its own folder [1] | what its session runs |
+
+Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
+
+[1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
+
+Source: decision 25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import queues
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.texts import plain
+from taskmem_hookspecs import Target, Value
+from taskmem_hookspecs.errors import NotAllowed
+
+_FILE: Final = "file:"
+
+
+class SandboxLooks(StrEnum):
+    """What an agent may look at that its host keeps in a sandbox."""
+
+    WORKSPACE = "workspace"
+    """Files below its own folder, and what its session runs."""
+    NONE = "none"
+    """What its session runs."""
+    ALL = "all"
+    """As any agent."""
+
+
+class LookPolicy(Value):
+    """Where agents may look."""
+
+    roots: tuple[str, ...] | None = None
+    """The folders that files may lie in, besides an agent's own; None: anywhere."""
+    sandbox: SandboxLooks = SandboxLooks.WORKSPACE
+
+
+def confine(
+    target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
+) -> Target:
+    """Return a target with the folders that it must lie in for a caller.
+
+    `runs` are the names of the commands that the caller's session runs now.
+
+    Raises:
+        NotAllowed: The caller may not look at it.
+    """
+    if caller.person or policy.roots is None or target.scheme == queues.SCHEME:
+        return target
+    own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
+    boxed = caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
+    if not boxed:
+        return target.model_copy(update={"within": (*own, *policy.roots)})
+    if target.scheme == "pty" and target.name in runs:
+        return target
+    files = own if policy.sandbox is SandboxLooks.WORKSPACE else ()
+    if files and target.scheme == "pty" and target.name.startswith(_FILE):
+        return target.model_copy(update={"within": files})
+    where = f", or on a file below {plain(files[0])}" if files else ""
+    raise NotAllowed(
+        f"You run in a sandbox of your host, so {plain(str(target))} is not shown to "
+        f"you; wait on a command that your session runs in the background{where}, or "
+        "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
+    )

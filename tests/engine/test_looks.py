@@ -1,0 +1,55 @@
+"""What an agent may look at is kept with its wait, and asked again when it is armed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.gateway import StillRunning
+from openclaw_taskmem.domain.looks import LookPolicy
+from taskmem_hookspecs.errors import NotAllowed
+from tests.support.world import PERSON, World
+
+MAIN = "agent:main:main"
+AGENT = Caller(session_key=MAIN, folder="/srv/app")
+BOXED = AGENT.model_copy(update={"sandboxed": True})
+
+
+@pytest.fixture
+def world() -> World:
+    return World(looks=LookPolicy(roots=("/home/all",)))
+
+
+def wait(world: World, target: str, caller: Caller) -> dict[str, Any]:
+    given = {"target": target, "wake_when": '"Done" appears'}
+    return world.call("smart_wait", caller, **given)
+
+
+def test_a_wait_keeps_the_folders_of_who_asked_last(world: World) -> None:
+    wait_id = wait(world, "pty:file:/srv/app/log", AGENT)["wait_id"]
+    assert world.store.read_wait(wait_id).within == ("/srv/app", "/home/all")
+    world.call("wait_update", BOXED, wait_id=wait_id)
+    assert world.store.read_wait(wait_id).within == ("/srv/app",)
+    world.call("wait_update", PERSON, wait_id=wait_id)
+    assert world.store.read_wait(wait_id).within is None
+
+
+def test_what_is_not_shown_in_a_sandbox_is_not_armed_again_there(world: World) -> None:
+    wait_id = wait(world, "screen", AGENT)["wait_id"]
+    with pytest.raises(NotAllowed, match="You run in a sandbox"):
+        world.call("wait_update", BOXED, wait_id=wait_id)
+    with pytest.raises(NotAllowed, match="You run in a sandbox"):
+        wait(world, "screen", BOXED)
+
+
+def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
+    runs = StillRunning(
+        kind="command", name="vivid-shoal", about="make", since=world.clock.now()
+    )
+    world.shell.still_running[MAIN] = (runs,)
+    assert wait(world, "pty:vivid-shoal", BOXED)["status"] == "watching"
+    other = BOXED.model_copy(update={"session_key": "agent:main:other"})
+    with pytest.raises(NotAllowed):
+        wait(world, "pty:vivid-shoal", other)
