@@ -1,7 +1,8 @@
 """The settings: environment first, then `config.toml`, read once and passed on.
 
 A setting `x_y` is the variable `TASKMEM_X_Y`. What the file says is put into the
-environment, so that plug-ins read one place. Source: design §6.
+environment, so that plug-ins read one place. What concerns delivery is the home's: for
+it the file comes first. Source: design §6.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -35,8 +37,19 @@ _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
+_OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
+"""Settings of delivery: one daemon serves all hosts, whoever has started it."""
+_OF_OPENCLAW: Final = (
+    *("OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"),
+    "OPENCLAW_GATEWAY_PORT",
+)
+"""OpenClaw's own variables, by which the built-in plug-ins find it."""
+_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Where a key for Gemini may be."""
 _OF_CALLERS: Final = frozenset({"host", "session_key"})
 """What only the environment says: who calls."""
+_NO_CHOICE: Final = frozenset({"home", "tools", "in_file", "warnings"})
+"""Fields that are no setting of the daemon's, or are each caller's own."""
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
@@ -124,6 +137,8 @@ class Settings:
     nowhere. OpenClaw's asks only where that was chosen in set-up."""
     disabled_plugins: tuple[str, ...] = ()
     """Plug-ins to leave out, by the name of their entry point."""
+    in_file: frozenset[str] = frozenset()
+    """The names of the settings that are in the home's file."""
     warnings: tuple[str, ...] = ()
     """What was found and not understood, a sentence each."""
 
@@ -150,7 +165,7 @@ class Settings:
 
 def list_variables() -> frozenset[str]:
     """Return the variables of the environment that taskmem itself reads."""
-    own = {field.name for field in fields(Settings)} - {"warnings"}
+    own = {field.name for field in fields(Settings)} - {"in_file", "warnings"}
     names = own | _FOREIGN | _OF_CALLERS
     return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
@@ -167,11 +182,12 @@ def load(environ: MutableMapping[str, str]) -> Settings:
         raise SettingsInvalid(str(refusal)) from refusal
     # Plug-ins find the home where everything else is found.
     environ[f"{PREFIX}HOME"] = str(home.folder)
-    known = {field.name for field in fields(Settings)} - {"home", "warnings"}
-    unknown: list[str] = []
-    for name, value in _file(home).items():
+    known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
+    odd: list[str] = []
+    written = _file(home)
+    for name, value in written.items():
         if name not in known | _FOREIGN:
-            unknown.append(
+            odd.append(
                 f"{home.config} has an unknown setting {name!r}; it was left out."
             )
         else:
@@ -180,7 +196,10 @@ def load(environ: MutableMapping[str, str]) -> Settings:
                 raise SettingsInvalid(
                     f"{name} in {home.config} holds a NUL; remove it."
                 )
-            environ[variable] = environ.get(variable, "").strip() or value
+            said = environ.get(variable, "").strip()
+            if name in _OF_HOME and said not in ("", value):
+                odd.append(f"{variable}={said} does not count: {home.config} has one.")
+            environ[variable] = value if name in _OF_HOME else said or value
     values: dict[str, Any] = {}
     for field in fields(Settings):
         raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()
@@ -193,7 +212,25 @@ def load(environ: MutableMapping[str, str]) -> Settings:
                 f"{PREFIX}{name.upper()} is {raw!r}; it takes a whole number from 0 to "
                 "999,999,999, for example 1000."
             )
-    return Settings(home=home, warnings=tuple(unknown), **values)
+    in_file = frozenset(written.keys() & (known | _FOREIGN))
+    return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values)
+
+
+def list_chosen(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return by its variable each setting that is not the default, without secrets.
+
+    What each caller decides for itself is not among them. `environ`: where `load` has
+    put what the file says.
+    """
+    chosen: dict[str, str] = {}
+    for field in fields(Settings):
+        value = getattr(settings, field.name)
+        if field.name not in _NO_CHOICE and value != field.default:
+            chosen[f"{PREFIX}{field.name.upper()}"] = _as_text(value)
+    others = (*(f"{PREFIX}{name.upper()}" for name in _FOREIGN), *_OF_OPENCLAW)
+    chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
+    chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
+    return {name: scrub(value) for name, value in chosen.items() if value}
 
 
 def _file(home: Home) -> Mapping[str, str]:
@@ -214,6 +251,15 @@ def _written(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, cast("list[object]", value)))
     return str(value)
+
+
+def _as_text(value: object) -> str:
+    """Return a value as the environment would have it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ",".join(map(_as_text, cast("tuple[object, ...]", value)))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _parse(name: str, raw: str, default: object) -> object:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.config import load
+from openclaw_taskmem.config import list_chosen, load
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -40,3 +40,44 @@ def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
     with pytest.raises(SettingsInvalid, match="belongs to user"):
         load(environ)
     assert environ == {"TASKMEM_HOME": str(tmp_path)}
+
+
+def test_what_concerns_delivery_is_the_files_before_the_environments(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text('notify = "off"\nwake_transport = "post"\nmax_rounds = 7')
+    environ = {
+        "TASKMEM_HOME": str(tmp_path),
+        "TASKMEM_WAKE_TRANSPORT": "stdout",
+        "TASKMEM_NOTIFY": "off",
+        "TASKMEM_MAX_ROUNDS": "8",
+    }
+    found = load(environ)
+    assert (found.wake_transport, found.notify, found.max_rounds) == ("post", "off", 8)
+    assert environ["TASKMEM_WAKE_TRANSPORT"] == "post"
+    assert found.in_file == {"notify", "wake_transport", "max_rounds"}
+    [warning] = found.warnings
+    assert warning == f"TASKMEM_WAKE_TRANSPORT=stdout does not count: {file} has one."
+
+
+def test_the_settings_that_are_told_are_those_chosen_without_secrets(tmp_path):
+    environ = {
+        "TASKMEM_HOME": str(tmp_path),
+        "TASKMEM_DATABASE_URL": "postgresql://me:hidden-word@host/tasks",
+        "TASKMEM_CARRY_ON": "off",
+        "TASKMEM_IDLE_PAUSES": "1,2.5",
+        "TASKMEM_TOOLS": "all",
+        "TASKMEM_HOOK_SECONDS": "2.0",
+        "TASKMEM_TMUX_SOCKET": "/t",
+        "GEMINI_API_KEY": "hidden-word",
+        "OPENCLAW_STATE_DIR": "/o",
+    }
+    chosen = list_chosen(load(environ), environ)
+    assert "hidden-word" not in str(chosen)
+    assert chosen.pop("TASKMEM_DATABASE_URL").startswith("postgresql://me:")
+    assert chosen == {
+        "TASKMEM_CARRY_ON": "off",
+        "TASKMEM_IDLE_PAUSES": "1,2.5",
+        "TASKMEM_TMUX_SOCKET": "/t",
+        "GEMINI_API_KEY": "set",
+        "OPENCLAW_STATE_DIR": "/o",
+    }

@@ -1,20 +1,133 @@
-"""Deliveries on a lane of their own, so that a transport blocks nothing else."""
+"""Who carries a wake: the home's transport, or that of its agent's own gateway.
+
+Deliveries have a lane of their own, so that a transport blocks nothing else.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.config import Settings, list_chosen
 from openclaw_taskmem.daemon.lanes import Lane
-from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport
+from openclaw_taskmem.domain import gateway, ways
+from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.seams.parts import reach_of
+from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
+
+log = logging.getLogger(__name__)
+
+OUTPUT: Final = 1
+"""The descriptor of the standard output."""
+
+FindWay = Callable[[str | None], WakeTransport | None]
+"""Returns what an agent's own gateway takes wakes by; None: the home's does it."""
 
 
 class Courier:
     """Plays a transport, by asking another one in a thread apart."""
 
-    def __init__(self, transport: WakeTransport) -> None:
-        """Take the transport that delivers."""
+    def __init__(
+        self, transport: WakeTransport, find_own: FindWay = lambda _host: None
+    ) -> None:
+        """Take the home's transport, and what finds that of an agent's gateway."""
         self.name = transport.name
         self._transport = transport
+        self._find_own = find_own
         self._lane = Lane("deliveries")
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether a way leads to an agent, by its host and session."""
+        return reach_of(self._find(host))(host, session_key)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Return what the transport returns, or raise what it raises."""
-        return await self._lane.call(lambda: self._transport.deliver(wake))
+        way = self._find(wake.host)
+        receipt = await self._lane.call(lambda: way.deliver(wake))
+        if way is self._transport or receipt.transport:
+            return receipt
+        return receipt.model_copy(update={"transport": way.name})
+
+    def _find(self, host: str | None) -> WakeTransport:
+        return self._find_own(host) or self._transport
+
+
+def find_courier(
+    settings: Settings,
+    seams: Seams,
+    environ: Mapping[str, str],
+    gateways: Callable[[], Sequence[Presence]],
+) -> tuple[Courier, Mapping[str, JsonValue]]:
+    """Return who carries the home's wakes, and what the status says of the home.
+
+    Args:
+        settings: The home's.
+        seams: The plug-ins, which have transports.
+        environ: The daemon's environment, with what the home's file says.
+        gateways: Returns those that are connected, from any thread.
+
+    Raises:
+        TaskmemError: There is no such transport.
+    """
+    named = settings.wake_transport
+    name, why = ways.choose_transport(named, is_read=is_read(environ))
+    transport = seams.transport(name)
+    if why:
+        log.warning("wakes go out by %s: %s", transport.name, why)
+    told: dict[str, JsonValue] = {
+        "home": str(settings.home.folder),
+        "database": scrub(settings.database),
+        "settings": {**list_chosen(settings, environ)},
+        "transport": transport.name,
+        "transport_note": why,
+    }
+    if named == ways.ANY or "wake_transport" in settings.in_file:
+        return Courier(transport), told
+    return Courier(transport, partial(_find_own, seams, gateways, {})), told
+
+
+def _find_own(
+    seams: Seams,
+    gateways: Callable[[], Sequence[Presence]],
+    known: dict[str, WakeTransport | None],
+    host: str | None,
+) -> WakeTransport | None:
+    """Return what an agent's own gateway takes wakes by; None: it is not connected.
+
+    It comes before what the environment of whoever started the daemon names. `known`
+    are the transports that were found before, by their names.
+    """
+    name = gateway.find_transport(host, gateways())
+    if name is None:
+        return None
+    if name not in known:
+        try:
+            known[name] = seams.transport(name)
+        except TaskmemError as error:
+            log.warning("a gateway takes wakes by %s: %s", name, error)
+            known[name] = None
+    return known[name]
+
+
+def is_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
+    """Whether somebody reads what is printed: a terminal, or whoever holds a pipe.
+
+    A file is a log, and so is the journal of systemd; nobody reads the null device.
+    """
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    if stat.S_ISCHR(found.st_mode):
+        return os.isatty(descriptor)
+    if environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}":
+        return False
+    return stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)

@@ -23,7 +23,6 @@ from openclaw_taskmem.daemon.threads import Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain import ledger, ways
 from openclaw_taskmem.domain.callers import Caller, too_long
-from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import iso_millis, plain, quoted
 from openclaw_taskmem.engine import (
@@ -74,12 +73,14 @@ class Desk:
         room: Watchroom,
         free: Callable[[], None] = lambda: None,
         readers: Readers | None = None,
+        *,
+        told: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Take what is answered from.
 
-        `free` is told when a session is no longer held by its gateway.
+        `free` is told when a session is held no more; `told` is part of the status.
         """
-        self._readers = readers
+        self._readers, self._told = readers, told or {}
         self._shell = shell
         self._room = room
         self._settings = settings
@@ -352,8 +353,7 @@ class Desk:
             "running": True,
             "pid": os.getpid(),
             "version": __version__,
-            "home": str(self._settings.home.folder),
-            "database": scrub(self._settings.database),
+            **self._told,
             "now": iso_millis(self._shell.clock.now()),
             **views.counts(self._shell),
             "unsent": views.unsent(self._shell),

@@ -11,7 +11,7 @@ import resource
 import shlex
 import signal
 import sys
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load
 from openclaw_taskmem.daemon import logfile, mcp, processes
 from openclaw_taskmem.daemon.album import Album
-from openclaw_taskmem.daemon.courier import Courier
+from openclaw_taskmem.daemon.courier import find_courier
 from openclaw_taskmem.daemon.desk import Desk
 from openclaw_taskmem.daemon.door import MOST_FACES, Door
 from openclaw_taskmem.daemon.identity import identity
@@ -32,6 +32,7 @@ from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
 from openclaw_taskmem.daemon.threads import Later, Threads
 from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.looks import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -41,7 +42,6 @@ from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.seams.parts import reach_of
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Clock
 
@@ -106,7 +106,11 @@ async def serve(
         log.warning("%s", warning)
     home = identity(settings.home.mark, shares=bool(settings.database_url))
     seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
-    transport = seams.transport(settings.wake_transport)
+
+    def connected() -> Sequence[Presence]:
+        return desk.gateways.present
+
+    courier, told = find_courier(settings, seams, os.environ, connected)
     known = seams.readers()
     chosen = [known[name] for name in order_readers(settings.readers, known)]
     store = seams.store(settings.database)
@@ -160,20 +164,20 @@ async def serve(
         sole=not settings.database_url,
         nudge=nudge,
         ask_reader=readers.ask,
-        reaches=reach_of(transport),
+        reaches=courier.reaches,
         command=own_command(settings.home),
     )
-    desk = Desk(shell, settings, room, free, readers)
+    desk = Desk(shell, settings, room, free, readers, told=told)
     passes = Threads(LOOP_THREADS, "loops")
     relays = Relays(shell, passes)
     door = Door(desk, relays.look_after, faces)
     loops = Loops(
         shell,
-        Courier(transport),
+        courier,
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=desk.gateways.holds,
-        gateways=lambda: desk.gateways.present,
+        gateways=connected,
         host=seams.host(),
     )
     stop = asyncio.Event()

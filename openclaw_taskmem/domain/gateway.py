@@ -94,6 +94,14 @@ def hold(
     return None
 
 
+def find_transport(host: str | None, gateways: Iterable[Presence]) -> str | None:
+    """Return by which transport the gateway takes wakes that an agent runs in.
+
+    None: that gateway is not connected, or its agent runs elsewhere.
+    """
+    return next((each.transport for each in gateways if each.host == host), None)
+
+
 def open_task(
     tasks: Iterable[Task], session_key: str, since: datetime | None
 ) -> Task | None:

@@ -11,6 +11,10 @@ from typing import Final
 
 from taskmem_hookspecs import Change, WaitStatus, Wake, WakeState
 
+ANY: Final = "auto"
+"""The transport that stands for any that can work here."""
+STDOUT: Final = "stdout"
+"""The transport that prints wakes."""
 GATEWAY: Final = "openclaw"
 """The host of a gateway's agent, where its plug-in does not say which gateway it is."""
 MCP: Final = "mcp"
@@ -30,6 +34,20 @@ def host_of_client(name: str | None) -> str:
     """Return where an agent runs whose MCP client calls itself so; None: nameless."""
     words = "".join(each for each in name or "" if each.isprintable()).strip()
     return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
+
+
+def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
+    """Return by which transport wakes go out, and why not by the one that is named.
+
+    What is printed where nobody reads it has not been sent. `is_read`: whether
+    somebody reads what the daemon prints.
+    """
+    if named == STDOUT and not is_read:
+        return ANY, (
+            f"{named} is named, and nobody reads what this daemon prints, for it runs "
+            "in the background"
+        )
+    return named, None
 
 
 def by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:

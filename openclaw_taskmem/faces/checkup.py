@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import PREFIX, Settings, list_variables, load
+from openclaw_taskmem.domain.ways import ANY
 from openclaw_taskmem.faces import presence
+from openclaw_taskmem.faces.differences import find_differences
 from openclaw_taskmem.faces.link import Link, LinkError, reach
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.seams.seams import Seams
@@ -169,16 +171,44 @@ def _cure(home: Home, error: LinkError) -> str:
     return "Put that right, then run this again."
 
 
-def transport_row(seams: Seams, settings: Settings) -> tuple[str | None, HealthRow]:
-    """Look for what carries wakes; also return its name."""
-    try:
-        found = seams.transport(settings.wake_transport)
-    except TaskmemError as error:
-        cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon stop."
-        return None, fail("transport", str(error), cure)
-    how = "" if found.name == settings.wake_transport else f" as {found.name}"
+def transport_row(
+    status: Document | None, seams: Seams, settings: Settings
+) -> tuple[str | None, HealthRow]:
+    """Tell by what wakes go out, as the daemon says; also return its name.
+
+    Where none answers, or an older one, it is what this process would take.
+    """
     wanted = settings.wake_transport
-    return found.name, ok("transport", f"The transport of wakes is {wanted}{how}.")
+    if status is not None and "transport" in status:
+        name = str(status["transport"])
+        wanted = status["settings"].get(f"{PREFIX}WAKE_TRANSPORT", ANY)
+        if why := status["transport_note"]:
+            cure = f"Name another in {settings.home.config}, or none. {_RESTART}"
+            return name, warn("transport", f"Wakes go out by {name}: {why}.", cure)
+    else:
+        try:
+            name = seams.transport(wanted).name
+        except TaskmemError as error:
+            cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon stop."
+            return None, fail("transport", str(error), cure)
+    how = "" if name == wanted else f" as {name}"
+    return name, ok("transport", f"The transport of wakes is {wanted}{how}.")
+
+
+def difference_rows(
+    status: Document | None, settings: Settings, environ: Mapping[str, str]
+) -> Iterator[HealthRow]:
+    """Look at the settings of which the daemon has another value than is set here.
+
+    `environ`: where the settings were read into.
+    """
+    if status is None:
+        return
+    for name, sentence in find_differences(status, settings, environ):
+        cure = f"Put the value that is meant into {settings.home.config}. {_RESTART}"
+        if not name.startswith(PREFIX):
+            cure = "Run: taskmem daemon stop; taskmem daemon --detach"
+        yield warn(f"settings.{name}", sentence, cure)
 
 
 def plugin_rows(plugins: Sequence[Document]) -> Iterator[HealthRow]:

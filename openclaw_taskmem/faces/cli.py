@@ -147,10 +147,10 @@ def status(*, as_json: bool) -> None:
         else:
             click.echo(presence.explain(there, home))
         sys.exit(NOT_RUNNING)
-    if as_json:
-        _print(found)
-        return
-    usage.print_status(found)
+    from openclaw_taskmem.faces.differences import say_differences
+
+    found["differences"] = say_differences(found, os.environ)
+    _print(found) if as_json else usage.print_status(found)
 
 
 @cli.command()

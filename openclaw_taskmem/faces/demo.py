@@ -10,11 +10,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from openclaw_taskmem.faces.link import Link, reach
+from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
 from openclaw_taskmem.faces.stopping import stop
 from openclaw_taskmem.home import Home, find_home
 
@@ -45,10 +45,41 @@ def run(say: Say) -> int:
     )
     with _home() as (home, environ):
         try:
-            with reach(home, environ) as link:
+            with _serving(home, environ) as link:
                 return _tell(say, link, environ)
         finally:
             stop(home)
+
+
+@contextmanager
+def _serving(home: Home, environ: dict[str, str]) -> Generator[Link]:
+    """Start a daemon that prints its wakes to us, and connect to it."""
+    daemon = subprocess.Popen(
+        [sys.executable, "-P", "-m", "openclaw_taskmem", "daemon"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with _connected(home, environ, daemon) as link:
+            yield link
+    finally:
+        daemon.terminate()
+        daemon.communicate()
+
+
+def _connected(
+    home: Home, environ: dict[str, str], daemon: subprocess.Popen[bytes]
+) -> Link:
+    for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+        with suppress(LinkError):
+            return connect(home)
+        if daemon.poll() is not None:
+            break
+        time.sleep(LOOK_SECONDS)
+    # Whatever ended it ends this one, too, and is told.
+    return reach(home, environ)
 
 
 def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:

@@ -165,10 +165,10 @@ def examine(
     link, row = checkup.reached(home, before)
     yield row
     seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
-    transport, row = checkup.transport_row(seams, settings)
-    yield row
     status: Mapping[str, JsonValue] | None = None
     if link is None:
+        transport, row = checkup.transport_row(None, seams, settings)
+        yield row
         yield from checkup.plugin_rows(
             [
                 {"name": p.name, "state": p.state, "last_error": p.last_error}
@@ -179,6 +179,9 @@ def examine(
         with link:
             answers = _Answers(link, home)
             status = answers.ask("status")
+            transport, row = checkup.transport_row(status, seams, settings)
+            yield row
+            yield from checkup.difference_rows(status, settings, environ)
             yield from _told(answers, clock)
             if status is not None and "readers" in status:
                 yield from checkup.reader_rows(cast("list[Any]", status["readers"]))

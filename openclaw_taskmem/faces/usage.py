@@ -66,5 +66,10 @@ def print_status(found: Mapping[str, Any]) -> None:
         wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
         click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
     click.echo(f"plug-ins  {found['plugins']} on")
+    if transport := found.get("transport"):
+        why = f": {found['transport_note']}" if found["transport_note"] else ""
+        click.echo(f"transport {line(transport + why, 300)}")
     for row in found.get("readers", ()):
         click.echo(f"reader    {line(describe_reader(row), 300)}")
+    for sentence in found.get("differences", ()):
+        click.echo(f"setting   {line(sentence, 300)}")

@@ -16,6 +16,7 @@ from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
+from openclaw_taskmem.domain.ways import ANY, STDOUT
 from openclaw_taskmem.seams import manager as plugin_manager
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TookTooLong, call_apart
@@ -48,13 +49,7 @@ P = ParamSpec("P")
 
 STRIKES: Final = 3
 """Failures in a row after which a plug-in is not told through a hook any more."""
-ANY_TRANSPORT: Final = "auto"
-KNOWN_TRANSPORTS: Final = (
-    "openclaw-plugin",
-    "openclaw-hooks",
-    "openclaw-cli",
-    "stdout",
-)
+KNOWN_TRANSPORTS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli", STDOUT)
 STORE_SECONDS: Final = 120.0
 """How long a store may take to open: a migration is in it."""
 
@@ -196,19 +191,19 @@ class Seams:
         """
         for found in self._transports(name):
             return found
-        probes = (ANY_TRANSPORT, *KNOWN_TRANSPORTS, *(p.name for p in self._on()))
+        probes = (ANY, *KNOWN_TRANSPORTS, *(p.name for p in self._on()))
         known = {found.name for probe in probes for found in self._transports(probe)}
-        known.discard(ANY_TRANSPORT)
+        known.discard(ANY)
         if not known:
             raise NoProvider(f"No plug-in carries wakes; install one. {self._roll()}")
         raise SettingsInvalid(
             f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
-            f"transport; use {ANY_TRANSPORT} or one of: {', '.join(sorted(known))}."
+            f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
         )
 
     def _transports(self, name: str) -> Iterator[WakeTransport]:
         def plays(answer: object) -> TypeGuard[WakeTransport]:
-            return parts.is_transport(answer) and name in (ANY_TRANSPORT, answer.name)
+            return parts.is_transport(answer) and name in (ANY, answer.name)
 
         return self._all("wake_transport", plays, name=name)
 

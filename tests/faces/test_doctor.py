@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -264,17 +265,75 @@ def seams_with(*names):
 
 def test_the_transport_that_carries_wakes_is_named(home):
     found, _ = settings(home)
-    name, row = checkup.transport_row(seams_with("auto"), found)
+    name, row = checkup.transport_row(None, seams_with("auto"), found)
     assert (name, row.state) == ("post", OK)
     assert "auto as post" in row.detail
 
 
 def test_a_transport_that_is_not_there_fails(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
-    name, row = checkup.transport_row(seams_with("auto", "post"), found)
+    name, row = checkup.transport_row(None, seams_with("auto", "post"), found)
     assert (name, row.state) == (None, FAIL)
     assert "pigeon" in row.detail
     assert "TASKMEM_WAKE_TRANSPORT" in row.cure
+
+
+def daemon_with(transport="auto", note=None, **chosen):
+    """What a daemon tells of itself that has these settings."""
+    return {"transport": transport, "transport_note": note, "settings": chosen}
+
+
+def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
+    found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
+    status = daemon_with("post", TASKMEM_WAKE_TRANSPORT="post")
+    name, row = checkup.transport_row(status, seams_with("auto"), found)
+    assert (name, row.state) == ("post", OK)
+    assert row.detail == "The transport of wakes is post."
+
+
+def test_a_transport_that_cannot_be_used_is_a_warning_with_a_cure(home):
+    found, _ = settings(home)
+    status = daemon_with("auto", "nobody reads it", TASKMEM_WAKE_TRANSPORT="stdout")
+    name, row = checkup.transport_row(status, seams_with("auto"), found)
+    assert (name, row.state) == ("auto", WARN)
+    assert "auto: nobody reads it" in row.detail
+    assert str(home.config) in row.cure
+
+
+@pytest.mark.parametrize(
+    ("used", "text", "here", "said"),
+    [
+        ({}, "", {}, []),
+        ({"TASKMEM_NOTIFY": "off"}, "notify = 'off'", {}, []),
+        ({"TASKMEM_NOTIFY": "off"}, "", {}, ["TASKMEM_NOTIFY=off, .* not set"]),
+        ({}, "notify = 'off'", {}, ["no TASKMEM_NOTIFY, .* is off"]),
+        ({}, "", {"TASKMEM_HOOK_SECONDS": "2"}, []),
+        ({}, "", {"TASKMEM_TOOLS": "all"}, []),
+        ({}, "", {"TASKMEM_PRIVATE_WINDOWS": "x"}, ["no TASKMEM_PRIVATE_WINDOWS,"]),
+        ({"GEMINI_API_KEY": "set"}, "", {"GEMINI_API_KEY": "abc"}, []),
+        ({}, "", {"GEMINI_API_KEY": "abc"}, ["no GEMINI_API_KEY, .* is set"]),
+        ({"OPENCLAW_GATEWAY_PORT": "1"}, "", {}, []),
+        ({}, "", {"OPENCLAW_STATE_DIR": "/o"}, ["no OPENCLAW_STATE_DIR, .* is /o"]),
+    ],
+)
+def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here, said):
+    environ = {"TASKMEM_HOME": str(home.folder), **here}
+    home.prepare()
+    home.config.write_text(text)
+    found, _ = checkup.settings_row(home, environ)
+    rows = list(checkup.difference_rows(daemon_with(**used), found, environ))
+    assert len(rows) == len(said)
+    for row, sentence in zip(rows, said, strict=True):
+        assert row.state is WARN
+        assert re.search(sentence, row.detail)
+        assert "taskmem daemon stop" in row.cure
+
+
+def test_settings_that_an_older_daemon_does_not_tell_are_no_difference(home):
+    found, _ = settings(home, TASKMEM_NOTIFY="off")
+    environ = {"TASKMEM_NOTIFY": "off"}
+    assert not list(checkup.difference_rows({"pid": 1}, found, environ))
+    assert not list(checkup.difference_rows(None, found, environ))
 
 
 def plugin(name="ntfy", state="on", last_error=None):
@@ -583,7 +642,12 @@ def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
             [COMMAND, "doctor", "--json"],
             capture_output=True,
             text=True,
-            env=environment(home),
+            env=environment(
+                home,
+                HOME=str(home.folder.parent),
+                TASKMEM_OPENCLAW_BIN="no-openclaw",
+                TASKMEM_WAKE_TRANSPORT="auto",
+            ),
             check=False,
         )
         found = json.loads(run.stdout)
@@ -593,7 +657,7 @@ def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
     assert "was started just now" in rows["daemon"]["detail"]
     assert "0700" not in rows["home"]["detail"]
     assert "database" in rows
-    assert "stdout" in rows["openclaw.used"]["detail"]
+    assert "not set up" in rows["openclaw.used"]["detail"]
 
 
 def test_ctrl_c_ends_it_with_no_traceback():

@@ -106,7 +106,7 @@ def test_every_setting_is_in_the_readme() -> None:
     from openclaw_taskmem.config import _COUNTS, Settings
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    unsaid = {"warnings", "tools"}
+    unsaid = {"in_file", "warnings", "tools"}
     for name in ({*Settings.__dataclass_fields__} | _COUNTS) - unsaid:
         assert f"`TASKMEM_{name.upper()}`" in text
 

@@ -103,8 +103,8 @@ async def version(
     if program is None:
         sentence = f"There is no command {binary} on the PATH."
         cure = (
-            "Install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command; to do "
-            "without it, set TASKMEM_WAKE_TRANSPORT=stdout."
+            "Install OpenClaw, or name its command as openclaw_bin in config.toml; to "
+            "do without it, remove wake_transport and TASKMEM_WAKE_TRANSPORT."
         )
         return (warn if found else fail)("version", sentence, cure)
     said = await _said(program, ("--version",), environ)

@@ -331,9 +331,9 @@ def test_a_command_that_hangs_is_ended(program, tmp_path, monkeypatch):
 
 
 def test_without_the_command_the_way_in_is_what_counts():
-    assert_row(version(None), FAIL, "no command", "TASKMEM_OPENCLAW_BIN")
-    assert_row(version(None), FAIL, "no command", "TASKMEM_WAKE_TRANSPORT=stdout")
-    assert_row(version(None, found=True), WARN, "no command", "TASKMEM_OPENCLAW_BIN")
+    assert_row(version(None), FAIL, "no command", "openclaw_bin")
+    assert_row(version(None), FAIL, "no command", "remove wake_transport")
+    assert_row(version(None, found=True), WARN, "no command", "openclaw_bin")
 
 
 def test_a_configuration_that_is_not_there_is_made(tmp_path):
@@ -702,7 +702,7 @@ def test_openclaw_is_asked_only_what_its_file_does_not_say(
 def test_without_the_command_what_is_included_is_not_known(environ, network, included):
     environ["TASKMEM_OPENCLAW_BIN"] = "/nowhere/openclaw"
     rows = looked(Looking(), environ, network)
-    assert_row(rows["version"], FAIL, "/nowhere/openclaw", "TASKMEM_OPENCLAW_BIN")
+    assert_row(rows["version"], FAIL, "/nowhere/openclaw", "openclaw_bin")
     assert_row(rows["plugin"], FAIL, "not installed")
 
 
