@@ -31,8 +31,8 @@ _COUNTS: Final = frozenset({"gemini_calls_per_day", "host_calls_per_day"})
 What is none is refused here: a plug-in would find out when it is first needed, which
 may be hours after the start.
 """
-_FROM_ONE: Final = frozenset({"max_rounds", "step_tools"})
-"""Whole numbers of which none would fail every task, or allow no call."""
+_FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
+"""Whole numbers of which none would fail every task, or allow no call or row."""
 _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
@@ -118,6 +118,11 @@ class Settings:
     """Whether a user's turn of several calls without a task is covered by one."""
     checkpoint_days: float = 7.0
     """Days for which checkpoints are kept, and implicit tasks."""
+    keep_days: float = 90.0
+    """Days for which what has ended is kept: events, waits, wakes, and checkpoints of
+    tasks that are over."""
+    keep_mb: int = 2048
+    """Size of the database, in MiB, above which the oldest of these go earlier."""
     picture_days: float = 7.0
     """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"
@@ -279,8 +284,8 @@ def _parse(name: str, raw: str, default: object) -> object:
             number = float(raw)
         except ValueError:
             number = float("nan")
-        if name in ("picture_days", "checkpoint_days"):
-            return _days(variable, raw, number)
+        if name in ("picture_days", "checkpoint_days", "keep_days"):
+            return _days(variable, raw, number, none=name != "keep_days")
         if not 0 < number <= LONGEST:
             unit = "hours" if name == "max_hours" else "seconds"
             raise SettingsInvalid(
@@ -320,10 +325,12 @@ def _pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[float, ...
     return pauses
 
 
-def _days(variable: str, raw: str, number: float) -> float:
-    if not 0 <= number <= MOST_DAYS:
+def _days(variable: str, raw: str, number: float, *, none: bool) -> float:
+    """Return days; `none`: whether 0 may be said."""
+    if not 0 <= number <= MOST_DAYS or (number == 0 and not none):
+        least = "from 0 to" if none else "greater than 0 and at most"
         raise SettingsInvalid(
-            f"{variable} is {raw!r}; it takes days from 0 to {MOST_DAYS:,.0f}, for "
+            f"{variable} is {raw!r}; it takes days {least} {MOST_DAYS:,.0f}, for "
             "example 7 or 0.5."
         )
     return number

@@ -17,6 +17,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
         ("TASKMEM_MAX_ROUNDS", "0", 1),
         ("TASKMEM_STEP_TOOLS", "0", 1),
         ("TASKMEM_STEP_BONUS", "-1", 0),
+        ("TASKMEM_KEEP_MB", "0", 1),
     ],
 )
 def test_a_count_below_its_least_is_refused(
@@ -24,6 +25,14 @@ def test_a_count_below_its_least_is_refused(
 ) -> None:
     with pytest.raises(SettingsInvalid, match=f"{said}'.*whole number from {least},"):
         load({"TASKMEM_HOME": str(tmp_path), variable: said})
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "nan", "36501", "a year"])
+def test_what_has_ended_is_kept_for_more_than_no_days(
+    tmp_path: Path, said: str
+) -> None:
+    with pytest.raises(SettingsInvalid, match="days greater than 0 and at most 36,500"):
+        load({"TASKMEM_HOME": str(tmp_path), "TASKMEM_KEEP_DAYS": said})
 
 
 def test_nobody_is_tried_again_where_that_is_the_setting(tmp_path: Path) -> None:

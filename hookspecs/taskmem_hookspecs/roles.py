@@ -5,7 +5,7 @@ A *provide* hook returns an object that plays one of these parts, or None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -268,6 +268,24 @@ class TaskStore(Protocol):
             TaskNotFound: It belongs to a task that does not exist; likewise.
             StoreFull: There is no room; nothing of the change was written.
         """
+        ...
+
+    def drop_ended(
+        self, before: datetime, limit: int, home: str | None = None
+    ) -> Mapping[str, int]:
+        """Drop the oldest rows of what has ended; return how many of each kind.
+
+        At most `limit` of each of these, all of it from before an instant, and nothing
+        of another home: `checkpoints` of runs that have ended, `wakes` that are neither
+        due nor sent, `waits` that are not watched and that no wake refers to, and
+        `events`. What is of a task or a wait that is open stays, and of every task the
+        wait that ended last and the newest event of each kind; so does the newest event
+        of all. What no row was dropped of is left out of the answer.
+        """
+        ...
+
+    def measure(self) -> int:
+        """Return how many bytes all rows take; what was dropped takes none."""
         ...
 
     def close(self) -> None:

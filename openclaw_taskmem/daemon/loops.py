@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.engine import (
     dues,
     recovery,
+    retention,
     say,
     sharing,
     sweep,
@@ -46,7 +47,13 @@ AGAIN: Final = timedelta(seconds=0.5)
 TROUBLE: Final = timedelta(seconds=5)
 """After which a pass that failed is repeated; doubled while it fails again."""
 MOST_TROUBLE: Final = timedelta(seconds=20)
-DAY_SECONDS: Final = 86_400.0
+FORGET_SECONDS: Final = 3_600.0
+"""Between two looks for what need not be kept any more."""
+MORE_SECONDS: Final = 60.0
+"""Likewise, while there is more of it than one look has dropped."""
+SURE_SECONDS: Final = 300.0
+"""How long the clock must have run without a jump before anything is dropped for its
+age: one that is wrong is often put right soon after a start."""
 SWEEP_SECONDS: Final = 120.0
 """Between two looks for leases that ran out, at most. Source: requirement D3."""
 KEPT_TRIES: Final = 7
@@ -101,6 +108,8 @@ class Loops:
         self._held_until = self._trusted_until = self._forget_at = float("-inf")
         """By the monotonic clock: until when nobody counts as stuck, and owners of runs
         are trusted unseen; when checkpoints are let go of next."""
+        self._drop_at = shell.clock.monotonic() + SURE_SECONDS
+        """When what has ended is dropped next."""
         self._jumped = self._went_back = False
         """What a jump asks of the store, and was not done yet."""
 
@@ -197,6 +206,8 @@ class Loops:
         self._seen = now
         self._went_back = self._went_back or jumped < 0
         self._jumped = self._jumped or jumped != 0
+        if jumped:
+            self._drop_at = max(self._drop_at, now.monotonic + SURE_SECONDS)
         if jumped > 0:
             threshold = self._shell.stuck.threshold_seconds
             held = now.monotonic + hold(jumped, threshold)
@@ -343,11 +354,14 @@ class Loops:
         return self._not_before(due, AGAIN if looked else timedelta())
 
     async def _forget(self) -> None:
-        """Let go of old checkpoints, at the start and then once a day."""
+        """Let go of old checkpoints, and of what has ended; then again in an hour."""
         now = self._shell.clock.monotonic()
         if now >= self._forget_at:
             await self._apart(recovery.forget, self._shell)
-            self._forget_at = now + DAY_SECONDS
+            self._forget_at = now + FORGET_SECONDS
+        if now >= self._drop_at:
+            more = await self._apart(retention.drop_ended, self._shell)
+            self._drop_at = now + (MORE_SECONDS if more else FORGET_SECONDS)
 
     # --- the end ------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from openclaw_taskmem.domain.looks import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
+from openclaw_taskmem.domain.retention import MIB, KeepPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
@@ -153,6 +154,7 @@ async def serve(
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
         runs=run_policy(settings),
+        keep=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
         notify=Notify(settings.notify),
         roots=settings.roots,
         looks=LookPolicy(

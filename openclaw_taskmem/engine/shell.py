@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.implicit import Seen
 from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.runs import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
@@ -72,6 +73,16 @@ class Due:
     """Those of them for which a run is queued now."""
 
 
+@dataclass(slots=True)
+class Kept:
+    """How much is kept, as it was last measured."""
+
+    taken: int | None = None
+    """Bytes that the database takes; None: they were not counted yet."""
+    full: bool = False
+    """Whether that is too much, and nothing is left that may be dropped."""
+
+
 def _ignore(_: Due) -> None:
     return None
 
@@ -103,6 +114,8 @@ class Shell:
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
     runs: RunPolicy = field(default_factory=RunPolicy)
+    keep: KeepPolicy = field(default_factory=KeepPolicy)
+    kept: Kept = field(default_factory=Kept)
     notify: Notify = Notify.MILESTONES
     """Of what users are told unasked."""
     roots: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import PREFIX, Settings, list_variables, load
+from openclaw_taskmem.domain.retention import KeepPolicy, describe_full
 from openclaw_taskmem.domain.ways import ANY
 from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.differences import find_differences
@@ -256,6 +257,15 @@ def reader_rows(readers: Sequence[Document]) -> Iterator[HealthRow]:
             "Nobody reads what rules cannot judge, so waits in free English are "
             "refused; the forms of docs/conditions.md need nobody.",
         )
+
+
+def kept_rows(keeps: Document) -> Iterator[HealthRow]:
+    """Look whether the database is too large, and nothing may be dropped of it."""
+    taken, most = keeps["bytes"], keeps["most_bytes"]
+    if taken is not None and keeps["full"]:
+        policy = KeepPolicy(days=keeps["days"], most_bytes=most)
+        cure = f"End tasks that are over, or set TASKMEM_KEEP_MB higher. {_RESTART}"
+        yield warn("kept", f"{describe_full(taken, policy)}.", cure)
 
 
 # --- what is owed, and the clock ----------------------------------------------

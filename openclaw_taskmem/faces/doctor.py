@@ -185,6 +185,8 @@ def examine(
             yield from _told(answers, clock)
             if status is not None and "readers" in status:
                 yield from checkup.reader_rows(cast("list[Any]", status["readers"]))
+            if status is not None and "keeps" in status:
+                yield from checkup.kept_rows(cast("Mapping[str, Any]", status["keeps"]))
         yield from answers.failures
     found = _Checkup(home, before, status, transport, settings.database)
     for plugin, check in seams.health_checks():

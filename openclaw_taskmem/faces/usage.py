@@ -10,6 +10,7 @@ import click
 from openclaw_taskmem.faces.detail import line
 
 _THOUSAND: Final = 1000
+_MIB: Final = 1024 * 1024
 _FEW: Final = 100
 """Tokens below this are shown as they are."""
 _CENT_TENTH: Final = 0.001
@@ -51,6 +52,16 @@ def _cost(dollars: float | None) -> str:
     return f"about ${dollars:.3f}" if dollars < 1 else f"about ${dollars:.2f}"
 
 
+def _describe_kept(keeps: Mapping[str, Any]) -> str:
+    """Say how large the database is, and for how long what has ended is kept."""
+    taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
+    now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
+    return (
+        f"{now}at most {most:,.0f} MiB; what has ended, for {keeps['days']:g} days"
+        f"{'; only what is never dropped is left' if keeps['full'] else ''}"
+    )
+
+
 def print_status(found: Mapping[str, Any]) -> None:
     """Print what a daemon tells of itself."""
     click.echo(
@@ -58,6 +69,8 @@ def print_status(found: Mapping[str, Any]) -> None:
         f"home      {found['home']}\n"
         f"database  {found['database']}"
     )
+    if keeps := found.get("keeps"):
+        click.echo(f"keeps     {_describe_kept(keeps)}")
     for kind in ("tasks", "runs", "waits", "wakes"):
         states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")

@@ -57,6 +57,12 @@ def counts(shell: Shell) -> View:
         "runs": {state.value: number for state, number in found.runs.items()},
         "events": found.events,
         "plugins": len([p for p in shell.seams.plugins if p.state == "on"]),
+        "keeps": {
+            "bytes": shell.kept.taken,
+            "most_bytes": shell.keep.most_bytes,
+            "days": shell.keep.days,
+            "full": shell.kept.full,
+        },
     }
 
 

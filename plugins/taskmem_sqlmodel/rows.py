@@ -328,6 +328,7 @@ class Wakes(Base, table=True):
             "due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"
         ),
         index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
+        index_where("wait_id IS NOT NULL", "wakes_by_wait", "wait_id"),
     )
 
     wake_id: str = Field(primary_key=True, sa_type=Text)

@@ -22,6 +22,7 @@ REVISIONS: Final = (
     "0010_hosts",
     "0011_registrars",
     "0012_within",
+    "0013_wakes_of_a_wait",
 )
 """Every schema that was ever released, the oldest first."""
 

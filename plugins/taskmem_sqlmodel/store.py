@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -36,6 +35,7 @@ from taskmem_hookspecs import (
 from taskmem_sqlmodel import reading, rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
 from taskmem_sqlmodel.counting import read_counts
+from taskmem_sqlmodel.dropping import Dropping
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.reading import Value, fetch
 from taskmem_sqlmodel.translation import translated
@@ -44,7 +44,7 @@ _LARGEST: Final = 2**63 - 1
 _OPEN_WAKES: Final = {WakeState.DUE, WakeState.SENT}
 
 
-class SqlStore:
+class SqlStore(Dropping):
     """Plays `TaskStore` on SQLite and on PostgreSQL."""
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
@@ -94,7 +94,7 @@ class SqlStore:
             waits=tuple(
                 sorted(
                     self._set_aside.leave_out(reading.WAIT, waits),
-                    key=attrgetter("created_at", "wait_id"),
+                    key=lambda wait: (wait.created_at, wait.wait_id),
                 )
             ),
             wakes=tuple(self._set_aside.leave_out(reading.WAKE, wakes)),

@@ -11,6 +11,8 @@ import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
+from openclaw_taskmem.daemon.loops import FORGET_SECONDS, SURE_SECONDS, SWEEP_SECONDS
+from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.tools import views
@@ -23,7 +25,7 @@ from taskmem_hookspecs import (
     WakeState,
     WakeUndelivered,
 )
-from taskmem_hookspecs.testing import FakeClock, a_wake
+from taskmem_hookspecs.testing import FakeClock, a_wake, an_event
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import Gateway, running
 from tests.support.world import World
@@ -434,3 +436,36 @@ async def test_a_transport_that_blocks_or_tries_to_end_all_hurts_only_itself() -
     await asyncio.sleep(0)
     blocked.set()
     assert (await hanging).delivered_at == DAWN
+
+
+DAY = 86_400.0
+
+
+def ended_long_ago(world: World, events: int = 3) -> None:
+    world.store.commit(Change(events=tuple(an_event() for _ in range(events))))
+    world.clock.tick(2 * DAY)
+
+
+async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
+    world = World(keep=KeepPolicy(days=1))
+    ended_long_ago(world)
+    async with running(world, Gateway(world.clock)):
+        await world.clock.advance(SURE_SECONDS - 1)
+        assert world.store.count().events == 3
+        await world.clock.advance(SWEEP_SECONDS)
+        assert world.store.count().events == 1
+        ended_long_ago(world)
+        await world.clock.advance(FORGET_SECONDS)
+        assert world.store.count().events == 1
+
+
+async def test_a_clock_that_jumps_ahead_drops_nothing_at_once() -> None:
+    world = World(keep=KeepPolicy(days=1))
+    async with running(world, Gateway(world.clock)):
+        await world.clock.advance(SURE_SECONDS - 10)
+        world.store.commit(Change(events=(an_event(), an_event())))
+        world.clock.jump(100 * 365 * DAY)
+        await world.clock.advance(SWEEP_SECONDS + 60)
+        world.clock.jump(-100 * 365 * DAY)
+        await world.clock.advance(FORGET_SECONDS)
+    assert world.store.count().events == 2

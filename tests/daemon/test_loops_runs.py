@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.loops import DAY_SECONDS, SWEEP_SECONDS
+from openclaw_taskmem.daemon.loops import SWEEP_SECONDS
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recovery
@@ -92,7 +92,7 @@ async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
         task = world.register()
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(30)
-        world.clock.jump(-DAY_SECONDS)
+        world.clock.jump(-86_400)
         await world.clock.advance(60 + world.shell.runs.lease_seconds + SWEEP_SECONDS)
 
         assert state(world, task) is RunState.QUEUED
@@ -102,7 +102,7 @@ async def test_a_lease_that_a_clock_ahead_has_given_is_cut_at_the_start() -> Non
     world = World()
     task = world.register()
     world.call("task_claim", WORKER, task_id=task)
-    world.clock.jump(-DAY_SECONDS)
+    world.clock.jump(-86_400)
     async with running(world, Gateway(world.clock)):
         await world.clock.advance(world.shell.runs.lease_seconds + SWEEP_SECONDS)
 

@@ -453,6 +453,21 @@ def test_what_nobody_acted_on_yesterday_is_past():
     assert unanswered(wake("unanswered", sent_at=at(hours=25))).state is OK
 
 
+def test_a_database_that_may_drop_nothing_more_is_told_with_a_cure():
+    keeps = {"bytes": 3 * 2**30, "most_bytes": 2**31, "days": 90.0, "full": True}
+    [row] = checkup.kept_rows(keeps)
+    assert (row.id, row.state) == ("kept", HealthState.WARN)
+    assert "3,072 MiB, more than the 2,048 of TASKMEM_KEEP_MB" in row.detail
+    assert row.cure is not None
+    assert "End tasks that are over" in row.cure
+
+
+@pytest.mark.parametrize("taken", [None, 1, 3 * 2**30])
+def test_a_database_that_can_make_room_has_no_row(taken):
+    keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
+    assert list(checkup.kept_rows(keeps)) == []
+
+
 def test_a_clock_that_goes_on_is_fine():
     assert checkup.clock_row(None, NOW).state is OK
     assert checkup.clock_row(at(days=9), NOW).state is OK

@@ -143,6 +143,25 @@ def test_status_says_nothing_where_every_wake_went_out(home, daemon, monkeypatch
     assert "unsent" not in printed(home, daemon, monkeypatch, **more)
 
 
+@pytest.mark.parametrize(
+    ("taken", "said"),
+    [
+        (None, "at most 2,048 MiB; what has ended, for 90 days"),
+        (3_500_000, "3.3 MiB, at most 2,048 MiB; what has ended, for 90 days"),
+    ],
+)
+def test_status_tells_how_much_is_kept(home, daemon, monkeypatch, taken, said):
+    keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
+    out = printed(home, daemon, monkeypatch, keeps=keeps)
+    assert f"keeps     {said}" in out.splitlines()
+
+
+def test_status_tells_of_a_database_that_may_drop_nothing(home, daemon, monkeypatch):
+    keeps = {"bytes": 2**32, "most_bytes": 2**31, "days": 90.0, "full": True}
+    out = printed(home, daemon, monkeypatch, keeps=keeps)
+    assert "for 90 days; only what is never dropped is left\n" in out
+
+
 def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
     rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
     out = printed(home, daemon, monkeypatch, readers=rows)

@@ -25,13 +25,13 @@ from taskmem_hookspecs.model import (
     WakeState,
 )
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
+from taskmem_hookspecs.testing.memory_dropping import Dropping
 from taskmem_hookspecs.testing.memory_rows import (
     age,
     append,
     check_checkpoints,
     check_keys,
     check_tasks,
-    fresh,
     in_thread,
     known,
     moved,
@@ -40,14 +40,11 @@ from taskmem_hookspecs.testing.memory_rows import (
     of_kind,
     of_task,
     open_runs,
-    past,
     recency,
-    without,
-    without_waits,
 )
 
 
-class MemoryStore:
+class MemoryStore(Dropping):
     """Plays `TaskStore`; what it holds is gone when it is."""
 
     def __init__(self) -> None:
@@ -126,8 +123,8 @@ class MemoryStore:
         kind = [t for t in here if implicit in (None, t.implicit)]
         tasks = [t for t in kind if status in (None, t.status)]
         own = [t for t in tasks if session_key in (None, t.session_key)]
-        latest = sorted(own, key=lambda t: (t.updated_at, t.task_id), reverse=True)
-        return latest[:limit]
+        own.sort(key=lambda t: (t.updated_at, t.task_id), reverse=True)
+        return own[:limit]
 
     def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
         """Return active tasks whose id is greater than `after`, in order of id."""
@@ -175,7 +172,7 @@ class MemoryStore:
     def list_events(self, after: int, limit: int) -> Sequence[Event]:
         """Return events with a greater id than `after`, oldest first."""
         with self._lock:
-            return self._events[max(0, after) :][:limit]
+            return [e for e in self._events if e.event_id > after][:limit]
 
     def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
         """Return the newest events, oldest first."""
@@ -244,8 +241,8 @@ class MemoryStore:
         with self._lock:
             here = of_home(home, of_kind(self._runs, self._tasks, implicit=implicit))
         runs = [r for r in here if task_id in (None, r.task_id)]
-        chosen = [r for r in runs if states is None or r.state in states]
-        return sorted(chosen, key=age, reverse=True)[:limit]
+        runs = [r for r in runs if states is None or r.state in states]
+        return sorted(runs, key=age, reverse=True)[:limit]
 
     def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
         """Return the runs of a session that have not ended, the latest first."""
@@ -261,8 +258,8 @@ class MemoryStore:
         """Return the queued runs that a role may claim, oldest first."""
         with self._lock:
             queued = [r for r in self._runs.values() if r.state is RunState.QUEUED]
-        mine = [r for r in queued if role is None or r.role in (None, role)]
-        return sorted(mine, key=age)[:limit]
+        queued = [r for r in queued if role is None or r.role in (None, role)]
+        return sorted(queued, key=age)[:limit]
 
     def lapsed_runs(
         self, now: datetime, limit: int, home: str | None = None
@@ -350,7 +347,7 @@ class MemoryStore:
         """Let go of nothing: there is nothing to let go of."""
 
     def _waits_of(self, status: WaitStatus | None, task_id: str | None) -> list[Wait]:
-        waits = (w for w in self._waits.values() if task_id in (None, w.task_id))
+        waits = [w for w in self._waits.values() if task_id in (None, w.task_id)]
         chosen = [w for w in waits if status in (None, w.status)]
         return sorted(chosen, key=lambda w: (w.created_at, w.wait_id), reverse=True)
 
@@ -373,23 +370,6 @@ class MemoryStore:
     def _leases(self, home: str | None) -> list[tuple[datetime, str]]:
         here = of_home(home, self._runs.values())
         return sorted((r.lease_until, r.run_id) for r in here if r.lease_until)
-
-    def _forget(self, change: Change) -> None:
-        kept = without_waits(change.forget_waits, self._waits, self._wakes)
-        self._waits, self._wakes = kept
-        before, home = change.forget_before, change.forget_home
-        if before is None:
-            return
-        gone = past(before, home, self._tasks, self._runs, self._waits)
-        self._checkpoints = fresh(before, home, self._checkpoints, self._runs, gone)
-        self._tasks = {k: task for k, task in self._tasks.items() if k not in gone}
-        self._runs, self._waits = without(gone, self._runs), without(gone, self._waits)
-        self._wakes = without(gone, self._wakes)
-        self._artifacts = without(gone, self._artifacts)
-        self._ledger = without(gone, self._ledger)
-        self._folders = without(gone, self._folders)
-        self._messages = [m for m in self._messages if m.task_id not in gone]
-        self._revisions = [r for r in self._revisions if r.task_id not in gone]
 
     def _check_runs(self, change: Change) -> None:
         """Refuse a second open run of a task, also one in between."""

@@ -18,6 +18,7 @@ from taskmem_hookspecs.model import Bookmark
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.holdings import everything
 from taskmem_hookspecs.testing.store_commits import StoreCommits
+from taskmem_hookspecs.testing.store_dropping import StoreDropping
 from taskmem_hookspecs.testing.store_homes import StoreHomes
 from taskmem_hookspecs.testing.store_implicit import StoreImplicit
 from taskmem_hookspecs.testing.store_questions import StoreQuestions
@@ -42,7 +43,13 @@ ROUNDS: Final = 5
 
 
 class StoreSuite(
-    StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes, StoreImplicit
+    StoreCommits,
+    StoreQuestions,
+    StoreWaits,
+    StoreRuns,
+    StoreHomes,
+    StoreImplicit,
+    StoreDropping,
 ):
     """Subclass it in your tests, and say how your store is made.
 

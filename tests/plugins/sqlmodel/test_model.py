@@ -60,6 +60,15 @@ checkpoints = (
     .flatmap(lambda one: moments.map(lambda at: one.model_copy(update={"at": at})))
 )
 
+events = st.builds(
+    lambda event, **fields: event.model_copy(update=fields),
+    drawn.events(),
+    at=moments,
+    kind=st.sampled_from(("a", "b")),
+    task_id=st.sampled_from((None, "task_9", *TASKS)),
+    wait_id=st.sampled_from((None, "wait_1")),
+)
+
 changes = st.builds(
     Change,
     tasks=st.lists(tasks, max_size=2).map(tuple),
@@ -71,7 +80,7 @@ changes = st.builds(
     runs=st.lists(runs, max_size=2).map(tuple),
     checkpoints=st.lists(checkpoints, max_size=2).map(tuple),
     artifacts=st.lists(artifacts, max_size=1).map(tuple),
-    events=st.lists(drawn.events(), max_size=1).map(tuple),
+    events=st.lists(events, max_size=2).map(tuple),
     forget_before=st.none() | moments,
     forget_home=st.sampled_from([None, "home_1"]),
 )
@@ -121,5 +130,8 @@ def test_it_answers_as_the_store_in_memory_does(tmp_path_factory, written):
     store, model = task_store(f"sqlite:///{path}"), MemoryStore()
     for change in written:
         assert committed(store, change) == committed(model, change)
+        assert answers(store) == answers(model)
+        before, home = change.forget_before or DAWN, change.forget_home
+        assert store.drop_ended(before, 1, home) == model.drop_ended(before, 1, home)
         assert answers(store) == answers(model)
     store.close()

@@ -1,0 +1,186 @@
+"""What goes from a store that holds its rows in memory: the old, and what has ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
+from taskmem_hookspecs.model import (
+    Event,
+    Message,
+    PlanRevision,
+    Task,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
+from taskmem_hookspecs.runs import Checkpoint, Run
+from taskmem_hookspecs.testing.memory_rows import fresh, past, without, without_waits
+
+KeyT = TypeVar("KeyT")
+RowT = TypeVar("RowT")
+ROW_BYTES = 1_000
+"""What a row counts for where there are no bytes to count."""
+
+
+class Dropping:
+    """Part of `MemoryStore`."""
+
+    _lock: threading.RLock
+    _tasks: dict[str, Task]
+    _waits: dict[str, Wait]
+    _wakes: dict[str, Wake]
+    _runs: dict[str, Run]
+    _checkpoints: dict[tuple[str, int], Checkpoint]
+    _events: list[Event]
+    _artifacts: dict[str, Artifact]
+    _ledger: dict[tuple[str, str], LedgerEntry]
+    _folders: dict[tuple[str, str], WorkFolder]
+    _messages: list[Message]
+    _revisions: list[PlanRevision]
+
+    def drop_ended(
+        self, before: datetime, limit: int, home: str | None = None
+    ) -> Mapping[str, int]:
+        """Drop the oldest of what has ended; return how many rows of each table."""
+        with self._lock:
+            checkpoints = self._old_checkpoints(before, home)
+            self._checkpoints = but_for(self._checkpoints, checkpoints[:limit])
+            wakes = self._old_wakes(before, home)
+            self._wakes = but_for(self._wakes, wakes[:limit])
+            waits = self._old_waits(before, home)
+            self._waits = but_for(self._waits, waits[:limit])
+            events = self._old_events(before, home)[:limit]
+            gone = set(events)
+            self._events = [e for e in self._events if e.event_id not in gone]
+        dropped = {
+            "checkpoints": len(checkpoints[:limit]),
+            "wakes": len(wakes[:limit]),
+            "waits": len(waits[:limit]),
+            "events": len(events),
+        }
+        return {name: number for name, number in dropped.items() if number}
+
+    def measure(self) -> int:
+        """Return how many bytes are taken, as if each row of these took as many."""
+        with self._lock:
+            lines = len(self._checkpoints) + len(self._events)
+            return ROW_BYTES * (lines + len(self._wakes) + len(self._waits))
+
+    def _forget(self, change: Change) -> None:
+        kept = without_waits(change.forget_waits, self._waits, self._wakes)
+        self._waits, self._wakes = kept
+        before, home = change.forget_before, change.forget_home
+        if before is None:
+            return
+        gone = past(before, home, self._tasks, self._runs, self._waits)
+        self._checkpoints = fresh(before, home, self._checkpoints, self._runs, gone)
+        self._tasks = {k: task for k, task in self._tasks.items() if k not in gone}
+        self._runs, self._waits = without(gone, self._runs), without(gone, self._waits)
+        self._wakes = without(gone, self._wakes)
+        self._artifacts = without(gone, self._artifacts)
+        self._ledger = without(gone, self._ledger)
+        self._folders = without(gone, self._folders)
+        self._messages = [m for m in self._messages if m.task_id not in gone]
+        self._revisions = [r for r in self._revisions if r.task_id not in gone]
+
+    def _of_closed(self, task_id: str | None) -> bool:
+        return task_id is None or self._tasks[task_id].status.terminal
+
+    def _old_checkpoints(
+        self, before: datetime, home: str | None
+    ) -> list[tuple[str, int]]:
+        old = [
+            one
+            for one in self._checkpoints.values()
+            if one.at < before
+            and (run := self._runs[one.run_id]).state.terminal
+            and is_here(run.home, home)
+            and self._of_closed(run.task_id)
+        ]
+        old.sort(key=lambda one: (one.at, one.run_id, one.number))
+        return [(one.run_id, one.number) for one in old]
+
+    def _old_wakes(self, before: datetime, home: str | None) -> list[str]:
+        watching = {w.wait_id for w in self._waits.values() if is_watching(w)}
+        old = [
+            wake
+            for wake in self._wakes.values()
+            if is_old(before, wake.created_at, wake.sent_at, wake.acknowledged_at)
+            and wake.state not in (WakeState.DUE, WakeState.SENT)
+            and is_here(wake.home, home)
+            and self._of_closed(wake.task_id)
+            and wake.wait_id not in watching
+        ]
+        old.sort(key=lambda wake: (wake.created_at, wake.wake_id))
+        return [wake.wake_id for wake in old]
+
+    def _old_waits(self, before: datetime, home: str | None) -> list[str]:
+        named = {wake.wait_id for wake in self._wakes.values()}
+        last = last_ended(self._waits.values())
+        old = [
+            wait
+            for wait in self._waits.values()
+            if is_old(before, wait.created_at, wait.changed_at)
+            and not is_watching(wait)
+            and is_here(wait.home, home)
+            and self._of_closed(wait.task_id)
+            and wait.wait_id not in named
+            and (wait.task_id is None or last[wait.task_id] != wait.wait_id)
+        ]
+        old.sort(key=lambda wait: (wait.created_at, wait.wait_id))
+        return [wait.wait_id for wait in old]
+
+    def _old_events(self, before: datetime, home: str | None) -> Sequence[int]:
+        newest = {(e.task_id, e.kind): e.event_id for e in self._events}
+
+        def is_needed(event: Event) -> bool:
+            task = self._tasks.get(event.task_id or "")
+            wait = self._waits.get(event.wait_id or "")
+            return (
+                event is self._events[-1]
+                or (task is not None and not task.status.terminal)
+                or (task is not None and not is_here(task.home, home))
+                or (
+                    task is not None
+                    and newest[event.task_id, event.kind] == event.event_id
+                )
+                or (wait is not None and is_watching(wait))
+                or (wait is not None and not is_here(wait.home, home))
+            )
+
+        old = (event for event in self._events if event.at < before)
+        return [event.event_id for event in old if not is_needed(event)]
+
+
+def is_old(before: datetime, *instants: datetime | None) -> bool:
+    """Whether all instants that are known lie before another."""
+    return all(at < before for at in instants if at is not None)
+
+
+def is_here(its: str | None, home: str | None) -> bool:
+    """Whether what belongs to a home, or to none, is of this one; None: of any."""
+    return home is None or its in (None, home)
+
+
+def is_watching(wait: Wait) -> bool:
+    """Whether a wait is open."""
+    return wait.status is WaitStatus.WATCHING
+
+
+def last_ended(waits: Iterable[Wait]) -> dict[str, str]:
+    """Return the wait of each task that has ended last."""
+    ended = (wait for wait in waits if wait.task_id and not is_watching(wait))
+    in_order = sorted(ended, key=lambda wait: (wait.changed_at, wait.wait_id))
+    return {wait.task_id or "": wait.wait_id for wait in in_order}
+
+
+def but_for(rows: Mapping[KeyT, RowT], gone: Iterable[KeyT]) -> dict[KeyT, RowT]:
+    """Return the rows but for those of some keys."""
+    keys = set(gone)
+    return {key: row for key, row in rows.items() if key not in keys}

@@ -1,0 +1,186 @@
+"""What every `TaskStore` drops of what has ended, and what it never does."""
+# ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.model import Task, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.values import (
+    a_checkpoint,
+    a_message,
+    a_revision,
+    a_run,
+    a_task,
+    a_wait,
+    a_wake,
+    an_artifact,
+    an_entry,
+    an_event,
+)
+
+SECOND = timedelta(seconds=1)
+LATER = DAWN + SECOND
+MANY = 1_000
+
+
+def closed(**changes: object) -> Task:
+    """Return `task_1`, which is completed, with these fields changed."""
+    return a_task(**{"status": TaskStatus.COMPLETED, **changes})
+
+
+def hung_on(task: Task) -> Change:
+    """Return a task with two of all that it may have, everything but it ended."""
+    waits = [
+        a_wait(wait_id=f"wait_{n}", task_id="task_1", status=WaitStatus.RESOLVED)
+        for n in (1, 2)
+    ]
+    wakes = [
+        a_wake(
+            wake_id=f"wake_{n}",
+            key=f"{n}",
+            task_id="task_1",
+            wait_id=f"wait_{n}",
+            state=WakeState.ACKNOWLEDGED,
+            due_at=None,
+        )
+        for n in (1, 2)
+    ]
+    return Change(
+        tasks=(task,),
+        messages=(a_message(),),
+        revisions=(a_revision(),),
+        runs=(a_run(state=RunState.COMPLETED, ended_at=DAWN),),
+        checkpoints=(a_checkpoint(), a_checkpoint(number=2)),
+        artifacts=(an_artifact(run_id="run_1"),),
+        ledger=(an_entry(run_id="run_1"),),
+        waits=tuple(waits),
+        wakes=tuple(wakes),
+        events=(
+            an_event(kind="a", task_id="task_1"),
+            an_event(kind="b", task_id="task_1", wait_id="wait_1"),
+            an_event(kind="a", task_id="task_1"),
+            an_event(kind="c"),
+        ),
+    )
+
+
+class StoreDropping:
+    """Part of `StoreSuite`."""
+
+    def test_of_a_closed_task_stays_what_tells_how_it_ended(
+        self, store: TaskStore
+    ) -> None:
+        store.commit(hung_on(closed()))
+        before = everything(store)
+        gone = store.drop_ended(LATER, MANY)
+        assert gone == {"checkpoints": 2, "wakes": 2, "waits": 1, "events": 1}
+        assert store.drop_ended(LATER, MANY) == {}
+        after = everything(store)
+        assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_2"]
+        assert [event.kind for event in store.list_events(0, 9)] == ["b", "a", "c"]
+        for name in ("tasks", "messages", "revisions", "runs", "artifacts", "ledger"):
+            assert after[name] == before[name]
+
+    @pytest.mark.parametrize("status", [TaskStatus.ACTIVE, TaskStatus.PAUSED])
+    def test_of_an_open_task_nothing_is_dropped(
+        self, store: TaskStore, status: TaskStatus
+    ) -> None:
+        store.commit(hung_on(closed(status=status)))
+        before = everything(store)
+        assert store.drop_ended(LATER, MANY) == {}
+        assert everything(store) == before
+
+    @pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
+    def test_a_wake_that_is_owed_stays_with_its_wait(
+        self, store: TaskStore, state: WakeState
+    ) -> None:
+        wait = a_wait(status=WaitStatus.RESOLVED)
+        wake = a_wake(wait_id="wait_1", state=state, due_at=None)
+        store.commit(Change(waits=(wait,), wakes=(wake,)))
+        assert store.drop_ended(LATER, MANY) == {}
+
+    def test_a_watched_wait_keeps_its_wakes_and_events(self, store: TaskStore) -> None:
+        wake = a_wake(wait_id="wait_1", state=WakeState.ACKNOWLEDGED, due_at=None)
+        events = (an_event(wait_id="wait_1"), an_event())
+        store.commit(Change(waits=(a_wait(),), wakes=(wake,), events=events))
+        assert store.drop_ended(LATER, MANY) == {}
+
+    @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.BLOCKED])
+    def test_a_run_that_is_open_keeps_its_checkpoints(
+        self, store: TaskStore, state: RunState
+    ) -> None:
+        run = a_run(state=state)
+        kept = Change(tasks=(closed(),), runs=(run,), checkpoints=(a_checkpoint(),))
+        store.commit(kept)
+        assert store.drop_ended(LATER, MANY) == {}
+
+    def test_what_is_not_older_than_the_instant_stays(self, store: TaskStore) -> None:
+        store.commit(hung_on(closed()))
+        assert store.drop_ended(DAWN, MANY) == {}
+        late = {"created_at": DAWN, "task_id": None}
+        wait = a_wait(
+            **late, wait_id="wait_9", status=WaitStatus.TIMEOUT, changed_at=LATER
+        )
+        wakes = [
+            a_wake(
+                **late,
+                wake_id=f"wake_9{moved}",
+                key=moved,
+                state=WakeState.UNANSWERED,
+                due_at=None,
+                **{moved: LATER},
+            )
+            for moved in ("sent_at", "acknowledged_at")
+        ]
+        store.commit(Change(waits=(wait,), wakes=tuple(wakes)))
+        store.drop_ended(LATER, MANY)
+        assert store.read_wait("wait_9") == wait.model_copy(update={"version": 1})
+        kept = store.read_wakes([wake.wake_id for wake in wakes])
+        assert len(kept) == len(wakes)
+
+    def test_the_oldest_go_first_and_no_more_than_asked_for(
+        self, store: TaskStore
+    ) -> None:
+        for n in (3, 1, 2):
+            at = DAWN + n * SECOND
+            wait = a_wait(
+                wait_id=f"wait_{n}",
+                status=WaitStatus.CANCELLED,
+                created_at=at,
+                changed_at=at,
+            )
+            store.commit(Change(waits=(wait,), events=(an_event(at=at),)))
+        assert store.drop_ended(DAWN + 9 * SECOND, 2) == {"waits": 2, "events": 2}
+        assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_3"]
+        assert [event.event_id for event in store.list_events(0, 9)] == [3]
+
+    def test_events_are_numbered_on_after_all_others_are_gone(
+        self, store: TaskStore
+    ) -> None:
+        store.commit(Change(events=(an_event(), an_event())))
+        assert store.drop_ended(LATER, MANY) == {"events": 1}
+        store.commit(Change(events=(an_event(),)))
+        assert [event.event_id for event in store.list_events(1, 9)] == [2, 3]
+
+    def test_what_is_of_another_home_is_not_dropped(self, store: TaskStore) -> None:
+        store.commit(hung_on(closed(home="/home/2")))
+        wait = a_wait(wait_id="wait_9", status=WaitStatus.RESOLVED, home="/home/2")
+        events = (an_event(wait_id="wait_9"), an_event(task_id="task_9"), an_event())
+        store.commit(Change(waits=(wait,), events=events))
+        assert store.drop_ended(LATER, MANY, "/home/1")["events"] == len(events[1:])
+        assert "wait_9" in [wait.wait_id for wait in store.list_waits(None, None, 9)]
+
+    def test_room_that_was_given_back_counts_as_free(self, store: TaskStore) -> None:
+        many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(200))
+        store.commit(Change(events=many))
+        taken = store.measure()
+        assert store.drop_ended(LATER, MANY) == {"events": 199}
+        assert store.measure() < taken / 2

@@ -1,0 +1,60 @@
+"""How long what has ended is kept, and how much of it.
+
+Source: ruling "retention".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain.texts import plural
+from taskmem_hookspecs import Value
+
+MIB: Final = 1024 * 1024
+LEAST: Final = timedelta(hours=1)
+"""Nothing that is younger is dropped: what is told, counted and shown rests on it."""
+_WORDS: Final = {
+    "checkpoints": "checkpoint",
+    "wakes": "wake",
+    "waits": "wait",
+    "events": "event",
+}
+
+
+class KeepPolicy(Value):
+    """What is kept of what has ended."""
+
+    days: float = 90.0
+    """For how long."""
+    most_bytes: int = 2048 * MIB
+    """How many bytes a database may take before what has ended goes earlier."""
+
+
+def cut_by_age(now: datetime, policy: KeepPolicy) -> datetime:
+    """Return the instant before which what has ended goes by its age."""
+    return now - max(timedelta(days=policy.days), LEAST)
+
+
+def cut_by_size(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
+    """Return the instant before which it goes for want of room; None: there is some.
+
+    `taken` are the bytes that the database takes.
+    """
+    return now - LEAST if taken > policy.most_bytes else None
+
+
+def describe_dropped(dropped: Mapping[str, int]) -> str:
+    """Say how many rows of each kind were dropped."""
+    counted = [(word, dropped.get(name, 0)) for name, word in _WORDS.items()]
+    return ", ".join(plural(number, word) for word, number in counted if number)
+
+
+def describe_full(taken: int, policy: KeepPolicy) -> str:
+    """Say that all that may go is gone, and the database is still too large."""
+    return (
+        f"The database takes {taken / MIB:,.0f} MiB, more than the "
+        f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and holds only what is "
+        "never dropped: tasks, their threads, and what is open"
+    )

@@ -1,0 +1,77 @@
+"""One pass that drops what has ended long ago, or that there is no room for."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import retention
+from openclaw_taskmem.engine.shell import Shell
+
+log = logging.getLogger(__name__)
+BATCH: Final = 1_000
+"""Rows of each kind that are dropped before the database is measured anew."""
+PATIENCE_SECONDS: Final = 2.0
+"""How long one pass takes; the next one goes on."""
+
+
+def drop_ended(shell: Shell) -> bool:
+    """Drop what is too old, then the oldest while the database is too large.
+
+    Returns whether there is more to drop, for which there was no time.
+    """
+    passing = _Pass(shell)
+    try:
+        return passing.drop_old() or passing.drop_to_fit()
+    finally:
+        passing.tell()
+
+
+class _Pass:
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._now = shell.clock.now()
+        self._until = shell.clock.monotonic() + PATIENCE_SECONDS
+        self._dropped: Counter[str] = Counter()
+
+    def drop_old(self) -> bool:
+        """Drop what is older than it may be; return whether time was up first."""
+        cut = retention.cut_by_age(self._now, self._shell.keep)
+        while self._drop(cut):
+            if self._is_over():
+                return True
+        return False
+
+    def drop_to_fit(self) -> bool:
+        """Drop the oldest until the rest fits; return whether time was up first."""
+        keep, kept = self._shell.keep, self._shell.kept
+        while True:
+            kept.taken = self._shell.store.measure()
+            cut = retention.cut_by_size(self._now, kept.taken, keep)
+            if cut is None:
+                kept.full = False
+                return False
+            if not self._drop(cut):
+                if not kept.full:
+                    log.warning("%s", retention.describe_full(kept.taken, keep))
+                kept.full = True
+                return False
+            if self._is_over():
+                return True
+
+    def tell(self) -> None:
+        """Log what was dropped."""
+        if self._dropped:
+            said = retention.describe_dropped(self._dropped)
+            log.info("dropped of what had ended: %s", said)
+
+    def _drop(self, before: datetime) -> bool:
+        dropped = self._shell.store.drop_ended(before, BATCH, self._shell.only)
+        self._dropped.update(dropped)
+        return bool(dropped)
+
+    def _is_over(self) -> bool:
+        over = self._shell.clock.monotonic() > self._until
+        return over or self._shell.stopping.is_set()

@@ -1,0 +1,215 @@
+"""What has ended is dropped, the oldest first, a few rows in each transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from taskmem_hookspecs import RunState, TaskStatus, WaitStatus, WakeState
+from taskmem_sqlmodel.columns import InstantText, Text
+from taskmem_sqlmodel.opening import Database
+from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.statements import CHECKPOINTS, EVENTS, RUNS, TASKS, WAITS, WAKES
+from taskmem_sqlmodel.translation import translated
+
+AT_ONCE: Final = 500
+"""Rows that one transaction drops: whoever writes meanwhile waits for no more."""
+PAGE: Final = 2_000
+"""Entries of the log that are looked at together."""
+ROW_BYTES: Final = 28
+"""What PostgreSQL adds to each row."""
+
+_BEFORE: Final = sa.bindparam("before", type_=InstantText)
+_HOME: Final = sa.bindparam("home", type_=Text)
+_LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
+_CLOSED: Final = [status.value for status in TaskStatus if status.terminal]
+_ENDED: Final = [state.value for state in RunState if state.terminal]
+_OPEN_WAKES: Final = [WakeState.DUE.value, WakeState.SENT.value]
+_WATCHING: Final = WaitStatus.WATCHING.value
+
+
+def _here(table: sa.Table) -> sa.ColumnElement[bool]:
+    # With no home nothing is of another one: no comparison with NULL is true.
+    return (table.c.home != _HOME).is_not(sa.true())
+
+
+def _of_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    """Whether the task of a row has ended."""
+    return sa.exists().where(TASKS.c.task_id == task_id, TASKS.c.status.in_(_CLOSED))
+
+
+def _free(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Whether a row is of no task, or of one that has ended."""
+    return sa.or_(table.c.task_id.is_(None), _of_closed(table.c.task_id))
+
+
+def _is_before(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
+    later = (sa.func.coalesce(table.c[c], table.c.created_at) for c in columns)
+    return sa.and_(table.c.created_at < _BEFORE, *(each < _BEFORE for each in later))
+
+
+_OLD_CHECKPOINT: Final = sa.and_(
+    CHECKPOINTS.c.at < _BEFORE,
+    sa.exists().where(
+        RUNS.c.run_id == CHECKPOINTS.c.run_id,
+        RUNS.c.state.in_(_ENDED),
+        _here(RUNS),
+        _of_closed(RUNS.c.task_id),
+    ),
+)
+_OLD_WAKE: Final = sa.and_(
+    _is_before(WAKES, "sent_at", "acknowledged_at"),
+    WAKES.c.state.not_in(_OPEN_WAKES),
+    _here(WAKES),
+    _free(WAKES),
+    ~sa.exists().where(WAITS.c.wait_id == WAKES.c.wait_id, WAITS.c.status == _WATCHING),
+)
+_LATER_WAIT: Final = WAITS.alias("later")
+_OLD_WAIT: Final = sa.and_(
+    _is_before(WAITS, "changed_at"),
+    WAITS.c.status != _WATCHING,
+    _here(WAITS),
+    _free(WAITS),
+    ~sa.exists().where(WAKES.c.wait_id == WAITS.c.wait_id),
+    sa.or_(
+        WAITS.c.task_id.is_(None),
+        sa.exists().where(
+            _LATER_WAIT.c.task_id == WAITS.c.task_id,
+            _LATER_WAIT.c.status != _WATCHING,
+            sa.tuple_(_LATER_WAIT.c.changed_at, _LATER_WAIT.c.wait_id)
+            > sa.tuple_(WAITS.c.changed_at, WAITS.c.wait_id),
+        ),
+    ),
+)
+_LATER_EVENT: Final = EVENTS.alias("later")
+_NEWEST: Final = sa.select(sa.func.max(EVENTS.alias("every").c.id)).scalar_subquery()
+_OLD_EVENT: Final = sa.and_(
+    EVENTS.c.at < _BEFORE,
+    # A database numbers on from the newest that is left.
+    EVENTS.c.id < _NEWEST,
+    ~sa.exists().where(
+        TASKS.c.task_id == EVENTS.c.task_id,
+        sa.or_(TASKS.c.status.not_in(_CLOSED), TASKS.c.home != _HOME),
+    ),
+    sa.or_(
+        EVENTS.c.task_id.is_(None),
+        ~sa.exists().where(TASKS.c.task_id == EVENTS.c.task_id),
+        sa.exists().where(
+            _LATER_EVENT.c.task_id == EVENTS.c.task_id,
+            _LATER_EVENT.c.kind == EVENTS.c.kind,
+            _LATER_EVENT.c.id > EVENTS.c.id,
+        ),
+    ),
+    ~sa.exists().where(
+        WAITS.c.wait_id == EVENTS.c.wait_id,
+        sa.or_(WAITS.c.status == _WATCHING, WAITS.c.home != _HOME),
+    ),
+)
+_OLD: Final = (
+    (CHECKPOINTS, _OLD_CHECKPOINT, (CHECKPOINTS.c.at,)),
+    (WAKES, _OLD_WAKE, (WAKES.c.created_at,)),
+    (WAITS, _OLD_WAIT, (WAITS.c.created_at,)),
+    (EVENTS, _OLD_EVENT, ()),
+)
+"""What is droppable of each table, in this order, and what it is ordered by."""
+
+
+def _keys(table: sa.Table) -> list[sa.Column[Any]]:
+    return list(table.primary_key.columns)
+
+
+_CHOOSE: Final = {
+    table: sa.select(*_keys(table))
+    .where(old)
+    .order_by(*order, *_keys(table))
+    .limit(_LIMIT)
+    for table, old, order in _OLD
+}
+_PAGE_OF_EVENTS: Final = (
+    sa.select(EVENTS.c.id, EVENTS.c.at < _BEFORE, _OLD_EVENT)
+    .where(EVENTS.c.id > sa.bindparam("after"))
+    .order_by(EVENTS.c.id)
+    .limit(PAGE)
+)
+_DROP: Final = {
+    table: table.delete().where(
+        sa.tuple_(*_keys(table)).in_(sa.bindparam("keys", expanding=True)), old
+    )
+    for table, old, _ in _OLD
+}
+
+
+class Dropping:
+    """Part of `SqlStore`: drops what has ended, and says how much room is taken."""
+
+    _database: Database
+
+    def drop_ended(
+        self, before: datetime, limit: int, home: str | None = None
+    ) -> Mapping[str, int]:
+        """Drop the oldest of what has ended; return how many rows of each table.
+
+        They are chosen while others write, and looked at once more as they are dropped.
+        """
+        given = {"before": before, "limit": limit, "home": home}
+        dropped: dict[str, int] = {}
+        self._database.require_in_place()
+        with translated(), self._database.writer() as writer:
+            for table, _, _ in _OLD:
+                with self._database.reader() as reader, reader.begin():
+                    keys = _choose(reader, table, given)
+                for start in range(0, len(keys), AT_ONCE):
+                    some = {**given, "keys": keys[start : start + AT_ONCE]}
+                    with writer.begin():
+                        gone = writer.execute(_DROP[table], some).rowcount
+                    dropped[table.name] = dropped.get(table.name, 0) + gone
+        return {name: number for name, number in dropped.items() if number}
+
+    def measure(self) -> int:
+        """Return how many bytes are taken; room that was given back counts as free."""
+        self._database.require_in_place()
+        with translated(), self._database.reader() as reader, reader.begin():
+            if self._database.dialect == "sqlite":
+                pages, free, size = (
+                    int(reader.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+                    for name in ("page_count", "freelist_count", "page_size")
+                )
+                return (pages - free) * size
+            return sum(_table_bytes(reader, name) for name in Base.metadata.tables)
+
+
+def _choose(
+    connection: sa.Connection, table: sa.Table, given: Mapping[str, Any]
+) -> Sequence[tuple[Any, ...]]:
+    """Return the keys of the oldest rows that are to go."""
+    if table is EVENTS:
+        found = _find_events(connection, given)
+        return [key for key, _ in zip(found, range(given["limit"]), strict=False)]
+    return [tuple(row) for row in connection.execute(_CHOOSE[table], given)]
+
+
+def _find_events(
+    connection: sa.Connection, given: Mapping[str, Any]
+) -> Iterator[tuple[int]]:
+    """Yield entries of the log that are to go, the oldest first.
+
+    They lie in the order of time but for what a clock that jumped has written; so the
+    first page without an old one ends the search.
+    """
+    after = 0
+    while page := connection.execute(_PAGE_OF_EVENTS, {**given, "after": after}).all():
+        yield from ((number,) for number, _, droppable in page if droppable)
+        after = page[-1][0]
+        if not any(old for _, old, _ in page):
+            return
+
+
+def _table_bytes(connection: sa.Connection, name: str) -> int:
+    one = sa.table(name)
+    row = sa.func.pg_column_size(sa.literal_column(one.name, sa.Text))
+    total = sa.func.sum(row + ROW_BYTES)
+    found = connection.execute(sa.select(sa.func.coalesce(total, 0)).select_from(one))
+    return int(found.scalar_one())

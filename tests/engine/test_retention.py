@@ -1,0 +1,196 @@
+"""What has ended is dropped, what is open never; what is dropped is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.retention import LEAST, KeepPolicy
+from openclaw_taskmem.engine import retention
+from taskmem_hookspecs import Change, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.testing import MemoryStore, an_event
+from taskmem_hookspecs.testing.holdings import everything
+from tests.support.world import PERSON, World
+
+DAY = timedelta(days=1).total_seconds()
+DROPPED = ("waits", "wakes", "checkpoints", "events")
+
+
+def a_world(**policy: Any) -> World:
+    return World(keep=KeepPolicy(**policy))
+
+
+def worked(world: World, status: str | None = "failed") -> str:
+    """Let a task wait, be woken and narrate; then it ends, unless that is None."""
+    task = world.register()
+    for _ in range(2):
+        world.end_wait(world.open_wait(task))
+        world.deliver()
+        world.narrate(task)
+    if status is not None:
+        world.call("task_update", task_id=task, status=status, message="It is over.")
+    return task
+
+
+def counted(world: World) -> dict[str, int]:
+    return {name: len(rows) for name, rows in everything(world.store).items()}
+
+
+def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
+    world = a_world(days=90)
+    task = worked(world)
+    before = everything(world.store)
+    world.clock.tick(90 * DAY - 1)
+    assert not retention.drop_ended(world.shell)
+    assert everything(world.store) == before
+    world.clock.tick(2)
+    assert not retention.drop_ended(world.shell)
+    after = everything(world.store)
+    assert [after[name] for name in ("tasks", "messages", "runs")] == [
+        before[name] for name in ("tasks", "messages", "runs")
+    ]
+    assert (len(after["wakes"]), len(after["waits"])) == (0, 1)
+    kinds = [event.kind for event in world.store.last_events(task, 99)]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_a_cancelled_task_stays_the_users_after_its_days() -> None:
+    world = a_world(days=90)
+    task = worked(world, None)
+    world.call("task_update", PERSON, task_id=task, status="cancelled")
+    world.clock.tick(91 * DAY)
+    retention.drop_ended(world.shell)
+    with pytest.raises(NotAllowed, match="The user cancelled"):
+        world.call("task_update", task_id=task, status="active")
+
+
+def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = a_world(days=90, most_bytes=1_500_000)
+    for n in range(4):
+        events = tuple(an_event(at=world.clock.tick(1)) for _ in range(1_000))
+        world.store.commit(Change(events=events))
+        del n
+    world.clock.tick(2 * LEAST.total_seconds())
+    assert not retention.drop_ended(world.shell)
+    left = [event.event_id for event in world.store.list_events(0, 9_999)]
+    assert left == list(range(3_001, 4_001))
+    assert [record.message for record in caplog.records] == [
+        "dropped of what had ended: 3000 events"
+    ]
+    assert (world.shell.kept.taken, world.shell.kept.full) == (1_000_000, False)
+
+
+def test_where_only_open_things_are_left_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = a_world(most_bytes=1)
+    worked(world, None)
+    before = everything(world.store)
+    world.clock.tick(400 * DAY)
+    for _ in range(3):
+        assert not retention.drop_ended(world.shell)
+    assert everything(world.store) == before
+    assert world.shell.kept.full
+    (record,) = caplog.records
+    assert "holds only what is never dropped" in record.message
+
+
+def test_a_pass_without_time_says_that_there_is_more() -> None:
+    world = a_world()
+    store = world.store
+    assert isinstance(store, MemoryStore)
+    store.commit(Change(events=tuple(an_event() for _ in range(2_500))))
+    world.clock.tick(91 * DAY)
+    drop: Callable[..., Any] = store.drop_ended
+
+    def slow(*given: Any) -> Any:
+        world.clock.tick(retention.PATIENCE_SECONDS + 1)
+        return drop(*given)
+
+    store.drop_ended = slow  # type: ignore[method-assign]
+    assert retention.drop_ended(world.shell)
+    assert store.count().events == 1_500
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([None, "failed", "paused", "cancelled"]),
+            st.integers(0, 60),
+        ),
+        max_size=6,
+    ),
+    st.integers(1, 40),
+)
+def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
+    tasks: list[tuple[str | None, int]], rows: int
+) -> None:
+    world = a_world(days=90, most_bytes=rows * 1_000)
+    for status, days in tasks:
+        worked(world, status)
+        world.open_wait(None)
+        world.clock.tick(days * DAY)
+    world.clock.tick(2 * LEAST.total_seconds())
+    before = everything(world.store)
+    open_ = {t.task_id for t in before["tasks"] if not t.status.terminal}  # type: ignore[attr-defined]
+    may_go = everything_that_may_go(world)
+    retention.drop_ended(world.shell)
+    after = everything(world.store)
+
+    for name in before:
+        gone = [row for row in before[name] if row not in after[name]]
+        assert not gone or name in DROPPED
+        assert not [row for row in gone if getattr(row, "task_id", None) in open_]
+        assert not [
+            row
+            for row in gone
+            if getattr(row, "status", None) is WaitStatus.WATCHING
+            or getattr(row, "state", None) in (WakeState.DUE, WakeState.SENT)
+        ]
+        kept = [row for row in may_go[name] if row in after[name]]
+        if gone and kept:
+            assert max(map(age, gone)) <= min(map(age, kept))
+    assert world.shell.kept.taken is not None
+    fits = world.shell.kept.taken <= rows * 1_000
+    assert fits or world.shell.kept.full
+
+
+def everything_that_may_go(world: World) -> dict[str, list[Any]]:
+    """Return what a store would drop of the same rows with no limit."""
+    store = MemoryStore()
+    vars(store).update(
+        {
+            name: value.copy() if isinstance(value, (dict, list)) else value
+            for name, value in vars(world.store).items()
+        }
+    )
+    before = everything(store)
+    store.drop_ended(world.clock.now() - LEAST, 1_000_000)
+    after = everything(store)
+    return {n: [r for r in before[n] if r not in after[n]] for n in before}
+
+
+def age(row: Any) -> Any:
+    return getattr(row, "event_id", None) or getattr(row, "created_at", None) or row.at
+
+
+def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
+    world = a_world(days=90)
+    task = worked(world)
+    world.clock.tick(91 * DAY)
+    retention.drop_ended(world.shell)
+    shown = world.call("task_resume", task_id=task, reopen=True)
+    assert world.task(task).status is TaskStatus.ACTIVE
+    assert "It is over." in str(shown)
+    assert world.task(task).linkage.last_wait_state is WaitStatus.RESOLVED
