@@ -82,18 +82,19 @@ class Held(Value):
     gone: bool = False
     """Whether who worked on it is known to have ended; or, where it has no run and no
     wake reaches them, to have been silent until the task counts as stuck."""
+    away: bool = False
+    """Whether its run is queued for a session in the background, which is there."""
 
 
 def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -> Tie:
     """Return what a caller, who may give the token of a claim, is to a task."""
     run = held.run
-    queued = run is not None and run.state is RunState.QUEUED
     ties = {
         Tie.PERSON: caller.person,
         Tie.HOLDER: _is_holder(caller, held, token),
         Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
-        Tie.REGISTRAR: _is_of(caller, *registrar(task)),
-        Tie.ROLE: queued and run is not None and _for_role(run, caller),
+        Tie.REGISTRAR: is_of(caller, *registrar(task)),
+        Tie.ROLE: not held.away and _for_role(run, caller),
     }
     return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
 
@@ -119,8 +120,8 @@ def guard(
     *,
     token: int | None = None,
     wish: str = "nothing was written",
-) -> None:
-    """Refuse a caller what the table does not let it do.
+) -> Tie:
+    """Return what a caller is to a task, unless the table does not let it do that.
 
     `wish`: what does not happen then, for the sentence of a run that another holds.
 
@@ -131,7 +132,7 @@ def guard(
     """
     tie = find_tie(caller, task, held, token)
     if may(act, tie, held):
-        return
+        return tie
     run = held.run
     if act is Act.WRITE or (act is Act.TAKE_UP and run is not None and _is_away(run)):
         fencing.guard_write(run, caller, token, wish)
@@ -147,7 +148,7 @@ def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: Held) -> Non
         NotAllowed: It is another's; the sentence says whose.
     """
     own = caller.person or _is_unnamed(caller)
-    if own or _is_of(caller, wait.session_key, wait.host, wait.home):
+    if own or is_of(caller, wait.session_key, wait.host, wait.home):
         return
     if task is not None and may(Act.WAIT, find_tie(caller, task, held), held):
         return
@@ -178,16 +179,16 @@ def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
     """Whether a task, as it is worked on, is of the session or host of a caller."""
     nobodys = task.session_key is None and task.host is None
     if run is None:
-        return nobodys or _is_of(caller, task.session_key, task.host, task.home)
+        return nobodys or is_of(caller, task.session_key, task.host, task.home)
     named = {run.session_key, run.told_session} - {None}
     if named:
-        return any(_is_of(caller, each, task.host, run.home) for each in named)
+        return any(is_of(caller, each, task.host, run.home) for each in named)
     if run.owner is not None or run.role is not None:
         return False  # a process holds it, or a role is to
-    return nobodys or _is_of(caller, None, task.host, run.home)
+    return nobodys or is_of(caller, None, task.host, run.home)
 
 
-def _is_of(
+def is_of(
     caller: Caller, session: str | None, host: str | None, home: str | None
 ) -> bool:
     """Whether a caller is the agent of a session, or of a host that names none.
@@ -240,6 +241,8 @@ def _describe_way(task: Task, held: Held, tie: Tie) -> str:
     return "leave it to that one, or let the user do it with taskmem call"
 
 
-def _for_role(run: Run, caller: Caller) -> bool:
-    """Whether a caller may claim a run that is queued: only a gateway says its role."""
+def _for_role(run: Run | None, caller: Caller) -> bool:
+    """Whether a run is queued for a caller, whose role only a gateway says."""
+    if run is None or run.state is not RunState.QUEUED:
+        return False
     return caller.in_gateway is None or fencing.is_for(run, caller.in_gateway)

@@ -8,8 +8,10 @@ from itertools import chain, islice
 from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import describe_cut
+from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.engine import (
     packets,
     recovery,
@@ -17,7 +19,7 @@ from openclaw_taskmem.engine import (
     turn_ends,
     wakes,
 )
-from openclaw_taskmem.engine.holding import AWAY, away, own_tasks
+from openclaw_taskmem.engine.holding import AWAY, away, guard, own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Bookmark,
@@ -146,11 +148,13 @@ def reminder(
 
     Raises:
         TaskNotFound: No task has that id.
+        NotAllowed: It is another session's.
     """
     found = task_id or _latest(shell, session_key, since)
     if found is None:
         return None
     facts = shell.store.read_task(found)
+    guard(shell, Act.READ, facts, Caller(session_key=session_key))
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
         asked = reminders.tell_what_is_asked_away(facts.run)

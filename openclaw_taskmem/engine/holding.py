@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import (
     thread,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.rights import Act, Held
+from openclaw_taskmem.domain.rights import Act, Held, Tie
 from openclaw_taskmem.domain.runs import Moved, Why
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
@@ -123,15 +123,23 @@ def guard(
     *,
     token: int | None = None,
     wish: str = "nothing was written",
-) -> None:
+) -> TaskFacts:
     """Refuse a caller what it may not do to a task. Source: domain/rights.py.
+
+    Returns the facts with the wakes that the call may answer: whoever only registered
+    the task answers those alone that went to them.
 
     Raises:
         TaskmemError: What `rights.guard` refuses.
     """
-    if not caller.person:
-        held, here = find_held(shell, facts), at_home(shell, caller)
-        rights.guard(act, here, facts.task, held, token=token, wish=wish)
+    if caller.person:
+        return facts
+    held, here = find_held(shell, facts), at_home(shell, caller)
+    tie = rights.guard(act, here, facts.task, held, token=token, wish=wish)
+    if tie is not Tie.REGISTRAR:
+        return facts
+    own = (w for w in facts.wakes if rights.is_of(here, w.session_key, w.host, w.home))
+    return facts.model_copy(update={"wakes": tuple(own)})
 
 
 def may_take_along(
@@ -157,9 +165,12 @@ def find_held(shell: Shell, facts: TaskFacts) -> Held:
     """Return who works on a task, or has, and whether they are gone."""
     task, run = facts.task, facts.run
     if run is not None:
-        left = run.state is RunState.QUEUED and run.why == Why.OWNER_GONE
+        queued = run.state is RunState.QUEUED
         ended = recovery.holder_ended if run.state.waiting else recovery.is_abandoned
-        return Held(run=run, gone=left or ended(shell, run))
+        gone = (queued and run.why == Why.OWNER_GONE) or ended(shell, run)
+        left = runs.left(run, shell.clock.now(), shell.runs)
+        away = queued and run.told_session is not None and not left
+        return Held(run=run, gone=gone, away=away)
     reached = shell.reaches(task.host, task.session_key)
     silent = (shell.clock.now() - task.updated_at).total_seconds()
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids

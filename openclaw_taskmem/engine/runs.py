@@ -362,7 +362,6 @@ def _claim_one(
         if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
-            guard(shell, Act.CLAIM, facts, caller)
             made = runs.begin(
                 facts.task,
                 run_id=shell.new_id("run", now),
@@ -373,6 +372,7 @@ def _claim_one(
             )
             run, before = made.run, made.events
         moved = runs.claim(run, owner, now, shell.runs)
+        guard(shell, Act.CLAIM, facts, caller)
         words = shell.store.read_thread(task_id, said_after=0)
         held = runs.held_by(moved.run, caller).model_copy(
             update={

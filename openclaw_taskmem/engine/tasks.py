@@ -215,7 +215,7 @@ def _applied(
     """
     facts = shell.store.read_task(task_id)
     act = Act.WRITE if wish.writes else Act.SAY
-    guard(shell, act, facts, wish.caller, token=wish.token)
+    facts = guard(shell, act, facts, wish.caller, token=wish.token)
     now = shell.clock.now()
     heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
@@ -336,8 +336,7 @@ def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
     """Settle the wakes of a task that a call on it answers, and return the facts."""
 
     def once() -> TaskFacts:
-        facts = shell.store.read_task(task_id)
-        guard(shell, Act.READ, facts, caller)
+        facts = guard(shell, Act.READ, shell.store.read_task(task_id), caller)
         now = shell.clock.now()
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)

@@ -17,6 +17,7 @@ from taskmem_hookspecs import Change, Owner, Role, Run, RunState
 from taskmem_hookspecs.errors import (
     InvalidArguments,
     LimitReached,
+    NotAllowed,
     RunHeld,
     RunNotFound,
     RunNotReady,
@@ -318,6 +319,9 @@ def test_another_session_that_claims_it_has_it_to_itself(
     free = session.run(task).model_copy(update={"role": None})
     session.world.store.commit(Change(runs=(free,)))
 
+    with pytest.raises(NotAllowed, match="another session, so you may not claim it"):
+        other.call("task_claim", task_id=task)
+    session.world.clock.tick(3601)  # its own session is gone
     other.call("task_claim", task_id=task)
     before = list(session.lines)
     other.call("task_update", task_id=task, completed_steps=[1])

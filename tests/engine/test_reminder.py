@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.engine import gateway
 from taskmem_hookspecs import Message, ResumeFacts, TaskStatus, hookimpl
-from taskmem_hookspecs.errors import TaskNotFound
+from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.world import World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
@@ -81,10 +81,8 @@ def test_a_session_without_an_open_task_is_told_nothing(world: World) -> None:
     assert gateway.reminder(world.shell, MAIN) is None
 
 
-def test_a_task_that_is_named_is_shown_whatever_it_does_and_whosever_it_is(
-    world: World,
-) -> None:
-    task = world.register(session_key=OTHER)
+def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
+    task = world.register(session_key=MAIN)
     world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="completed")
 
@@ -95,6 +93,13 @@ def test_a_task_that_is_named_is_shown_whatever_it_does_and_whosever_it_is(
     fields = packet_in(found[1])
     assert fields["status"] == TaskStatus.COMPLETED
     assert fields["reason"] == "This task was asked for; it is completed."
+
+
+def test_a_task_of_another_session_is_not_shown(world: World) -> None:
+    task = world.register(session_key=OTHER)
+
+    with pytest.raises(NotAllowed, match="another session, so you may not read it"):
+        gateway.reminder(world.shell, MAIN, task_id=task)
 
 
 def test_a_task_that_is_not_there_cannot_be_shown(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import TABLE, Act, Tie, When
-from taskmem_hookspecs import Owner, TaskNotFound
+from taskmem_hookspecs import Owner, TaskNotFound, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
     NotAllowed,
@@ -239,3 +239,19 @@ def test_no_hand_off_takes_along_what_is_anothers(world: World) -> None:
 
     assert answer["attached"] == []
     assert world.store.read_task(theirs) == before
+
+
+def test_who_registered_a_task_answers_none_of_the_wakes_of_who_works_on_it(
+    world: World,
+) -> None:
+    task = held(world)
+    world.pass_time(2 * THRESHOLD)
+    (wake,) = world.wakes(WakeState.SENT)
+    assert wake.session_key == BUILDER.session_key
+
+    world.call("task_update", CLAUDE, task_id=task, query="Where does it stand?")
+    world.call("task_update", CLAUDE, task_id=task, message="Mind the date.")
+    assert world.wakes(WakeState.SENT) == [wake]
+
+    world.call("task_update", BUILDER, task_id=task, message="I do.")
+    assert [each.state for each in world.wakes()] == [WakeState.ACKNOWLEDGED]

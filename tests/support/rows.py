@@ -15,7 +15,7 @@ def read_rows(store: TaskStore) -> dict[str, Any]:
     tasks += store.list_tasks(None, MOST, implicit=True)
     return {
         "tasks": tasks,
-        "messages": [store.read_thread(task.task_id) for task in tasks],
+        "messages": [m for task in tasks for m in store.read_thread(task.task_id)],
         "runs": store.list_runs(None, None, MOST),
         "waits": store.list_waits(None, None, MOST),
         "wakes": store.list_wakes(None, None, MOST),
