@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.judging import (
     rest_after,
     said,
 )
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.scrub import scrub_cut
 from taskmem_hookspecs import (
     Clock,
     Frame,
@@ -241,7 +241,7 @@ class Vigil:
             return None
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LAST_LOOK_SECONDS):
-                return scrub((await self.watcher.here()).tail or "")
+                return scrub_cut((await self.watcher.here()).tail or "")
         return None
 
     def _note_unjudged(self, found: Unjudged | None) -> None:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.daemon.lanes import Lane
 from openclaw_taskmem.daemon.panel import Blame, shown
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.scrub import scrub, scrub_cut
 from openclaw_taskmem.seams import parts
 from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
 
@@ -234,9 +234,9 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
     frame = parts.frame(await looking)
     return frame.model_copy(
         update={
-            "text": frame.text and scrub(frame.text),
-            "tail": frame.tail and scrub(frame.tail),
-            "screen": frame.screen and scrub(frame.screen),
+            "text": frame.text and scrub_cut(frame.text),
+            "tail": frame.tail and scrub_cut(frame.tail),
+            "screen": frame.screen and scrub_cut(frame.screen),
             "echoes": tuple(map(scrub, frame.echoes)),
             "note": frame.note and scrub(frame.note),
             "gone": frame.gone and scrub(frame.gone),

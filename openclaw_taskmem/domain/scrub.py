@@ -15,7 +15,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.token_shapes import mask_key_tails, mask_shapes
+from openclaw_taskmem.domain.token_shapes import (
+    mask_cut_keys,
+    mask_key_tails,
+    mask_shapes,
+)
 
 MASK: Final = "[secret removed]"
 
@@ -178,6 +182,11 @@ def scrub(text: str) -> str:
     text = _BEARER.sub(rf"\1 {MASK}", text)
     text = _ASSIGNED.sub(_masked_value, text)
     return _OPAQUE.sub(_masked_value, text)
+
+
+def scrub_cut(text: str) -> str:
+    """Return a part of a longer text likewise; it may begin within a private key."""
+    return mask_cut_keys(scrub(text), MASK)
 
 
 def _by_keys(text: str) -> str:

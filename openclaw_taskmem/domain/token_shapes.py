@@ -105,6 +105,15 @@ _END: Final = re.compile(
 _KEY_LINE: Final = re.compile(r"[\w+/=]{1,100}")
 _WIDE: Final = 40
 """Letters of a line of a key, but for its last."""
+_CUT: Final = re.compile(
+    r"\A(?:[A-Za-z0-9+/]{0,75}\r?\n)?"
+    r"(?:(?:[A-Za-z0-9+/]{64}\r?\n){5,}+|(?:[A-Za-z0-9+/]{70}\r?\n){5,}+"
+    r"|(?:[A-Za-z0-9+/]{76}\r?\n){5,}+)"
+    r"(?:[A-Za-z0-9+/]{1,76}={0,2}\r?(?=\n|\Z))?"
+)
+"""Lines as wide as keys are wrapped (PEM, OpenSSH, MIME), from a text's start on."""
+_MIXED: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
+"""What the lines of a key have all of, and lists of checksums have not."""
 
 
 def mask_shapes(text: str, mask: str) -> str:
@@ -125,14 +134,36 @@ def mask_key_tails(text: str, mask: str) -> str:
     """Return a text with `mask` for a private key whose first line is not there."""
     if "PRIVATE KEY" not in text or "-----END" not in text:
         return text
-    return _END.sub(lambda found: _without_tail(found[0], mask), text)
+    return _END.sub(
+        lambda found: _without_tail(found[0], mask, cut=found.start() == 0), text
+    )
 
 
-def _without_tail(text: str, mask: str) -> str:
+def mask_cut_keys(text: str, mask: str) -> str:
+    """Return a text that may begin anywhere with `mask` for the middle of a key.
+
+    Neither its first line nor its last need be there: five whole lines and more that
+    look like a key's count, at the beginning alone. What else is wrapped so (an image
+    in a mail) is masked too, where the text begins within it.
+    """
+    found = _CUT.match(text)
+    if found is None or not all(each.search(found[0]) for each in _MIXED):
+        return text
+    lines = found[0]
+    return f"{mask}{lines[len(lines.rstrip()) :]}{text[found.end() :]}"
+
+
+def _without_tail(text: str, mask: str, *, cut: bool) -> str:
+    """Return a text that ends with a key's last lines without them.
+
+    `cut`: nothing stands before it, so that its first line may be half a key's.
+    """
     lines = re.split(r"(\n|\\n)", text)
     first = len(lines) - 1
     while first >= 2 and _KEY_LINE.fullmatch(lines[first - 2].strip()):  # noqa: PLR2004
-        if first < len(lines) - 1 and len(lines[first - 2].strip()) < _WIDE:
+        half = cut and first == 2  # noqa: PLR2004
+        short = len(lines[first - 2].strip()) < _WIDE
+        if short and not half and first < len(lines) - 1:
             break
         first -= 2
     return text if first == len(lines) - 1 else "".join((*lines[:first], mask))

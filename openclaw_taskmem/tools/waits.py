@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import queues
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
-from openclaw_taskmem.domain.scrub import MASK, scrub
+from openclaw_taskmem.domain.scrub import MASK, scrub, scrub_cut
 from openclaw_taskmem.domain.texts import clip, one_line, plain
 from openclaw_taskmem.domain.waits import Refinement
 from openclaw_taskmem.engine import waits
@@ -152,7 +152,7 @@ def _seen(armed: Armed) -> str:
         return " ".join(said)
     lines = [
         clip(plain(line), _LINE_BYTES)
-        for line in scrub(sighting.tail).splitlines()
+        for line in scrub_cut(sighting.tail).splitlines()
         if line.strip()
     ]
     if lines:

@@ -385,6 +385,18 @@ def test_an_agent_waits_on_files_of_the_roots_and_of_its_folder_only(start, tmp_
     assert daemon.call("smart_wait", **given)["status"] == "watching"
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_key_without_its_first_line_is_not_in_the_answer(daemon, tmp_path, ended):
+    log, line = tmp_path / "build.log", "aB1x" * 16
+    end = "-----END PRI" + "VATE KEY-----\n"
+    log.write_text(f"{line}\n" * 200 + (f"{line[:20]}=\n{end}built\n" if ended else ""))
+    given = {"target": f"pty:file:{log}", "wake_when": "/done/ appears"}
+    message = daemon.call("smart_wait", **given)["message"]
+    assert "[secret removed]" in message
+    assert "aB1x" not in message
+    assert ("built" in message) is ended
+
+
 def test_a_wait_keeps_to_its_folders_after_a_restart(start, tmp_path):
     (tmp_path / "roots").mkdir()
     inside, diary = tmp_path / "roots" / "build.log", tmp_path / "diary"

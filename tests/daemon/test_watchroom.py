@@ -1003,6 +1003,21 @@ async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
     )
 
 
+async def test_the_middle_of_a_private_key_is_not_shown(stage: Stage) -> None:
+    frames: list[Frame] = []
+
+    async def keep(_: str, frame: Frame) -> Ruling:
+        frames.append(frame)
+        return Ruling(met=Met.NO, observation="kept")
+
+    stage.rules["X"] = keep
+    async with watched(("stage", stage.plugin())) as room:
+        await room.wait(wake_when="X")
+        stage.scene("build").show(("aB1x" * 16 + "\n") * 70)
+        await room.until(lambda: any(f.text for f in frames))
+    assert "aB1x" not in f"{[(f.text, f.tail) for f in frames if f.text]}"
+
+
 @pytest.mark.parametrize("raised", [False, True], ids=["is told", "is raised"])
 async def test_no_secret_is_in_what_else_a_judge_is_told_of_a_target(
     stage: Stage, *, raised: bool

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.scrub import MASK, scrub
+from openclaw_taskmem.domain.scrub import MASK, scrub, scrub_cut
 
 HEX = "0a1b2c3d4e5f6a7b" * 4
 UP = "A1B2C3D4E5F6G7H8" * 4
@@ -111,6 +114,57 @@ def test_what_stands_before_the_tail_of_a_key_stays() -> None:
     end = "-----END RSA PRI" + "VATE KEY-----"
 
     assert scrub(f"See this\n{BODY}\n{end}\ndone") == f"See this\n{MASK}\ndone"
+
+
+def test_a_tail_that_begins_within_a_line_is_masked_whole() -> None:
+    end = "-----END RSA PRI" + "VATE KEY-----"
+
+    assert scrub(f"{MIX[:9]}\n{BODY}\n{end}\ndone") == f"{MASK}\ndone"
+
+
+def lines_of(width: int, count: int) -> str:
+    """What `base64` prints."""
+    letters = b64encode(b"".join(sha256(bytes([n])).digest() for n in range(40)))
+    text = letters.decode()
+    return "".join(f"{text[n * 5 : n * 5 + width]}\n" for n in range(count))
+
+
+@pytest.mark.parametrize("width", [64, 70, 76])
+@pytest.mark.parametrize(("first", "last"), [("", ""), ("AbC\n", "dEf0==\n")])
+def test_the_middle_of_a_key_is_masked_where_a_text_begins(
+    width: int, first: str, last: str
+) -> None:
+    key = f"{first}{lines_of(width, 60)}{last}"
+
+    assert scrub_cut(f"{key}all done\nagain") == f"{MASK}\nall done\nagain"
+    assert scrub_cut(key) == f"{MASK}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{sha256(b'').hexdigest()}\n" * 30,
+        f"image: {lines_of(76, 30)}",
+        f"the image follows\nas it is\n{lines_of(76, 30)}",
+        lines_of(64, 4),
+        lines_of(60, 30),
+        "".join(lines_of(64, 30).split()),
+        "a line of words\n" * 30,
+    ],
+)
+def test_what_only_looks_like_the_middle_of_a_key_stays(text: str) -> None:
+    assert scrub_cut(text) == text
+
+
+def test_an_image_of_a_mail_counts_as_a_key_where_the_text_begins() -> None:
+    """Nothing tells them apart; anywhere else in a text it stays."""
+    assert scrub_cut(lines_of(76, 30)) == f"{MASK}\n"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["aB1", f"{'aB1' * 22}\n", "\n", f"{'aB1x' * 16}\n"])
+def test_a_cut_text_takes_linear_time(piece: str) -> None:
+    scrub_cut(piece * (524_288 // len(piece)))
 
 
 @pytest.mark.timeout(20)
