@@ -251,7 +251,7 @@ async def _until_done(
     background = [
         asyncio.create_task(loops.run()),
         asyncio.create_task(room.run(shell)),
-        asyncio.create_task(_load_sdk(room, door)),
+        asyncio.create_task(_load_ahead(room, door)),
         asyncio.create_task(_stop_when_idle(stop, door, loops, shell.clock, patience)),
     ]
     needed = background[:2]
@@ -267,8 +267,11 @@ async def _until_done(
             await task
 
 
-async def _load_sdk(room: Watchroom, door: Door) -> None:
-    """Load what speaks MCP before anyone asks, and after what is waited for."""
+async def _load_ahead(room: Watchroom, door: Door) -> None:
+    """Load what speaks MCP, and what judges, before anyone asks.
+
+    It comes after what is waited for, and after the daemon answers.
+    """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
             await room.caught_up()
@@ -280,6 +283,7 @@ async def _load_sdk(room: Watchroom, door: Door) -> None:
         door.lacks_mcp = mcp.SdkUnavailable(error)
     # Hosts that come are refused then, rather than left to wait.
     door.speaks_mcp.set()
+    await asyncio.to_thread(room.load_judges)
     gc.freeze()
     gc.enable()
 

@@ -59,6 +59,10 @@ THREADS: Final = 4
 """Reads and commits of the watchroom that run at once, apart from those of calls."""
 RELIEF_SECONDS: Final = 60.0
 """Between two looks for waits that other homes left behind."""
+LOADS: Final = '"ready" appears or it is ready'
+"""A condition that asks for a judge of forms, and for one of free English."""
+LOAD_SECONDS: Final = 120.0
+"""How long each plug-in may take for that."""
 ANSWER_SECONDS: Final = 25.0
 """How long a call waits to learn whether its target is there."""
 
@@ -203,13 +207,21 @@ class Watchroom:
         found, reader, status = self._find_judges(target, condition)
         if found.refusal is not None:
             raise found.refusal
-        understood = judging.assign_judges(condition, found.found, found.advice)
+        understood = judging.assign_judges(
+            condition, found.found, found.advice, found.late
+        )
         if target.scheme == queue_rules.SCHEME:
             return queue_rules.name_form(understood)
         if reader is not None and status is not None:
             name, advice = reader.name, found.advice
             understood = judging.note_reader(understood, name, status, advice)
         return understood
+
+    def load_judges(self) -> None:
+        """Have plug-ins load what judges a terminal, in forms and in free English."""
+        target = Target(scheme="pty", name="")
+        reader = self._readers.offer()[0] if self._readers is not None else None
+        self._seams.judges(target, parse_condition(LOADS), reader, LOAD_SECONDS)
 
     def _find_judges(
         self, target: Target, condition: Condition

@@ -13,6 +13,7 @@ from taskmem_hookspecs import (
     Condition,
     ConditionUnclear,
     Judge,
+    JudgeUnavailable,
     Met,
     ReaderStatus,
     Readiness,
@@ -103,14 +104,21 @@ class Finding(Value):
 
 
 def assign_judges(
-    condition: Condition, judges: Sequence[Judge], advice: Sequence[str]
+    condition: Condition,
+    judges: Sequence[Judge],
+    advice: Sequence[str],
+    late: Sequence[str] = (),
 ) -> tuple[Understood, ...]:
     """Find who decides each side of a condition.
 
     Raises:
         ConditionUnclear: Nobody decides one of them; it names that side and the forms.
+        JudgeUnavailable: The same, where `late` says that somebody still may.
     """
-    if unread := find_unjudged(condition, judges):
+    unread = find_unjudged(condition, judges)
+    if unread and late:
+        raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
+    if unread:
         raise refuse_sides(condition, unread, " ".join(advice))
     deciders = find_deciders(condition, judges)
     return tuple(

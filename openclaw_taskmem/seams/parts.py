@@ -149,6 +149,8 @@ class Judges(NamedTuple):
     """What would let others judge it, a sentence each."""
     refusal: ConditionUnclear | None
     """Why the target can never have one of the forms; None: it can have them all."""
+    late: tuple[str, ...] = ()
+    """Who gave no answer in time and may judge it after all, a sentence each."""
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:

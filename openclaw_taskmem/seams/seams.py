@@ -216,7 +216,11 @@ class Seams:
         return tuple(self._all("wait_sensor", parts.is_sensor, target=target))
 
     def judges(
-        self, target: Target, condition: Condition, reader: Reader | None = None
+        self,
+        target: Target,
+        condition: Condition,
+        reader: Reader | None = None,
+        seconds: float | None = None,
     ) -> parts.Judges:
         """Find all that can judge a condition, in the order they are asked."""
         hook, words = "wait_judge", condition.sentence
@@ -224,12 +228,15 @@ class Seams:
         asked |= {"condition": condition, "reader": reader}
         found: list[Judge] = []
         advice: list[str] = []
+        late: list[str] = []
+        limits: Any = {"seconds": seconds, "passed_on": (ConditionUnclear, TookTooLong)}
         refusal: ConditionUnclear | None = None
         for plugin in self._in_order(hook):
             try:
-                found += self._answers(
-                    plugin, hook, parts.is_judge, asked, passed_on=ConditionUnclear
-                )
+                found += self._answers(plugin, hook, parts.is_judge, asked, **limits)
+            except TookTooLong as error:
+                plugin.note(hook, error)
+                late.append(f"The plug-in {plugin.name} gave {error}.")
             except ConditionUnclear as unclear:
                 if unclear.sides and refusal is None:
                     refusal = unclear
@@ -242,7 +249,7 @@ class Seams:
         ]
         if not found and not advice:
             advice.append(f"No plug-in judges such words of a {target.scheme}.")
-        return parts.Judges(tuple(found), tuple(advice), refusal)
+        return parts.Judges(tuple(found), tuple(advice), refusal, tuple(late))
 
     def blame(self, part: object, doing: str, error: BaseException) -> None:
         """Note what went wrong with a part at the plug-in that it came from."""
@@ -335,7 +342,7 @@ class Seams:
         values: Mapping[str, object],
         *,
         seconds: float | None = None,
-        passed_on: type[Exception] | tuple[()] = (),
+        passed_on: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Sequence[T]:
         """Return what a plug-in answers; nothing when any of it is nonsense."""
         call = self._alone(plugin, hook, values)

@@ -103,7 +103,9 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
 
-    await run._load_sdk(create_autospec(Watchroom, instance=True), entrance)
+    room = create_autospec(Watchroom, instance=True)
+    await run._load_ahead(room, entrance)
+    room.load_judges.assert_called_once_with()
 
     writer.write(b'no JSON\n{"method": "notifications/initialized"}\n')
     writer.write(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}\n')

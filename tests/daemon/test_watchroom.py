@@ -12,6 +12,7 @@ import pytest
 from openclaw_taskmem.engine import waits
 from taskmem_hookspecs import (
     Change,
+    Condition,
     ConditionUnclear,
     Frame,
     InvalidArguments,
@@ -1145,3 +1146,38 @@ async def test_a_target_that_may_come_back_is_waited_for_on(stage: Stage) -> Non
         stage.scene("build").text += "READY\n"
         await room.pass_time(5)
         assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+
+
+# --- judges ahead of the first wait ---------------------------------------------
+
+
+async def test_what_judges_a_terminal_is_asked_for_before_any_wait(
+    stage: Stage,
+) -> None:
+    asked: list[tuple[str, int, tuple[int, ...]]] = []
+
+    def wait_judge(target: Target, condition: Condition) -> None:
+        asked.append((target.scheme, len(condition.sides), condition.free))
+
+    async with watched(("noting", a_plugin(wait_judge=wait_judge))) as room:
+        await asyncio.to_thread(room.room.load_judges)
+
+    assert asked == [("pty", 2, (1,))]
+
+
+async def test_a_wait_whose_judge_is_late_is_told_to_call_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def wait_judge() -> None:
+        over.wait(30)
+
+    slow = a_plugin(wait_judge=wait_judge, wait_sensor=lambda: stage)
+    async with watched(("slow", slow)) as room:
+        monkeypatch.setattr(room.world.shell.seams, "_seconds", 0.05)
+        with pytest.raises(
+            JudgeUnavailable, match=r"slow gave no answer .* Call again"
+        ):
+            await room.wait()
+        over.set()

@@ -19,6 +19,7 @@ from openclaw_taskmem.domain.judging import (
 from taskmem_hookspecs import (
     ConditionUnclear,
     InvalidArguments,
+    JudgeUnavailable,
     ReaderStatus,
     Readiness,
 )
@@ -289,6 +290,14 @@ def test_a_side_that_nobody_judges_refuses_the_wait():
     condition = parse_condition("the page looks done, or fails")
     with pytest.raises(ConditionUnclear, match=r"the page looks done.* Set a key\."):
         assign_judges(condition, [Decides("rules", (1,))], ["Set a key."])
+
+
+def test_who_may_still_judge_a_side_is_asked_again_not_reworded_for():
+    condition = parse_condition("the page looks done, or fails")
+    late = ["The plug-in x gave no answer within 2 s."]
+    with pytest.raises(JudgeUnavailable, match=r"^The plug-in x .* 2 s\. Call again\."):
+        assign_judges(condition, [Decides("rules", (1,))], ["Set a key."], late)
+    assert assign_judges(condition, [Decides("mine")], (), late)
 
 
 def test_the_page_prints_every_word_of_the_grammar():

@@ -339,3 +339,23 @@ def test_one_that_does_not_select_reaches_all():
 def test_one_that_fails_to_say_reaches_nobody(caplog):
     assert not parts.reach_of(Selective())(None, None)
     assert "plain failed to say whom it reaches" in caplog.text
+
+
+def test_a_judge_that_is_late_is_told_apart_from_none(hanging):
+    serve, _ = hanging
+    seams = seams_of(LIMIT, bad=plugin(wait_judge=serve))
+    said = seams.judges(TARGET, CONDITION).late
+    assert said == ("The plug-in bad gave no answer within 0.2 s.",)
+    assert seams_of().judges(TARGET, CONDITION).late == ()
+
+
+def test_what_loads_its_judge_ahead_has_more_time():
+    answers = threading.Event()
+    judge = Everything()
+    threading.Timer(LIMIT * 2, answers.set).start()
+
+    def wait_judge():
+        return judge if answers.wait(30) else None
+
+    seams = seams_of(LIMIT, slow=plugin(wait_judge=wait_judge))
+    assert seams.judges(TARGET, CONDITION, None, 30).found == (judge,)
