@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
 
-from openclaw_taskmem.domain import events, packet, registrars
+from openclaw_taskmem.domain import events, packet, registrars, rests
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -48,6 +48,11 @@ class OutboxPolicy(Value):
     """How long one delivery may take before the wake counts as not delivered."""
     lines: int = 20
     """Wakes of waits that share one message at most."""
+
+    def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
+        """Return how long a wake waits after that many failed tries."""
+        first, longest = self.first_retry_seconds, self.longest_retry_seconds
+        return rests.after_failures(attempts, first, longest, asked)
 
     def again_after(self, wake: Wake) -> timedelta:
         """Return how long a sent wake waits; turns may have lost it, and often."""
@@ -265,7 +270,7 @@ def failed(
     owed = tuple(
         wake.model_copy(
             update={
-                "due_at": now + retry_after(wake.attempts, policy, retry_seconds),
+                "due_at": now + policy.retry_after(wake.attempts, retry_seconds),
                 "last_error": error,
             }
         )
@@ -273,7 +278,11 @@ def failed(
         if wake.state is WakeState.DUE
         or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
     )
-    log = tuple(_event(events.WAKE_FAILED, w, now, error=error) for w in owed)
+    log = tuple(
+        _event(events.WAKE_FAILED, wake, now, error=error)
+        for wake in owed
+        if rests.is_news(wake.attempts)
+    )
     return Change(wakes=owed, events=log)
 
 
@@ -326,7 +335,7 @@ def lost(
         if alert and newest[wake.task_id] != wake.wake_id:
             again.append(_close(wake, WakeState.SUPERSEDED))
             continue
-        rest = due_at or now + retry_after(wake.attempts, policy)
+        rest = due_at or now + policy.retry_after(wake.attempts)
         again.append(
             wake.model_copy(
                 update={"state": WakeState.DUE, "due_at": rest, "last_error": why}
@@ -340,20 +349,6 @@ def lost(
             *(_event(events.WAKE_LOST, wake, now, error=why) for wake in owed),
         ),
     )
-
-
-def retry_after(
-    attempts: int, policy: OutboxPolicy, retry_seconds: float | None = None
-) -> timedelta:
-    """Return how long to wait after that many failed attempts: doubled each time.
-
-    Where the transport says when it expects to work, that counts instead.
-    """
-    doublings = max(0, min(attempts - 1, 30))
-    seconds = policy.first_retry_seconds * 2**doublings
-    if retry_seconds is not None:
-        seconds = max(policy.first_retry_seconds, retry_seconds)
-    return timedelta(seconds=min(seconds, policy.longest_retry_seconds))
 
 
 def _stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:

@@ -194,14 +194,14 @@ def failed(
 
     `retry_seconds`: in how many the transport expects to work; None: it does not know.
     """
-    log.warning("wake %s was not delivered: %s", delivery.message.key, error)
-    _settle(
-        shell,
-        delivery,
-        lambda current, now: outbox.failed(
-            current, error, now, shell.outbox, retry_seconds
-        ),
-    )
+
+    def decided(current: Sequence[Wake], now: datetime) -> Change:
+        change = outbox.failed(current, error, now, shell.outbox, retry_seconds)
+        if change.events:
+            log.warning("wake %s was not delivered: %s", delivery.message.key, error)
+        return change
+
+    _settle(shell, delivery, decided)
 
 
 def refused(shell: Shell, delivery: Delivery, error: str) -> None:

@@ -82,6 +82,21 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
     assert world.wakes(WakeState.SENT)[0].last_error is None
 
 
+async def test_a_wake_that_is_tried_for_days_leaves_a_few_log_entries(
+    world: World, gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.fails = lambda _: WakeUndelivered("gateway down")
+    async with running(world, gateway):
+        world.end_wait(world.open_wait(None))
+        await world.clock.advance(hours=24)
+    (owed,) = world.wakes(WakeState.DUE)
+    assert owed.attempts > 256
+    failed = [e for e in world.store.list_events(0, 999) if e.kind == "wake_failed"]
+    assert len(failed) == 9
+    said = [r for r in caplog.records if "was not delivered" in r.message]
+    assert len(said) == 9
+
+
 def test_a_wake_that_nobody_has_tried_to_send_is_not_unsent(world: World) -> None:
     world.register()
     world.clock.tick(THRESHOLD + 1)

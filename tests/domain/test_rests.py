@@ -1,4 +1,4 @@
-"""Rests that plug-ins ask for."""
+"""Failed tries: rests, and what is logged of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from openclaw_taskmem.domain.rests import asked_for
+from openclaw_taskmem.domain.rests import asked_for, is_news
 from taskmem_hookspecs import JudgeUnavailable, WakeUndelivered
 
 
@@ -33,3 +33,8 @@ def test_an_error_that_was_not_made_whole_asks_for_nothing() -> None:
             """Leave out what it is to say."""
 
     assert asked_for(Bare()) is None
+
+
+def test_the_first_failure_and_each_doubling_of_the_tries_is_news() -> None:
+    told = [tries for tries in range(1, 100_000) if is_news(tries)]
+    assert told == [2**n for n in range(17)]
