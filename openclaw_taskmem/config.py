@@ -53,6 +53,7 @@ _NO_CHOICE: Final = frozenset({"home", "tools", "in_file", "warnings"})
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
+    "evidence_urls": ("all", "public", "none"),
     "sandbox_looks": ("workspace", "none", "all"),
 }
 """What the settings take that are one of a few words."""
@@ -134,6 +135,9 @@ class Settings:
     artifact_roots: tuple[str, ...] = ()
     """Folders that what tasks make may lie in; empty: the user's own and the temporary
     one. The agent's own is always one of them."""
+    evidence_urls: str = "all"
+    """Which URLs are asked that agents name as proof: `all`, `public` (none of this
+    machine and of private networks) or `none`. The evidence plug-in reads it."""
     sandbox_looks: str = "workspace"
     """What `smart_wait` shows an agent that its host keeps in a sandbox: `workspace`
     (files of its own folder, and what its session runs), `none` (the latter), `all`."""

@@ -38,6 +38,17 @@ def may_be_asked(address: str) -> bool:
     )
 
 
+def is_public(address: str) -> bool:
+    """Return whether an address is neither this machine's own nor a private network's.
+
+    Args:
+        address: IPv4 or IPv6, with or without a zone.
+    """
+    meant = [*_meant(ip_address(address.partition("%")[0]))]
+    # What is translated is only as public as what it leads to.
+    return all(each.is_global and not each.is_multicast for each in meant[1:] or meant)
+
+
 def _meant(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
     """Give an address, and all that it may lead to when it is translated."""
     yield ip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Sequence
@@ -15,7 +16,7 @@ from typing import Final
 
 import httpx
 
-from taskmem_evidence.addresses import may_be_asked
+from taskmem_evidence.addresses import is_public, may_be_asked
 from taskmem_evidence.outcomes import (
     NotSeen,
     NotSo,
@@ -120,8 +121,15 @@ async def _addresses(url: httpx.URL) -> Sequence[str]:
     """Return where a host is, looked up once: a second answer could be another.
 
     Raises:
-        NotSeen: Nobody knows, or one of its addresses must not be asked.
+        NotSeen: Nobody knows, one of its addresses must not be asked, or the operator
+            allows it not.
     """
+    allowed = os.environ.get("TASKMEM_EVIDENCE_URLS", "").strip() or "all"
+    if allowed == "none":
+        raise NotSeen(
+            f"{_named(url)} is not asked: TASKMEM_EVIDENCE_URLS is none. Claim a file "
+            "or a recorded command."
+        )
     loop = asyncio.get_running_loop()
     port = url.port or _PORTS[url.scheme]
     try:
@@ -134,6 +142,12 @@ async def _addresses(url: httpx.URL) -> Sequence[str]:
         raise NotSeen(
             f"{shown(url.host)} is an address of this machine's own network link or "
             "of a cloud's credentials, which is never asked."
+        )
+    if allowed == "public" and not all(map(is_public, found)):
+        raise NotSeen(
+            f"{shown(url.host)} is an address of this machine or of a private network, "
+            "and is not asked: TASKMEM_EVIDENCE_URLS is public. Claim a file or a "
+            "recorded command."
         )
     return found[:_ADDRESSES]
 

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from taskmem_evidence import urls
+from taskmem_evidence.addresses import is_public
 from taskmem_evidence.urls import Urls
 from taskmem_hookspecs import Verdict
 from taskmem_hookspecs.testing import VerifierSuite
@@ -343,6 +344,28 @@ async def test_however_such_an_address_is_written_it_is_not_asked(host):
     finding = await look(f"http://{host}/latest/meta-data/")
     assert finding.verdict is Verdict.UNPROVEN
     assert "could not be asked" not in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host"),
+    [
+        *(("none", "127.0.0.1"), ("none", "93.184.216.34"), ("public", "127.0.0.1")),
+        *(("public", "localhost"), ("public", "10.0.0.1"), ("public", "192.168.1.1")),
+        *(("public", "[::1]"), ("public", "[fd00::1]"), ("public", "2130706433")),
+        *(("public", "[::ffff:10.0.0.1]"), ("public", "[64:ff9b::a00:1]")),
+        *(("public", "100.64.0.1"), ("public", "0.0.0.0")),  # noqa: S104
+    ],
+)
+async def test_only_what_the_operator_allows_is_asked(monkeypatch, host, allowed):
+    monkeypatch.setenv("TASKMEM_EVIDENCE_URLS", allowed)
+    finding = await look(f"http://{host}:9/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert f"TASKMEM_EVIDENCE_URLS is {allowed}" in finding.detail
+
+
+def test_public_addresses_are_known():
+    for address in ("93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"):
+        assert is_public(address)
 
 
 async def test_a_name_that_nobody_knows_is_unproven(monkeypatch):
