@@ -45,6 +45,11 @@ class Doorbell:
         """Call `heard` whenever a name rings."""
         self._listeners[name].append(heard)
 
+    @property
+    def heard(self) -> frozenset[str]:
+        """The names that somebody listens for."""
+        return frozenset(self._listeners)
+
     def forget(self, name: str, heard: Callable[[], None]) -> None:
         """Stop calling."""
         self._listeners[name].remove(heard)

@@ -19,7 +19,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +31,10 @@ SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16
 KEPT_ENDED: Final = 50
 """Recordings of ended commands that are kept, the newest."""
+KEPT_FED: Final = 200
+"""Recordings that are pushed, and that nobody waits for, of which no end is known."""
+KEPT_BYTES: Final = 256 << 20
+"""What both may take together."""
 KEPT_FOR: Final = timedelta(days=7)
 FED_AFTER: Final = timedelta(days=1)
 """How long nothing may be pushed into a recording that is kept as one that runs."""
@@ -309,25 +313,39 @@ def recordings(root: Path) -> list[tuple[str, bool]]:
     return [(name, running) for running, _, name in sorted(found, reverse=True)]
 
 
-def prune(root: Path) -> None:
-    """Remove ended recordings that are too old or too many, and what a crash left."""
+def prune(root: Path, watched: Collection[str] | None = None) -> None:
+    """Remove recordings that are too old, too many or too large, and what a crash left.
+
+    What was pushed in the last day, and no end is known of, goes only where `watched`
+    says who is waited for; None: that is not known. Nothing else goes that runs.
+    """
     now_ = datetime.now(UTC)  # noqa: TID251
-    ended: list[tuple[float, float, Path]] = []
+    loose: list[tuple[float, float, bool, Path]] = []
     for name, running in recordings(root):
         folder = root / name
         made = folder.stat().st_mtime
         touched = Recording(root, name).changed_at()
         last = touched.timestamp() if touched else made
         # One that is fed may have lost who fed it: only its age tells.
-        idle = last < (now_ - FED_AFTER).timestamp()
-        if not running or (idle and not Recording(root, name).held()):
-            ended.append((max(made, last), last, folder))
+        fed = running and last >= (now_ - FED_AFTER).timestamp()
+        held = running and Recording(root, name).held()
+        if not (held or (fed and watched is None) or name in (watched or ())):
+            loose.append((max(made, last), last, fed, folder))
     oldest = (now_ - KEPT_FOR).timestamp()
-    for n, (_, last, folder) in enumerate(sorted(ended, reverse=True)):
-        if n >= KEPT_ENDED or last < oldest:
+    most, counts, taken = {False: KEPT_ENDED, True: KEPT_FED}, [0, 0], 0
+    for _, last, fed, folder in sorted(loose, reverse=True):
+        counts[fed] += 1
+        taken += sum(end - begin for begin, end in segments(folder))
+        if counts[fed] > most[fed] or last < oldest or taken > KEPT_BYTES:
             shutil.rmtree(folder, ignore_errors=True)
     for left in (*root.glob(".new-*"), *root.glob(".old-*")):
         shutil.rmtree(left, ignore_errors=True)
+
+
+def make_room(root: Path, watched: Collection[str]) -> None:
+    """Remove what is too much of what nobody waits for, while no recording begins."""
+    with _lock_file(root / ".lock"):
+        prune(root, watched)
 
 
 def new_about(command: list[str], **more: Any) -> About:  # noqa: ANN401

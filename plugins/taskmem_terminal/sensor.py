@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from taskmem_terminal.recording import (
     Recorder,
     Recording,
     is_name,
+    make_room,
     new_about,
     resume,
     terminals,
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS: Final = 3.0
 """How long a recording may take to begin after it is waited on."""
+SETTLE_SECONDS: Final = 30.0
+"""How long after a start the waits may not be back yet, so that nothing makes room."""
+ROOM_BYTES: Final = 1 << 20
+"""How much is pushed between two looks whether all of it takes too much room."""
+
+PIECE_BYTES: Final = 8 << 10
+"""What a piece counts for at least: a name that is new takes room, too."""
 
 
 class Terminals:
@@ -41,6 +50,9 @@ class Terminals:
         self._folders: Folders | None = None
         self._tmux: Tmux | None = None
         self._turn = asyncio.Lock()
+        self._settled_at = time.monotonic() + SETTLE_SECONDS  # noqa: TID251
+        self._pushed = 0
+        """Bytes since it was looked whether there is too much."""
 
     async def watch(self, target: Target) -> Watch:
         """Begin to watch `pty:NAME`, `pty:tmux:TARGET` or `pty:file:PATH`.
@@ -88,8 +100,18 @@ class Terminals:
             finally:
                 # Who pushes may never come again, and never says so.
                 recorder.close()
+            await self._make_room(target.name, len(output.data))
         if self._bell is not None:
             self._bell.tell(target.name)
+
+    async def _make_room(self, name: str, pushed: int) -> None:
+        """Remove now and then what was pushed long ago, and nobody waits for."""
+        self._pushed += max(pushed, PIECE_BYTES)
+        settled = time.monotonic() >= self._settled_at  # noqa: TID251
+        if settled and self._pushed >= ROOM_BYTES:
+            self._pushed = 0
+            heard = self._bell.heard if self._bell else frozenset[str]()
+            await asyncio.to_thread(make_room, terminals(), {*heard, name})
 
     async def _watch_recording(self, name: str) -> Recorded:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.

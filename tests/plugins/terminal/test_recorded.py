@@ -22,7 +22,13 @@ from taskmem_hookspecs import (
 )
 from taskmem_terminal.doorbell import BELL, ring
 from taskmem_terminal.listening import Doorbell
-from taskmem_terminal.recording import Recorder, Recording, Segments, terminals
+from taskmem_terminal.recording import (
+    Recorder,
+    Recording,
+    Segments,
+    recordings,
+    terminals,
+)
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.watched import alive, held, record, running, watching
 from tests.support.waiting import PATIENCE, status_of, until
@@ -330,6 +336,35 @@ async def test_the_end_may_be_pushed_twice_and_a_new_command_begins_anew():
     async with watching(FED.name, sensor) as watcher:
         frame = await watcher.look()
     assert (frame.text, frame.gone) == ("two", None)
+
+
+async def test_forty_names_that_are_pushed_take_no_more_room_than_is_kept(
+    monkeypatch,
+):
+    monkeypatch.setattr("taskmem_terminal.recording.KEPT_BYTES", 3_000)
+    monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
+    monkeypatch.setattr("taskmem_terminal.sensor.SETTLE_SECONDS", 0.0)
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"one\r\n"))
+    async with watching(FED.name, sensor) as watcher:
+        for n in range(40):
+            other = Target(scheme="pty", name=f"other-{n}")
+            await sensor.feed(other, Output(data=b"x" * 1_000))
+        await sensor.feed(FED, Output(data=b"two\r\n"))
+        await watcher.until_seen("two")
+    names = [name for name, _ in recordings(terminals())]
+    assert FED.name in names
+    assert len(names) <= 5
+
+
+async def test_just_after_a_start_nothing_that_was_pushed_goes(monkeypatch):
+    monkeypatch.setattr("taskmem_terminal.recording.KEPT_BYTES", 1)
+    monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
+    sensor = Terminals()
+    for n in range(5):
+        other = Target(scheme="pty", name=f"other-{n}")
+        await sensor.feed(other, Output(data=b"x"))
+    assert len(recordings(terminals())) == 5
 
 
 async def test_pieces_that_are_pushed_at_once_stay_in_order():

@@ -1,7 +1,7 @@
 import json
 import os
 import stat
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -150,6 +150,57 @@ def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
     monkeypatch.setattr(recording, "KEPT_FOR", timedelta(seconds=-5))
     prune(root)
     assert {name for name, _ in recordings(root)} == {"runs"}
+    runs.close()
+
+
+def fed(root, name, data, at):
+    """Push into a recording of which no end is known, at a second of today."""
+    recorder = Recorder.claim(root, name, new_about([], fed=True))
+    recorder.write(data)
+    recorder.close()
+    for path in (root / name / f"output.{0:020d}", root / name):
+        os.utime(path, (at, at))
+
+
+@pytest.fixture
+def today():
+    """An instant of a minute ago, in seconds since 1970."""
+    return datetime.now(UTC).timestamp() - 60
+
+
+def test_of_what_is_pushed_the_oldest_goes_unless_it_is_watched(
+    root, monkeypatch, today
+):
+    monkeypatch.setattr(recording, "KEPT_BYTES", 25)
+    for n in range(6):
+        fed(root, f"fed{n}", b"0123456789", today + n)
+    prune(root)
+    assert len(recordings(root)) == 6
+    prune(root, {"fed0"})
+    assert {name for name, _ in recordings(root)} == {"fed0", "fed4", "fed5"}
+
+
+def test_of_too_many_names_that_are_pushed_the_oldest_go(root, monkeypatch, today):
+    monkeypatch.setattr(recording, "KEPT_FED", 2)
+    for n in range(4):
+        fed(root, f"fed{n}", b"x", today + n)
+    runs = record(root, "runs", ended=False, data=b"x")
+    prune(root, ())
+    assert {name for name, _ in recordings(root)} == {"fed2", "fed3", "runs"}
+    runs.close()
+
+
+def test_ended_recordings_that_are_too_large_go_but_none_that_runs(
+    root, monkeypatch, today
+):
+    monkeypatch.setattr(recording, "KEPT_BYTES", 25)
+    runs = record(root, "runs", ended=False, data=b"x" * 50)
+    for n in range(4):
+        record(root, f"ended{n}", data=b"0123456789")
+        for path in (root / f"ended{n}" / f"output.{0:020d}", root / f"ended{n}"):
+            os.utime(path, (today + n, today + n))
+    prune(root)
+    assert {name for name, _ in recordings(root)} == {"runs", "ended2", "ended3"}
     runs.close()
 
 
