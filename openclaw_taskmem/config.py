@@ -44,6 +44,8 @@ _OF_OPENCLAW: Final = (
     "OPENCLAW_GATEWAY_PORT",
 )
 """OpenClaw's own variables, by which the built-in plug-ins find it."""
+FINDS_OPENCLAW: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
+"""What counts only while no gateway of OpenClaw's is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Where a key for Gemini may be."""
 _OF_CALLERS: Final = frozenset({"host", "session_key"})

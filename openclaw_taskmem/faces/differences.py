@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openclaw_taskmem.config import PREFIX, Settings, list_chosen, load
+from openclaw_taskmem.config import FINDS_OPENCLAW, PREFIX, Settings, list_chosen, load
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -29,8 +29,9 @@ def find_differences(
 ) -> Iterator[tuple[str, str]]:
     """Yield each variable of which the daemon has another value, and a sentence.
 
-    A daemon that was started by an older version does not tell its settings. What a
-    service sets of variables that are not ours, and a shell need not, is no difference.
+    A daemon that was started by an older version does not tell its settings. How
+    OpenClaw is found is no difference while a gateway is connected, nor is a variable
+    that is not ours and is not set here.
 
     Args:
         status: What the daemon tells of itself.
@@ -40,7 +41,8 @@ def find_differences(
     if "settings" not in status:
         return
     used, here = status["settings"], list_chosen(settings, environ)
-    for name in sorted({*used, *here}):
+    moot = FINDS_OPENCLAW if status.get("gateways") else frozenset[str]()
+    for name in sorted({*used, *here} - moot):
         theirs, ours = used.get(name), here.get(name)
         if theirs == ours or (ours is None and not name.startswith(PREFIX)):
             continue

@@ -17,7 +17,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -132,9 +132,10 @@ class _Checkup:
     database: str
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
-        return await asyncio.to_thread(self._ask, method, params)
+        return await asyncio.to_thread(self.ask_now, method, params)
 
-    def _ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
+    def ask_now(self, method: str, params: Mapping[str, object]) -> JsonValue:
+        """Return the daemon's answer, in the thread of the call."""
         try:
             with self._open() as link:
                 return cast("JsonValue", link.call(method, params, ASK_SECONDS))
@@ -181,7 +182,6 @@ def examine(
             status = answers.ask("status")
             transport, row = checkup.transport_row(status, seams, settings)
             yield row
-            yield from checkup.difference_rows(status, settings, environ)
             yield from _told(answers, clock)
             if status is not None and "readers" in status:
                 yield from checkup.reader_rows(cast("list[Any]", status["readers"]))
@@ -193,6 +193,11 @@ def examine(
         if proof or not check.costs:
             with closing(looking.rows(plugin, check, found)) as rows:
                 yield from rows
+    # Last, for by now a gateway that was only just loading is connected.
+    if status is not None:
+        with suppress(TaskmemError):
+            status = cast("Mapping[str, JsonValue]", found.ask_now("status", {}))
+            yield from checkup.difference_rows(status, settings, environ)
 
 
 def _told(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:

@@ -329,6 +329,15 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
         assert "taskmem daemon stop" in row.cure
 
 
+def test_how_openclaw_is_found_is_moot_while_a_gateway_is_connected(home):
+    environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_OPENCLAW_BIN": "/o"}
+    found, _ = checkup.settings_row(home, environ)
+    alone = daemon_with()
+    assert list(checkup.difference_rows(alone, found, environ))
+    connected = {**alone, "gateways": [{}]}
+    assert not list(checkup.difference_rows(connected, found, environ))
+
+
 def test_settings_that_an_older_daemon_does_not_tell_are_no_difference(home):
     found, _ = settings(home, TASKMEM_NOTIFY="off")
     environ = {"TASKMEM_NOTIFY": "off"}
