@@ -47,6 +47,11 @@ class LookPolicy(Value):
     sandbox: SandboxLooks = SandboxLooks.WORKSPACE
 
 
+def is_boxed(caller: Caller, policy: LookPolicy) -> bool:
+    """Return whether a caller sees no more than its host's sandbox does."""
+    return caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
+
+
 def confine(
     target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
 ) -> Target:
@@ -60,8 +65,7 @@ def confine(
     if caller.person or policy.roots is None or target.scheme == queues.SCHEME:
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
-    boxed = caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
-    if not boxed:
+    if not is_boxed(caller, policy):
         return target.model_copy(update={"within": (*own, *policy.roots)})
     if target.scheme == "pty" and target.name in runs:
         return target

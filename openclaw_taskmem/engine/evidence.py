@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, ledger, runs, working
+from openclaw_taskmem.domain import claims, evidence, ledger, looks, runs, working
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.claims import Wanted
 from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.ledger import Checked
@@ -57,10 +58,12 @@ class Sought(Value):
     entries: tuple[LedgerEntry, ...]
     folders: tuple[WorkFolder, ...]
     folder: str | None
+    boxed: bool
+    """Whether nothing else may be looked into, as for an agent in a sandbox."""
 
     def same(self, other: Sought) -> bool:
         """Whether the other asks for the same."""
-        fields = ("things", "said", "entries", "folder")
+        fields = ("things", "said", "entries", "folder", "boxed")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
@@ -89,7 +92,7 @@ class Seen(Value):
 
 
 def list_sought(
-    shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], folder: str | None
+    shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
 ) -> Sought:
     """Return what is to be looked at before a task is completed.
 
@@ -101,6 +104,9 @@ def list_sought(
     fault = claims.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
+    boxed = looks.is_boxed(caller, shell.looks)
+    # A gateway reports the folder of the host; what a sandbox shows is the call's own.
+    reported = run.folder if run and not boxed else None
     return Sought(
         task=task,
         run=run,
@@ -108,7 +114,8 @@ def list_sought(
         said=said,
         entries=tuple(shell.store.read_ledger(task.task_id)),
         folders=tuple(shell.store.read_folders(task.task_id)),
-        folder=(run.folder if run else None) or folder,
+        folder=reported or caller.folder,
+        boxed=boxed,
     )
 
 
@@ -118,7 +125,8 @@ def look(shell: Shell, sought: Sought) -> Seen:
     It may take long, and so must not be done while a task is locked.
     """
     task, run = sought.task, sought.run
-    looker = Looker(shell, task, run, sought.folders, sought.folder)
+    boxed = sought.boxed
+    looker = Looker(shell, task, run, sought.folders, sought.folder, boxed=boxed)
     found = looker.find_entries(sought.entries)
     checked = tuple(looker.check(thing, found) for thing in sought.things)
     entries = looker.enter(checked, looker.judge(found))

@@ -33,6 +33,7 @@ from taskmem_hookspecs import (
     Verdict,
     WorkFolder,
 )
+from taskmem_hookspecs.paths import is_within_any
 
 LOOKING: Final = timedelta(seconds=45)
 """How long things are looked at, one after the other: a gateway waits 60 s for a tool.
@@ -69,8 +70,13 @@ class Looker:
         run: Run | None,
         folders: Sequence[WorkFolder],
         folder: str | None,
+        *,
+        boxed: bool = False,
     ) -> None:
-        """Take what is looked at; `folder` is where relative names start."""
+        """Take what is looked at; `folder` is where relative names start.
+
+        `boxed`: what is only said to be made is looked for in no other folder.
+        """
         self._shell, self._task, self._run = shell, task, run
         self._folders = [_since(each, task.created_at) for each in folders]
         self._folder = folder
@@ -80,7 +86,7 @@ class Looker:
         self.files: list[Checked] = []
         """What was seen of the files of the ledger."""
         own = (folder,) if folder else ()
-        self._roots = (*shell.roots, *own)
+        self._roots = own if boxed else (*shell.roots, *own)
         used = (each.path for each in folders)
         self.places = tuple(dict.fromkeys((*own, *used)))
 
@@ -203,6 +209,10 @@ class Looker:
         gone = {"change": FileChange.REMOVED, "verdict": LedgerVerdict.PROVED}
         return entry.model_copy(update=gone)
 
+    def _may_look(self, path: str) -> bool:
+        """Whether a path that is only named lies where its agent may look."""
+        return is_within_any(os.path.realpath(path), self._roots)
+
     # --- what is to be there -----------------------------------------------
 
     def check(self, thing: Wanted, entries: Iterable[str]) -> Checked:
@@ -270,7 +280,7 @@ class Looker:
         if os.path.isabs(name):
             if os.path.normpath(name) in entries:
                 return None
-            if not may_look(self._shell, self._run, name):
+            if not self._may_look(name):
                 return _FOREIGN if "." in os.path.basename(name) else None
         ends = ledger.list_ends(name)
         places = (os.path.join(folder, name) for folder in self.places)
@@ -283,7 +293,7 @@ class Looker:
     def _search(self, ends: tuple[str, ...]) -> str | None:
         """Return why nothing with such an end is found in the folders; None: it is."""
         for folder in self.places:
-            if not may_look(self._shell, self._run, folder):
+            if not self._may_look(folder):
                 continue
             late = self._shell.clock.now() > self._until
             found = None if late else has_file(folder, ends)

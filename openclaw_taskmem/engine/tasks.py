@@ -233,7 +233,7 @@ def _applied(
         handovers.note_shown(shell, facts.run, unheard)
         return updated
     sought = evidence.list_sought(
-        shell, facts, wish.message or "", wish.artifacts, wish.caller.folder
+        shell, facts, wish.message or "", wish.artifacts, wish.caller
     )
     if seen is None or not seen.answers(sought, now):
         return sought

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.looks import LookPolicy
@@ -42,6 +44,29 @@ def test_what_is_not_shown_in_a_sandbox_is_not_armed_again_there(world: World) -
         world.call("wait_update", BOXED, wait_id=wait_id)
     with pytest.raises(NotAllowed, match="You run in a sandbox"):
         wait(world, "screen", BOXED)
+
+
+@pytest.mark.parametrize("sandbox", ["workspace", "all"])
+def test_what_a_sandboxed_agent_says_is_made_lies_in_its_folder(
+    tmp_path: Path, sandbox: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    world = World(
+        plugins=[("evidence", taskmem_evidence)],
+        roots=(str(tmp_path),),
+        looks=LookPolicy(roots=(str(tmp_path),), sandbox=sandbox),
+    )
+    caller = Caller(folder=str(tmp_path / "work"), sandboxed=True)
+    task = world.register(plan=["Write"])
+    for name in ("diary.md", "work/a.md"):
+        (tmp_path / name).write_text("Dear diary.")
+    named = [str(tmp_path / "diary.md"), "a.md"]
+    given = {"status": "completed", "artifacts": named}
+    answer = world.call("task_update", caller, task_id=task, **given)
+    seen = f"{answer}"
+    assert ("diary.md lies outside" in seen) is (sandbox == "workspace")
+    assert "a.md" in seen
+    assert world.task(task).status == "completed"
 
 
 def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
