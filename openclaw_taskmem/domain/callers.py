@@ -91,7 +91,7 @@ class Caller(Value):
             return None
         if owner is not None:
             return f"the agent {owner.role}"
-        if self._kind == GATEWAY:
+        if self.kind == GATEWAY:
             return GATEWAY  # which one it is means nothing to people
         return (self.host or "").partition(":")[2] or "an agent"
 
@@ -107,7 +107,7 @@ class Caller(Value):
         """
         if named in (None, self.session_key):
             return self
-        if self.in_gateway or (not self.person and self._kind == GATEWAY):
+        if self.in_gateway or (not self.person and self.kind == GATEWAY):
             raise NotAllowed(
                 f"{named} is not the session of this call; leave session_key out, for "
                 "the gateway says which it is."
@@ -120,8 +120,8 @@ class Caller(Value):
         return self.model_copy(update={"session_key": named})
 
     @property
-    def _kind(self) -> str:
-        """What its host is: a gateway, an MCP client, or nothing that is known."""
+    def kind(self) -> str:
+        """Return what its host is: a gateway, an MCP client; empty: not known."""
         return (self.host or "").partition(":")[0]
 
     @property

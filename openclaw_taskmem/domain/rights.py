@@ -15,6 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.ways import GATEWAY
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
@@ -199,13 +200,14 @@ def is_of(
     if not caller.at_home(home) or (session is None and host is None):
         return False
     owner = caller.owner.session_key if caller.owner else None
-    if is_gateway_session(session):
+    same = host is not None and host == caller.host
+    if session is None:
+        return same
+    if is_gateway_session(session) and (caller.kind == GATEWAY or not same):
         return session in (caller.session_key, owner)
-    if None not in (host, caller.host) and host != caller.host:
-        return False
-    if session is None or caller.session_key is None:
-        return host is not None and host == caller.host
-    return session == caller.session_key
+    if caller.session_key is None:
+        return same
+    return session == caller.session_key and (same or None in (host, caller.host))
 
 
 def _is_away(run: Run) -> bool:

@@ -62,6 +62,13 @@ def test_the_page_prints_the_table_as_it_is() -> None:
             id="a-session-of-its-own-naming",
         ),
         pytest.param(
+            Caller(host="mcp:codex"),
+            a_task(session_key=MAIN.session_key, host="mcp:codex"),
+            None,
+            Tie.SESSION,
+            id="a-gateways-session-that-its-host-named",
+        ),
+        pytest.param(
             Caller(host="mcp:codex", session_key="thread-1"),
             a_task(session_key="thread-1", host="mcp:claude"),
             None,
