@@ -65,12 +65,15 @@ def confine(
     if caller.person or policy.roots is None or target.scheme == queues.SCHEME:
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
+    is_file = target.scheme == "pty" and target.name.startswith(_FILE)
     if not is_boxed(caller, policy):
-        return target.model_copy(update={"within": (*own, *policy.roots)})
+        # What has no folders stays the same target, so that all share one watch.
+        within = (*own, *policy.roots) if is_file else None
+        return target.model_copy(update={"within": within})
     if target.scheme == "pty" and target.name in runs:
         return target
     files = own if policy.sandbox is SandboxLooks.WORKSPACE else ()
-    if files and target.scheme == "pty" and target.name.startswith(_FILE):
+    if files and is_file:
         return target.model_copy(update={"within": files})
     where = f", or on a file below {plain(files[0])}" if files else ""
     raise NotAllowed(

@@ -31,6 +31,7 @@ def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
         (FILE, Caller(folder="/"), ROOTS),
         (FILE, BOXED, ("/srv/app",)),
         *((each, PERSON, None) for each in ("pty:build", "window:Mail", "screen")),
+        *((each, AGENT, None) for each in ("pty:build", "window:Mail", "screen")),
         ("queue:reviewer", BOXED, None),
     ],
 )
