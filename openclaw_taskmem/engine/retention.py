@@ -11,7 +11,10 @@ from openclaw_taskmem.domain import retention
 from openclaw_taskmem.engine.shell import Shell
 
 log = logging.getLogger(__name__)
-BATCH: Final = 1_000
+OLD_ROWS: Final = 5_000
+"""Rows of each kind that are dropped at once for their age: to find them costs more
+than to drop them."""
+ROWS: Final = 1_000
 """Rows of each kind that are dropped before the database is measured anew."""
 PATIENCE_SECONDS: Final = 2.0
 """How long one pass takes; the next one goes on."""
@@ -39,7 +42,7 @@ class _Pass:
     def drop_old(self) -> bool:
         """Drop what is older than it may be; return whether time was up first."""
         cut = retention.cut_by_age(self._now, self._shell.keep)
-        while self._drop(cut):
+        while self._drop(cut, OLD_ROWS):
             if self._is_over():
                 return True
         return False
@@ -53,7 +56,7 @@ class _Pass:
             if cut is None:
                 kept.full = False
                 return False
-            if not self._drop(cut):
+            if not self._drop(cut, ROWS):
                 if not kept.full:
                     log.warning("%s", retention.describe_full(kept.taken, keep))
                 kept.full = True
@@ -67,8 +70,8 @@ class _Pass:
             said = retention.describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", said)
 
-    def _drop(self, before: datetime) -> bool:
-        dropped = self._shell.store.drop_ended(before, BATCH, self._shell.only)
+    def _drop(self, before: datetime, most: int) -> bool:
+        dropped = self._shell.store.drop_ended(before, most, self._shell.only)
         self._dropped.update(dropped)
         return bool(dropped)
 

@@ -109,7 +109,8 @@ def test_a_pass_without_time_says_that_there_is_more() -> None:
     world = a_world()
     store = world.store
     assert isinstance(store, MemoryStore)
-    store.commit(Change(events=tuple(an_event() for _ in range(2_500))))
+    many = retention.OLD_ROWS + 1_500
+    store.commit(Change(events=tuple(an_event() for _ in range(many))))
     world.clock.tick(91 * DAY)
     drop: Callable[..., Any] = store.drop_ended
 
