@@ -397,12 +397,15 @@ async def test_an_age_beyond_reason_is_one_all_the_same(
 
 
 async def test_a_task_that_is_named_is_shown(desk: Desk, world: World) -> None:
+    named = world.register(session_key=MAIN)
     world.register(session_key=MAIN)
-    named = world.register(session_key=OTHER)
+    theirs = world.register(session_key=OTHER)
 
     answer = await ask(desk, "packet", session_key=MAIN, task_id=named)
 
     assert packet_of(answer)["task_id"] == named
+    with pytest.raises(NotAllowed, match="another session, so you may not read it"):
+        await ask(desk, "packet", session_key=MAIN, task_id=theirs)
     with pytest.raises(TaskNotFound):
         await ask(desk, "packet", session_key=MAIN, task_id="task_9")
 
