@@ -55,7 +55,7 @@ def _working(stack: ExitStack, tasks: int) -> tuple[Reporter, int]:
     With it comes the process of its daemon.
     """
     home = stack.enter_context(a_home())
-    fill(home, tasks)
+    fill(home, tasks, "agent:main:main")
     pid = stack.enter_context(daemon(home))
     reporter = stack.enter_context(Reporter(home, HOUR))
     reporter.work("turn_started", MAIN, running=[MAIN], origin="user")

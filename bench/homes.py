@@ -69,10 +69,11 @@ def store_of(home: Home) -> SqlStore:
     return SqlStore(f"sqlite:///{home.database}")
 
 
-def fill(home: Home, tasks: int) -> list[str]:
+def fill(home: Home, tasks: int, session_key: str | None = None) -> list[str]:
     """Put active tasks into a home that no daemon serves, and return their ids.
 
     They were registered one after the other over the last hour, and none is due.
+    `session_key`: whose they are; None: nobody's, so that any agent may work on them.
     """
     store = store_of(home)
     now = datetime.now(UTC)
@@ -80,7 +81,9 @@ def fill(home: Home, tasks: int) -> list[str]:
     for start in range(0, tasks, BATCH):
         count = min(BATCH, tasks - start)
         ages = [3600 * (1 - (start + i) / tasks) for i in range(count)]
-        changes = [_registered(now - timedelta(seconds=age)) for age in ages]
+        changes = [
+            _registered(now - timedelta(seconds=age), session_key) for age in ages
+        ]
         rows = tuple(change.tasks[0] for change in changes)
         store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
         ids += [task.task_id for task in rows]
@@ -92,13 +95,13 @@ def fill(home: Home, tasks: int) -> list[str]:
     return ids
 
 
-def _registered(at: datetime) -> Change:
+def _registered(at: datetime, session_key: str | None) -> Change:
     change = lifecycle.register(
         task_id=new_id("task", at),
         name="Deploy the shop",
         plan=PLAN,
         metadata={"ticket": "SHOP-1234"},
-        session_key="agent:main:main",
+        session_key=session_key,
         now=at,
     )
     due = stuck.due_at(change.tasks[0], POLICY)

@@ -74,7 +74,7 @@ def thread_query() -> Iterator[Figure]:
 def a_talk(count: int, size: int) -> Iterator[tuple[TaskStore, str]]:
     """Give a store with one task, whose thread has so many messages of that size."""
     with a_home() as home:
-        (task_id,) = fill(home, 1)
+        (task_id,) = fill(home, 1, "agent:main:main")
         store = store_of(home)
         _talk(store, task_id, size, count)
         yield store, task_id

@@ -18,6 +18,7 @@ from claims import run_claims
 from conditions import judge_conditions
 from evidence import evidence_claims
 from figures import Figure, header, row
+from floods import update_in_flood
 from homes import disk
 from hosts import wake_hosts
 from idle import idle_daemon
@@ -44,6 +45,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         update_over_mcp,
         update_by_sdk_client,
         update_crowd,
+        update_in_flood,
         find_stuck,
         start_mcp,
         start_commands,

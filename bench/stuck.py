@@ -28,8 +28,8 @@ def find_stuck() -> Iterator[Figure | str]:
     """Measure one pass, as the daemon's loop does it, over 100,000 and 10 tasks."""
     with ExitStack() as stack:
         few, many = stack.enter_context(a_home()), stack.enter_context(a_home())
-        fill(few, FEW)
-        fill(many, MANY)
+        fill(few, FEW, "agent:main:main")
+        fill(many, MANY, "agent:main:main")
         plans = _plans(many)
         small, large = _passes(stack, few), _passes(stack, many)
         first = large(0)

@@ -1,0 +1,132 @@
+"""`task_update` of one agent while another client floods the daemon."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+
+from figures import Figure, amount, millis, percentile
+from homes import COMMAND, a_home, daemon, environment, fill
+from host import Host
+
+from openclaw_taskmem.home import Home
+
+TASKS = 200
+SAMPLES = 400
+LIMIT_SECONDS = 1.0
+CLIENTS = 12
+"""Connections of the client that floods."""
+LONG = 1000
+"""Messages of a task that is shown whole."""
+MIB = 1024 * 1024
+
+
+def update_in_flood() -> Iterator[Figure | str]:
+    """Measure updates while another floods with each kind of call."""
+    with ExitStack() as stack:
+        home = stack.enter_context(a_home())
+        ids = fill(home, TASKS)
+        stack.enter_context(daemon(home))
+        host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
+        host.hello()
+
+        def update(number: int) -> float:
+            given = {"task_id": ids[1], "message": f"Read file {number}."}
+            return host.call("task_update", given)
+
+        for number in range(LONG):
+            given = {"task_id": ids[0], "message": f"{number} " + "x" * 3000}
+            host.call("task_update", given)
+        yield millis("task_update, nobody floods", [*map(update, range(SAMPLES))])
+        for what, (line, reads) in _floods(ids[0]).items():
+            with _Flood(home, line, reads=reads):
+                times = [*map(update, range(SAMPLES))]
+            yield millis(f"task_update while another floods: {what}", times)
+            worst = [percentile(times, 0.99)]
+            yield amount(f"its p99: {what}", worst, "s", LIMIT_SECONDS)
+
+
+def _floods(task_id: str) -> Mapping[str, tuple[bytes, bool]]:
+    """Return what is sent over and over, and whether the answers are read."""
+    note = {"task_id": task_id, "message": "Still at it."}
+    proof = {"task_id": task_id, "status": "completed"}
+    arrays = b"[" + b"[]," * ((MIB - 200) // 3) + b"[]]"
+    return {
+        "updates": (_call("task_update", note), True),
+        "answers that nobody reads": (_line("show", {"id": task_id}), False),
+        "threads shown": (_line("show", {"id": task_id}), True),
+        "lists": (_call("task_list", {}), True),
+        "proofs that are absent": (
+            _call(
+                "task_update",
+                {**proof, "artifacts": [f"no-{n}" for n in range(50)]},
+            ),
+            True,
+        ),
+        "lines of 1 MiB": (
+            _call("task_update", {**note, "message": "x" * (MIB - 500)}),
+            True,
+        ),
+        "lines of 350,000 arrays": (
+            b'{"id":1,"method":"call","params":{"tool":"task_update","arguments":'
+            b'{"task_id":"x","metadata":' + arrays + b"}}}\n",
+            True,
+        ),
+    }
+
+
+def _call(tool: str, arguments: Mapping[str, object]) -> bytes:
+    return _line("call", {"tool": tool, "arguments": arguments})
+
+
+def _line(method: str, params: Mapping[str, object]) -> bytes:
+    return json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n"
+
+
+class _Flood:
+    """Connections that send one line over and over until the block is left."""
+
+    def __init__(self, home: Home, line: bytes, *, reads: bool) -> None:
+        self._home, self._line, self._reads = home, line, reads
+        self._over = threading.Event()
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> None:
+        for _ in range(CLIENTS):
+            end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            end.connect(str(self._home.socket))
+            end.sendall(b'{"taskmem": 1, "face": "client"}\n')
+            self._sockets.append(end)
+            self._begin(self._send, end)
+            if self._reads:
+                self._begin(self._read, end)
+        time.sleep(2)  # The flood is at its height.
+
+    def _begin(self, work: Callable[[socket.socket], None], end: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=(end,))
+        thread.start()
+        self._threads.append(thread)
+
+    def _send(self, end: socket.socket) -> None:
+        with suppress(OSError):
+            while not self._over.is_set():
+                end.sendall(self._line)
+
+    def _read(self, end: socket.socket) -> None:
+        with suppress(OSError):
+            while end.recv(MIB):
+                pass
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for end in self._sockets:
+            end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for end in self._sockets:
+            end.close()
