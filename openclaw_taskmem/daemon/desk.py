@@ -344,7 +344,7 @@ class Desk:
 
     def _show(self, params: Params) -> JsonValue:
         before = params.get("before")
-        page = before if isinstance(before, int) else None
+        page = before if isinstance(before, int) and before < 2**63 else None
         kept = partial(self._album.view, now=self._shell.clock.now())
         return views.show(self._shell, str(params.get("id", "")), kept, page)
 

@@ -128,7 +128,7 @@ def clip_start(text: str, size: int) -> str:
 
 def json_size(text: str) -> int:
     """Return how many bytes a text takes between the quotes of a JSON string."""
-    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+    return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) - 2
 
 
 def quoted(text: str, size: int = 120) -> str:

@@ -28,6 +28,11 @@ def test_a_duration_is_said_in_its_largest_unit(seconds: float, said: str) -> No
     assert texts.duration(seconds) == said
 
 
+def test_half_a_character_counts_as_its_replacement() -> None:
+    assert texts.json_size("a\ud800") == 2
+    assert texts.quoted("\ud800") == '"\ud800"'
+
+
 def test_steps_are_named_as_a_person_counts_them() -> None:
     assert texts.step_numbers([4, 0, 1, 2]) == "1-3, 5"
     assert texts.step_numbers([0]) == "1"

@@ -1,0 +1,169 @@
+"""Calls of every method with values that no form expects, drawn from a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any, Final
+
+from openclaw_taskmem.daemon import reports
+from openclaw_taskmem.tools import catalog
+from tests.support.daemons import Daemon
+
+VIEWS: Final = (
+    "show",
+    "waits",
+    "wakes",
+    "runs",
+    "events",
+    "plugins",
+    "tools",
+    "status",
+)
+OTHERS: Final = ("feed", "forget", "accept", "nothing", "wait\ud800")
+OF_GATEWAYS: Final = ("packet", "question", "budget", "finalize", "command")
+FIELDS: Final = (
+    *("id", "all", "limit", "task_id", "before", "name", "text", "because", "profile"),
+    *("session_key", "agent_id", "folder", "by", "begins", "age", "said", "command"),
+    *("words", "request", "at_work", "host"),
+)
+TEXTS: Final = (
+    *("", " ", "x", "\x00", "\ud800", "\x1b[2J", "\u202e", "[task_resume]", "../../x"),
+    *(
+        "x" * 300,
+        "x" * 70_000,
+        "é" * 5000,
+        "completed",
+        "active",
+        "user",
+        "any",
+        "a.md",
+    ),
+    *("pty:file:/nowhere/x", "pty:x", "window:x", "screen", "http://127.0.0.1:1/x"),
+    *('"READY" appears', "/(a+)+$/ appears", "it exits", "50 %", "agent:main:main"),
+    *("agent:other:x", "true", "-1", "9" * 400, "resume", "stop", "status"),
+)
+NUMBERS: Final = (0, 1, 2, -1, 7, 2**31, 2**63, 10**400, 0.5, 1e308, float("nan"))
+PER_CONNECTION: Final = 40
+
+
+def send_fuzz(daemon: Daemon, seed: int, calls: int) -> int:
+    """Send calls over connections of each face; return how many were answered.
+
+    Raises:
+        AssertionError: One was not.
+    """
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    ids = [daemon.register(f"Task {number}") for number in range(3)] + ["task_none"]
+    answered = 0
+    while answered < calls:
+        face = rng.choice(("client", "client", "gateway", "mcp"))
+        lines = [
+            json.dumps({**_call(rng, face, ids), **_envelope(rng, face, number)})
+            for number in range(PER_CONNECTION)
+        ]
+        answered += _send(daemon, face, lines)
+    return answered
+
+
+def _send(daemon: Daemon, face: str, lines: list[str]) -> int:
+    end = daemon.raw()
+    with end, end.makefile("rb") as heard:
+        opening = {"taskmem": 1, "face": face}
+        end.sendall(json.dumps(opening).encode() + b"\n")
+        assert b"pid" in heard.readline()
+        if face == "mcp":
+            end.sendall(json.dumps(_HELLO).encode() + b"\n")
+            assert b"serverInfo" in heard.readline()
+        end.sendall("".join(f"{line}\n" for line in lines).encode())
+        waited = set(range(len(lines)))
+        while waited:
+            answer = json.loads(heard.readline() or b'{"id": "hung up"}')
+            assert answer["id"] in waited, answer
+            waited.discard(answer["id"])
+    return len(lines)
+
+
+_HELLO: Final = {
+    "jsonrpc": "2.0",
+    "id": "hello",
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "fuzz", "version": "1"},
+    },
+}
+
+
+def _envelope(rng: random.Random, face: str, number: int) -> dict[str, Any]:
+    return {"id": number} if face != "mcp" else {"jsonrpc": "2.0", "id": number}
+
+
+def _call(rng: random.Random, face: str, ids: list[str]) -> dict[str, Any]:
+    """Return the method and params of a call."""
+    if face == "mcp":
+        name, arguments = _tool_call(rng, ids)
+        return {
+            "method": "tools/call",
+            "params": {"name": name, "arguments": arguments},
+        }
+    if rng.random() < 0.5:
+        name, arguments = _tool_call(rng, ids)
+        called = {"tool": name, "arguments": arguments}
+        return {"method": "call", "params": {**_fields(rng, ids), **called}}
+    if face == "gateway" and rng.random() < 0.5:
+        events = [_event(rng, ids) for _ in range(rng.randint(0, 4))]
+        return {"method": "report", "params": {"events": events}}
+    methods = OF_GATEWAYS if face == "gateway" else (*VIEWS, *OTHERS)
+    return {"method": rng.choice(methods), "params": _fields(rng, ids)}
+
+
+def _tool_call(rng: random.Random, ids: list[str]) -> tuple[str, object]:
+    tool = rng.choice(catalog.list_offered("all", recalls=True))
+    known = tool.input_schema["properties"]
+    given = {name: _value(rng, ids, name) for name in known if rng.random() < 0.6}
+    if rng.random() < 0.1:
+        given[rng.choice(TEXTS[1:])] = _value(rng, ids)
+    name = tool.name if rng.random() < 0.97 else rng.choice(TEXTS)
+    return name, given
+
+
+def _fields(rng: random.Random, ids: list[str]) -> dict[str, Any]:
+    return {name: _value(rng, ids, name) for name in FIELDS if rng.random() < 0.4}
+
+
+def _event(rng: random.Random, ids: list[str]) -> dict[str, Any]:
+    kind, form = rng.choice([*reports._KINDS.items()])
+    given = {name: _value(rng, ids, name) for name in form.model_fields}
+    kept = {name: value for name, value in given.items() if rng.random() < 0.5}
+    return {**kept, "kind": kind}
+
+
+def _value(rng: random.Random, ids: list[str], name: str = "") -> Any:
+    """Return a value; about half of them are of the kind that a name expects."""
+    if rng.random() < 0.5:
+        if name.endswith("id"):
+            return rng.choice(ids)
+        if name in ("session_key", "agent_id"):
+            return rng.choice(("agent:main:main", "agent:other:main"))
+        if name in ("plan", "new_plan", "artifacts", "signals", "ask_options"):
+            return [rng.choice(TEXTS) for _ in range(rng.randint(0, 5))]
+        if name in ("completed_steps", "reopened_steps", "token", "limit", "step"):
+            return rng.choice(([1], [2, 3], 1, 2))
+        return rng.choice(TEXTS)
+    return _anything(rng, 0)
+
+
+def _anything(rng: random.Random, level: int) -> Any:
+    kind = rng.randint(0, 5 if level < 4 else 3)
+    if kind == 0:
+        return rng.choice((None, True, False))
+    if kind == 1:
+        return rng.choice(NUMBERS)
+    if kind in (2, 3):
+        return rng.choice(TEXTS)
+    size = rng.randint(0, 3)
+    if kind == 4:
+        return [_anything(rng, level + 1) for _ in range(size)]
+    return {rng.choice(TEXTS[:12]): _anything(rng, level + 1) for _ in range(size)}
