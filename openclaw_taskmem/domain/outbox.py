@@ -199,11 +199,13 @@ def on_its_way(wake: Wake, now: datetime) -> bool:
 def compose(wakes: Sequence[Wake]) -> str:
     """Return the text of one message for several wakes: one line each but the stuck.
 
-    The packet of the first stuck wake names the other stuck tasks.
+    The packet of the first stuck wake names the other stuck tasks. One that is damaged
+    is a line like any other.
     """
-    stuck = [wake.text for wake in wakes if registrars.has_packet(wake)]
+    packets = [wake.text for wake in wakes if registrars.has_packet(wake)]
+    stuck = [text for text in packets if packet.read_other(text) is not None]
     lines = [packet.with_others(stuck[0], stuck[1:])] if stuck else []
-    lines += [wake.text for wake in wakes if not registrars.has_packet(wake)]
+    lines += [wake.text for wake in wakes if wake.text not in stuck]
     return "\n".join(lines)
 
 

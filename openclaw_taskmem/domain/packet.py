@@ -215,7 +215,7 @@ def away(task: Task, wake_id: str, reason: str) -> str:
 def with_others(text: str, others: Sequence[str]) -> str:
     """Return a stuck wake's text that also names the tasks of other stuck wakes."""
     packet = decode(text)
-    named = [_as_other(other) for other in others]
+    named = [each for other in others if (each := read_other(other)) is not None]
     if not named:
         return text
     if packet is None:
@@ -253,11 +253,15 @@ def _with_others_anyway(text: str, named: Sequence[AlsoStuck]) -> str:
     return f"{MARKER} {_safe(fields)}"
 
 
-def _as_other(text: str) -> AlsoStuck:
-    fields = json.loads(text[len(MARKER) :])
-    return AlsoStuck(
-        task_id=fields["task_id"], name=fields["name"], reason=fields["reason"]
-    )
+def read_other(text: str) -> AlsoStuck | None:
+    """Return which task a stuck wake's text names; None: it is damaged."""
+    try:
+        fields = json.loads(text.removeprefix(MARKER))
+        return AlsoStuck(
+            task_id=fields["task_id"], name=fields["name"], reason=fields["reason"]
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def fits(packet: ResumePacket) -> bool:

@@ -87,6 +87,28 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
     assert f"({column}: " in row.detail
 
 
+async def test_a_damaged_alert_keeps_no_other_of_its_session_back(
+    world: World,
+) -> None:
+    for name, text in (("damaged", "[task_stuck_resume] {"), ("other", "Not ours.")):
+        wake = Wake(
+            wake_id=f"wake_{name}",
+            key=f"test:{name}",
+            cause=WakeCause.STUCK,
+            task_id=world.register(name),
+            text=text,
+            created_at=DAWN,
+            due_at=DAWN,
+        )
+        world.store.commit(Change(wakes=(wake,)))
+    gateway = Gateway(world.clock)
+    async with running(world, gateway):
+        await world.clock.advance(1)
+
+    (message,) = gateway.received
+    assert message.text.splitlines() == ["[task_stuck_resume] {", "Not ours."]
+
+
 def own_all(world: World, name: str) -> str:
     """Register a task with a wait, and a wake that is owed."""
     task_id = world.register(name)
