@@ -67,6 +67,7 @@ class Kind(Generic[Value]):
             RowUnreadable: It is broken.
         """
         try:
+            _check_version(row)
             return self._make(row)
         except _BROKEN as error:
             which = " ".join(ascii(row[key]) for key in self._keys)
@@ -122,6 +123,12 @@ class SetAside:
             if len(values) >= limit:
                 return values[:limit]
             most *= 4
+
+
+def _check_version(row: rows.Row) -> None:
+    """Refuse the version of what was never stored: a change would insert it anew."""
+    if row.get("version", 1) == 0:
+        raise ValueError("version: 0")
 
 
 def _reason(error: Exception) -> str:

@@ -73,9 +73,9 @@ class SqlStore(Dropping):
         runs: Sequence[rows.Row] = ()
         artifacts: Sequence[rows.Row] = ()
         with self._reading() as connection:
-            found = dict(
-                connection.execute(statements.TASK, named).mappings().first() or {}
-            )
+            found: dict[str, Any] = {}
+            for row in fetch(connection, statements.TASK, named):
+                found = dict(row)
             if found.pop("has_waits", False):
                 waits += fetch(connection, statements.OPEN_WAITS_OF_TASK, named)
                 waits += fetch(connection, statements.ENDED_WAITS_OF_TASK, named)
