@@ -684,7 +684,9 @@ def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> 
     world.sweep()
 
     first = wakes.claim(
-        world.shell, lambda key: Hold(why="busy") if key == "a" else None, room=1
+        world.shell,
+        lambda key: Hold(why="busy") if key == "a" else None,
+        on_the_way=["x", "y", "z"],
     )
     rest = wakes.claim(world.shell)
 
