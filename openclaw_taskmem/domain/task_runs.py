@@ -279,12 +279,14 @@ def _moved(
 def _works(run: Run, caller: Caller) -> bool:
     """Whether a call shows that its caller works on a run that rested.
 
-    A sub-agent's does not show it of what waits for the user: only its session hears
-    the user's answer.
+    Of other hosts it does of who holds the run. A sub-agent's does not show it of what
+    waits for the user: only its session hears the user's answer.
     """
-    owner = caller.in_gateway
+    owner = caller.owner
     if owner is None or run.state not in _RESTING:
         return False
+    if caller.in_gateway is None:
+        return owner.same(run.owner)
     if run.state.waiting and not caller.in_turn:
         return False
     return run.session_key == owner.session_key and run.role in (None, owner.role)

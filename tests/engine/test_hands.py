@@ -94,6 +94,23 @@ def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> 
         session.call("task_handoff", task_id=task, to=role)
 
 
+@pytest.mark.parametrize("act", [{"status": "active"}, {"completed_steps": [1]}])
+def test_who_acts_on_a_users_answer_goes_on(world: World, act: dict[str, Any]) -> None:
+    task = world.register()
+    world.call("task_claim", worker("1"), task_id=task)
+    world.call("task_update", worker("1"), task_id=task, ask="Red or blue?")
+    world.call("task_update", PERSON, task_id=task, message="Blue.")
+    world.call("task_update", worker("1"), task_id=task, message="I read it.")
+    (asked,) = world.store.list_runs(None, task, 9)
+    assert asked.state is RunState.BLOCKED
+
+    world.call("task_update", worker("1"), task_id=task, **act)
+
+    (run,) = world.store.list_runs(None, task, 9)
+    assert (run.state, run.question) == (RunState.RUNNING, None)
+    assert run.token == asked.token
+
+
 @pytest.mark.parametrize("rests", ["paused", "review"])
 def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
     session: Session, other: Session, rests: str
