@@ -81,3 +81,18 @@ def confine(
         f"you; wait on a command that your session runs in the background{where}, or "
         "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
     )
+
+
+def keep_folders(
+    target: Target, kept: tuple[str, ...] | None, caller: Caller, policy: LookPolicy
+) -> Target:
+    """Return the confined target of a wait that is armed again, with its own folders.
+
+    It is still the same file, so that the folders of who asked before count as well;
+    not for an agent in a sandbox, which sees no more than that shows. `kept`: the
+    wait's; None: anywhere, which a person's asking alone allowed.
+    """
+    if kept is None or is_boxed(caller, policy):
+        return target
+    within = (*dict.fromkeys((*(target.within or ()), *kept)),)
+    return target.model_copy(update={"within": within})

@@ -126,28 +126,33 @@ def _spell_home(text: str) -> str:
 
 
 def list_folders(
-    shell: Shell, rows: Iterable[WorkFolder], *, early: bool = False
+    shell: Shell,
+    rows: Iterable[WorkFolder],
+    *,
+    early: bool = False,
+    own: str | None = None,
 ) -> None:
     """List the files of new folders in which commands run, off the path of the call.
 
-    `early`: also where none has run yet.
+    `early`: also where none has run yet. `own`: the folder that the caller works in.
     """
     if len(shell.used_folders) > MOST_USED:
         shell.used_folders.clear()
     for row in rows:
         shell.used_folders.add((row.task_id, row.path, row.since is not None))
         if row.files is None and (early or row.since):
-            shell.later(0.0, partial(_list_before, shell, row.task_id, row.path))
+            shell.later(0.0, partial(_list_before, shell, row, own))
 
 
-def _list_before(shell: Shell, task_id: str, path: str) -> None:
+def _list_before(shell: Shell, new: WorkFolder, own: str | None) -> None:
     """Keep the files that a folder has before the work, if it may be looked at.
 
     The work may have begun by now: a file that was written or unpacked since the task
     was registered is left out, as one that is new.
     """
+    task_id, path = new.task_id, new.path
     facts = shell.store.read_task(task_id)
-    listing = list_files(path) if may_look(shell, facts.run, path) else None
+    listing = list_files(path) if may_look(shell, facts.run, path, own) else None
     if listing is None or not listing.complete:
         return
     known = _without_secrets(listing)
@@ -173,10 +178,16 @@ def _without_secrets(listing: Listing) -> Listing:
     return listing._replace(files=kept)
 
 
-def may_look(shell: Shell, run: Run | None, path: str) -> bool:
-    """Whether a path lies in a folder that may be looked at, links followed."""
+def may_look(
+    shell: Shell, run: Run | None, path: str, folder: str | None = None
+) -> bool:
+    """Whether a path lies in a folder that may be looked at, links followed.
+
+    `folder`: where the agent works, as its call says.
+    """
     real = os.path.realpath(path)
-    roots = (*shell.roots, *((run.folder,) if run and run.folder else ()))
+    own = (run.folder if run else None, folder if folder != "/" else None)
+    roots = (*shell.roots, *filter(None, own))
     return any(is_inside(real, os.path.realpath(root)) for root in roots)
 
 

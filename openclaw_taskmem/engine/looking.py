@@ -150,7 +150,7 @@ class Looker:
             yield path, change, at, stamps.size if stamps else None
 
     def _may_list(self, folder: WorkFolder) -> bool:
-        allowed = may_look(self._shell, self._run, folder.path)
+        allowed = may_look(self._shell, self._run, folder.path, self._folder)
         self._unsure |= {} if allowed else {folder.path: _FOREIGN}
         return allowed
 
@@ -193,7 +193,7 @@ class Looker:
 
     def _judged(self, entry: LedgerEntry) -> LedgerEntry:
         path = entry.path
-        if not may_look(self._shell, self._run, path):
+        if not may_look(self._shell, self._run, path, self._folder):
             return _doubt(entry, _FOREIGN)
         if os.path.lexists(path):
             if entry.change is FileChange.REMOVED:

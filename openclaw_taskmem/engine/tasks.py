@@ -85,7 +85,7 @@ def register(
         return task
 
     task = shell.decide(caller.session_key or name, once)
-    ledger.list_folders(shell, rows, early=True)
+    ledger.list_folders(shell, rows, early=True, own=caller.folder)
     return task
 
 

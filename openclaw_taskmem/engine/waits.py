@@ -123,7 +123,8 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
     _guard(shell, before, caller)
     if before.task_id:
         waits.require_open(shell.store.read_task(before.task_id))
-    target = _confine(shell, targets.parse(before.target), caller)
+    confined = _confine(shell, targets.parse(before.target), caller)
+    target = looks.keep_folders(confined, before.within, caller, shell.looks)
     condition = parse_condition(wish.wake_when or before.wake_when)
     sighting = shell.watching.sight(target, condition)
     behind = shell.watching.end(target) if waits.reads_on(before, wish) else None

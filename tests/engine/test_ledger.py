@@ -697,6 +697,27 @@ def test_without_hooks_the_relays_folder_is_looked_at(
         }
 
 
+def test_an_agents_own_folder_is_looked_at_wherever_it_lies(
+    project: Path, tmp_path: Path
+) -> None:
+    elsewhere = World(
+        clock=FakeClock(datetime.now(UTC) + timedelta(milliseconds=11)),
+        plugins=[("evidence", taskmem_evidence)],
+        roots=(str(tmp_path / "home"),),
+    )
+    relay = Caller(folder=str(project))
+    task = elsewhere.call("task_register", relay, name="One", plan=["Write it"])
+    written(project / "report.md")
+    (project / "old.log").unlink()
+    given = {"task_id": task["task_id"], "status": "completed"}
+    answer = elsewhere.call("task_update", relay, **given)
+    assert made(answer, project) == {
+        "old.log": ("removed", "proved"),
+        "report.md": ("created", "proved"),
+    }
+    assert answer["unverified"] == []
+
+
 def test_what_is_made_before_a_folder_is_listed_is_new(
     session: Session, project: Path
 ) -> None:

@@ -29,13 +29,29 @@ def wait(world: World, target: str, caller: Caller) -> dict[str, Any]:
     return world.call("smart_wait", caller, **given)
 
 
-def test_a_wait_keeps_the_folders_of_who_asked_last(world: World) -> None:
+def test_a_wait_armed_again_keeps_the_folders_it_has(world: World) -> None:
     wait_id = wait(world, "pty:file:/srv/app/log", AGENT)["wait_id"]
     assert world.store.read_wait(wait_id).within == ("/srv/app", "/home/all")
+    elsewhere = AGENT.model_copy(update={"folder": "/srv/other"})
+    world.call("wait_update", elsewhere, wait_id=wait_id, timeout=900)
+    kept = ("/srv/other", "/home/all", "/srv/app")
+    assert world.store.read_wait(wait_id).within == kept
+    world.call("wait_update", PERSON, wait_id=wait_id)
+    assert world.store.read_wait(wait_id).within == kept
     world.call("wait_update", BOXED, wait_id=wait_id)
     assert world.store.read_wait(wait_id).within == ("/srv/app",)
-    world.call("wait_update", PERSON, wait_id=wait_id)
-    assert world.store.read_wait(wait_id).within is None
+
+
+def test_a_persons_wait_is_fenced_once_an_agent_arms_it(world: World) -> None:
+    given = {"name": "Deploy", "plan": ["Build"]}
+    task_id = world.call("task_register", AGENT, **given)["task_id"]
+    wake = {"wake_when": '"Done" appears', "task_id": task_id}
+    target = "pty:file:/srv/app/log"
+    answer = world.call("smart_wait", PERSON, target=target, **wake)
+    assert world.store.read_wait(answer["wait_id"]).within is None
+    world.call("wait_update", AGENT, wait_id=answer["wait_id"])
+    within = world.store.read_wait(answer["wait_id"]).within
+    assert within == ("/srv/app", "/home/all")
 
 
 def test_what_is_not_shown_in_a_sandbox_is_not_armed_again_there(world: World) -> None:
