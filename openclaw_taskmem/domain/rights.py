@@ -26,6 +26,7 @@ class Tie(StrEnum):
     PERSON = "a person"
     HOLDER = "who holds its run, or held the last"
     SESSION = "its own session"
+    HOST = "another process of its host"
     REGISTRAR = "who registered it"
     ROLE = "a role it is queued for"
     OTHER = "anybody else"
@@ -59,15 +60,15 @@ _Y, _N, _F, _E, _G = When.YES, When.NO, When.FREE, When.ENDED, When.GONE
 TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
     act: dict(zip(Tie, row, strict=True))
     for act, row in {
-        Act.LIST: (_Y, _Y, _Y, _Y, _Y, _N),
-        Act.READ: (_Y, _Y, _Y, _Y, _N, _N),
-        Act.SAY: (_Y, _Y, _Y, _Y, _N, _N),
-        Act.WRITE: (_Y, _Y, _F, _E, _N, _N),
-        Act.WAIT: (_Y, _Y, _Y, _N, _N, _N),
-        Act.CLAIM: (_F, _Y, _F, _F, _Y, _G),
-        Act.TAKE_UP: (_Y, _Y, _F, _E, _G, _G),
-        Act.CANCEL: (_Y, _Y, _Y, _E, _N, _N),
-        Act.RESET: (_Y, _Y, _Y, _E, _N, _G),
+        Act.LIST: (_Y, _Y, _Y, _Y, _Y, _Y, _N),
+        Act.READ: (_Y, _Y, _Y, _Y, _Y, _N, _N),
+        Act.SAY: (_Y, _Y, _Y, _Y, _Y, _N, _N),
+        Act.WRITE: (_Y, _Y, _F, _N, _E, _N, _N),
+        Act.WAIT: (_Y, _Y, _Y, _G, _N, _N, _N),
+        Act.CLAIM: (_F, _Y, _F, _G, _F, _Y, _G),
+        Act.TAKE_UP: (_Y, _Y, _F, _G, _E, _G, _G),
+        Act.CANCEL: (_Y, _Y, _Y, _G, _E, _N, _N),
+        Act.RESET: (_Y, _Y, _Y, _G, _E, _N, _G),
     }.items()
 }
 """What each tie to a task lets a caller do."""
@@ -94,6 +95,7 @@ def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -
         Tie.PERSON: caller.person,
         Tie.HOLDER: _is_holder(caller, held, token),
         Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
+        Tie.HOST: _is_host(caller, task, run),
         Tie.REGISTRAR: is_of(caller, *registrar(task)),
         Tie.ROLE: not held.away and _for_role(run, caller),
     }
@@ -135,7 +137,9 @@ def guard(
     if may(act, tie, held):
         return tie
     run = held.run
-    if act is Act.WRITE or (act is Act.TAKE_UP and run is not None and _is_away(run)):
+    left = held.gone and token is None and run is not None and run.state.waiting
+    away = act is Act.TAKE_UP and run is not None and _is_away(run)
+    if away or (act is Act.WRITE and not left):
         fencing.guard_write(run, caller, token, wish)
     said = f"{task.task_id} {_whose(task, held.run)}, so you may not {act}"
     error = RunHeld if act is Act.TAKE_UP else NotAllowed
@@ -189,6 +193,13 @@ def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
     return nobodys or is_of(caller, None, task.host, run.home)
 
 
+def _is_host(caller: Caller, task: Task, run: Run | None) -> bool:
+    """Whether another process of a caller's host holds a task that has no session."""
+    if run is None or run.owner is None or run.session_key is not None:
+        return False
+    return task.session_key is None and is_of(caller, None, task.host, run.home)
+
+
 def is_of(
     caller: Caller, session: str | None, host: str | None, home: str | None
 ) -> bool:
@@ -236,6 +247,8 @@ def _describe_way(task: Task, held: Held, tie: Tie) -> str:
     run = held.run
     if run is not None and tie is Tie.ROLE:
         return f"{fencing.describe_claim(run)} first"
+    if held.gone and run is not None and run.state.waiting:
+        return "call task_resume first, for its agent is gone"
     if held.gone:
         return "claim it with task_claim first, for its agent is gone"
     if tie is Tie.OTHER and run is None and task.session_key is None:

@@ -168,7 +168,7 @@ def update(
         update={
             "done": marks,
             "message_count": before.message_count + len(messages),
-            **({} if resting else _worked_by(before, wish.caller)),
+            **(_worked_by(before, wish.caller) if counts and not resting else {}),
         }
     )
     if wish.changes and not resting:

@@ -226,8 +226,8 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
 def _of_holder(
     shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller
 ) -> Task:
-    """Return a task whose wakes go to the session of its run, where it has one."""
-    if run.session_key is None:
+    """Return a task whose wakes go to who holds its run; a session's task stays its."""
+    if run.session_key is None and task.session_key is not None:
         return task
     home = task.home if owner.session_key is None else shell.home
     whose = {"session_key": run.session_key, "host": caller.host or task.host}
@@ -346,8 +346,10 @@ def _claim_one(
         facts = shell.store.read_task(task_id)
         lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
-            said = "is with the user for review, so nobody can claim it until they"
-            raise RunNotReady(f"{task_id} {said} send it back.")
+            raise RunNotReady(
+                f"{task_id} is with the user for review, so nobody can claim it; once "
+                "they have told you, call task_resume with their words as answer."
+            )
         if facts.task.status is TaskStatus.PAUSED:
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume, or "

@@ -43,6 +43,7 @@ A: Final = in_gateway("main", "agent:main:a")
 C: Final = in_gateway("main", "agent:main:c")
 BUILDER: Final = in_gateway("builder", "agent:builder:main")
 CLAUDE: Final = relayed("claude-code", "1:1")
+CLAUDE_TOO: Final = relayed("claude-code", "1:2")
 CODEX: Final = relayed("codex", "2:1")
 GONE: Final = relayed("claude-code", ENDED)
 
@@ -100,6 +101,31 @@ def left(world: World) -> str:
     return task
 
 
+def claimed(world: World, by: Caller = CLAUDE) -> str:
+    """What a person registered for builders, and a process of a host claimed."""
+    task = registers(world, PERSON, role="builder")
+    world.call("task_claim", by, task_id=task, role="builder")
+    return task
+
+
+def asks_and_ends(world: World) -> str:
+    task = claimed(world, GONE)
+    world.call("task_update", GONE, task_id=task, ask="Which tag?")
+    return task
+
+
+def pauses_and_ends(world: World) -> str:
+    task = claimed(world, GONE)
+    world.call("task_update", GONE, task_id=task, status="paused")
+    return task
+
+
+def hands_over_and_ends(world: World) -> str:
+    task = claimed(world, GONE)
+    world.call("task_handoff", GONE, task_id=task, to="user")
+    return task
+
+
 def goes_silent(world: World) -> str:
     task = registers(world, CLAUDE)
     world.clock.tick(THRESHOLD)
@@ -113,6 +139,8 @@ SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
     (Tie.HOLDER, "held"): (BUILDER, held),
     (Tie.SESSION, "free"): (A, resets),
     (Tie.SESSION, "held"): (A, taken_from),
+    (Tie.HOST, "held"): (CLAUDE_TOO, claimed),
+    (Tie.HOST, "gone"): (CLAUDE, pauses_and_ends),
     (Tie.REGISTRAR, "free"): (CLAUDE, queues),
     (Tie.REGISTRAR, "held"): (CLAUDE, held),
     (Tie.REGISTRAR, "ended"): (CLAUDE, fails),
@@ -255,3 +283,33 @@ def test_who_registered_a_task_answers_none_of_the_wakes_of_who_works_on_it(
 
     world.call("task_update", BUILDER, task_id=task, message="I do.")
     assert [each.state for each in world.wakes()] == [WakeState.ACKNOWLEDGED]
+
+
+@pytest.mark.parametrize(
+    "prepare", [asks_and_ends, pauses_and_ends, hands_over_and_ends]
+)
+def test_an_agent_that_began_anew_goes_on_with_what_waits(
+    world: World, prepare: Callable[[World], str]
+) -> None:
+    task = prepare(world)
+
+    listed = world.call("task_list", CLAUDE, status="all")["tasks"]
+    world.call("task_update", CLAUDE, task_id=task, query="Where does it stand?")
+    for tool, given in (("task_update", {"status": "active"}), ("task_claim", {})):
+        with pytest.raises((NotAllowed, RunHeld, RunNotReady), match="task_resume"):
+            world.call(tool, CLAUDE, task_id=task, **given)
+    world.call("task_resume", CLAUDE, task_id=task, answer="v2.")
+    world.call("task_claim", CLAUDE, task_id=task, role="builder")
+
+    assert [each["task_id"] for each in listed] == [task]
+    world.call("task_update", CLAUDE, task_id=task, completed_steps=[1])
+    assert world.store.read_task(task).task.done == {0}
+
+
+def test_a_note_of_who_registered_a_task_takes_no_wakes_along(world: World) -> None:
+    task = queues(world, CODEX)
+    world.call("task_claim", CLAUDE, task_id=task, role="builder")
+
+    world.call("task_update", CODEX, task_id=task, message="Mind the date.")
+
+    assert world.store.read_task(task).task.host == CLAUDE.host
