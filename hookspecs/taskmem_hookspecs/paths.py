@@ -23,7 +23,8 @@ _HIDDEN: Final = re.compile(
     | /openclaw\.json[^/]*\Z | /auth-profiles?[^/]*\.json\Z
     | /\.(?:codex/auth|claude/\.credentials|claude)\.json\Z
     | /\.?(?:_netrc|netrc|git-credentials|pgpass|my\.cnf|npmrc|pypirc|vault-token)\Z
-    | /\.(?:env|s3cfg|boto|htpasswd)\Z
+    | /\.env(?:rc|\.(?!example|sample|template)[^/]*)?\Z | /oauth_creds\.json\Z
+    | /\.(?:s3cfg|boto|htpasswd)\Z
     | /(?:\.cargo|\.gem|\.terraform\.d)/credentials[^/]*\Z
     | /id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:\.(?:bak|old|orig))?\Z
     | \.(?:pem|key|p12|pfx|jks|keystore|keytab|ppk|kdbx?)(?:\.(?:bak|old|orig))?\Z
@@ -84,7 +85,8 @@ def is_hidden(path: str, home: str | None = None) -> bool:
         return True
     if not home or not is_within(path, home):
         return False
-    return _OF_HOME.match(low, len(followed(home).rstrip("/"))) is not None
+    below = path[len(followed(home).rstrip("/")) :]
+    return _OF_HOME.match(below.casefold()) is not None
 
 
 def is_anothers(uid: int, mode: int, user: int) -> bool:

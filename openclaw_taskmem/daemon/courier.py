@@ -97,7 +97,7 @@ def find_courier(
 def _find_own(
     seams: Seams,
     gateways: Callable[[], Sequence[Presence]],
-    known: dict[str, WakeTransport | None],
+    known: dict[str, WakeTransport],
     host: str | None,
 ) -> WakeTransport | None:
     """Return what an agent's own gateway takes wakes by; None: it is not connected.
@@ -113,7 +113,7 @@ def _find_own(
             known[name] = seams.transport(name)
         except TaskmemError as error:
             log.warning("a gateway takes wakes by %s: %s", name, error)
-            known[name] = None
+            return None
     return known[name]
 
 

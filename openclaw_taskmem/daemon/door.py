@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -36,7 +36,11 @@ CALL_BYTES: Final = MOST_BYTES
 """The longest call of a command. What is made of a line may take fifty times its
 memory."""
 LARGE_BYTES: Final = 64 * 1024
-"""Calls that are longer run one at a time, whoever makes them."""
+"""Of calls that are longer each client and gateway has one at a time."""
+LARGE_AT_ONCE: Final = 8
+"""Of all of them together."""
+_WAITING: Final = ("wait", "follow")
+"""What is answered only when something happens, and is never long."""
 OPENING_SECONDS: Final = 10.0
 MOST_FACES: Final = 512
 """Faces that are connected at once."""
@@ -68,7 +72,7 @@ class Door:
         self._desk = desk
         self._most = most
         self._relay_left = relay_left
-        self._large = asyncio.Semaphore(1)
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -226,7 +230,7 @@ class Door:
         answers: Answers,
         longest: int = LINE_BYTES,
     ) -> None:
-        room = asyncio.Semaphore(CALLS_AT_ONCE)
+        room, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
         while True:
             await room.acquire()
@@ -241,8 +245,8 @@ class Door:
                 if running:
                     await asyncio.wait(running)
                 return
-            alone = self._large if len(line) > LARGE_BYTES else contextlib.nullcontext()
-            answer = asyncio.create_task(self._answer(line, writer, answers, alone))
+            places = (large, self._large) if len(line) > LARGE_BYTES else ()
+            answer = asyncio.create_task(self._answer(line, writer, answers, places))
             del line
             running.add(answer)
             answer.add_done_callback(running.discard)
@@ -255,14 +259,20 @@ class Door:
         line: bytes,
         writer: asyncio.StreamWriter,
         answers: Answers,
-        alone: contextlib.AbstractAsyncContextManager[None],
+        places: Sequence[asyncio.Semaphore],
     ) -> None:
-        async with alone:
-            await self._answer_one(line, writer, answers)
+        async with contextlib.AsyncExitStack() as held:
+            for place in places:
+                await held.enter_async_context(place)
+            text = await self._make_answer(line, answers)
+        # It may take for ever until it is read, and holds up nobody.
+        writer.write(text)
+        try:
+            await writer.drain()
+        except ConnectionError:
+            log.debug("a client hung up before it had its answer")
 
-    async def _answer_one(
-        self, line: bytes, writer: asyncio.StreamWriter, answers: Answers
-    ) -> None:
+    async def _make_answer(self, line: bytes, answers: Answers) -> bytes:
         number: object = None
         try:
             call: dict[str, Any] = json.loads(line)
@@ -271,27 +281,22 @@ class Door:
                 raise TypeError("a method is a text")  # noqa: TRY301 - refused below
             method.encode()  # half a character names nothing
             params: dict[str, object] = dict(call.get("params") or {})
+            if method in _WAITING and len(line) > LARGE_BYTES:
+                raise ValueError(f"a {method} that is long")  # noqa: TRY301 - likewise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             log.debug("a malformed call", exc_info=True)
-            _send(writer, {"id": number, "error": _MALFORMED})
-            return
+            return _encoded({"id": number, "error": _MALFORMED})
         try:
             result = await answers(method, params)
             document = {"id": number, "result": result}
-            if result:
-                # It may be long, and is encoded where it keeps nobody waiting.
-                text = await self._desk.apart(_encoded, document)
-            else:
-                text = _encoded(document)
-            writer.write(text)
-            await writer.drain()
-        except ConnectionError:
-            log.debug("a client hung up before it had its answer")
+            if not result:
+                return _encoded(document)
+            # It may be long, and is encoded where it keeps nobody waiting.
+            return await self._desk.apart(_encoded, document)
         except TaskmemError as error:
-            _send(writer, {"id": number, "error": error.to_json()})
+            return _encoded({"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged
-            unforeseen = _unforeseen("the call")
-            _send(writer, {"id": number, "error": unforeseen.to_json()})
+            return _encoded({"id": number, "error": _unforeseen("the call").to_json()})
 
 
 _MALFORMED: Final = {

@@ -39,7 +39,7 @@ async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
             is_long = True
             await reader.readexactly(error.consumed)
         except asyncio.IncompleteReadError as error:
-            return error.partial if not is_long else None
+            return error.partial if not is_long and len(error.partial) <= most else None
         else:
             return None if is_long or len(line) > most else line
 

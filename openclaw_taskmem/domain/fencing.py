@@ -129,12 +129,13 @@ def holds(run: Run, caller: Caller, token: int | None) -> bool:
 def _may_give_token(run: Run, caller: Caller) -> bool:
     """Whether the token of a claim may come from a caller: tokens are easy to guess.
 
-    One that is known to be another than who claimed has no use for it.
+    Who is known to be another than who claimed has no use for it. A person's claim is
+    any person's.
     """
     holder = run.owner
-    if holder is None or caller.owner is None or holder.same(caller.owner):
+    if holder is None or caller.person or caller.owner is None:
         return holder is not None
-    return holder.session_key is None and holder.process is None
+    return holder.same(caller.owner)
 
 
 def its(run: Run, owner: Owner | None) -> bool:

@@ -36,6 +36,9 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
         ) from None
     leads = "" if end == os.path.normpath(path) else f" leads to {escape(end)}, which"
     if within is not None and not is_within_any(end, within):
+        # Where a link leads that is not theirs to see is not theirs to know.
+        folder = followed(os.path.dirname(path))
+        leads = leads if is_within_any(folder, within) else ""
         folders = ", ".join(escape(root) for root in within[:_FOLDERS]) or "no folder"
         raise NotAllowed(
             f"{escape(path)}{leads} lies outside of where you may look ({folders}); "

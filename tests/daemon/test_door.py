@@ -17,6 +17,7 @@ import pytest
 
 from openclaw_taskmem.daemon import door, mcp, run
 from openclaw_taskmem.daemon.desk import Desk
+from openclaw_taskmem.daemon.lines import read_line
 from openclaw_taskmem.daemon.processes import identity
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import Home
@@ -174,9 +175,10 @@ async def open_client(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamW
     return reader, writer
 
 
-def line_of(size: int) -> bytes:
-    """Return a call of a method `m` that is about so many bytes long."""
-    return json.dumps({"id": 1, "method": "m", "params": {"x": "x" * size}}).encode()
+def line_of(size: int, method: str = "m") -> bytes:
+    """Return a call of a method that is about so many bytes long."""
+    params = {"x": "x" * size}
+    return json.dumps({"id": 1, "method": method, "params": params}).encode()
 
 
 async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
@@ -198,7 +200,7 @@ async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
     await entrance.close(0)
 
 
-async def test_large_calls_run_one_at_a_time_and_small_ones_beside_them(
+async def test_a_clients_large_calls_run_one_at_a_time_beside_small_ones(
     home: Home,
 ) -> None:
     home.prepare()
@@ -214,16 +216,68 @@ async def test_large_calls_run_one_at_a_time_and_small_ones_beside_them(
     desk.answer = answer
     entrance = door.Door(desk, lambda _: None)
     await entrance.open(home.socket)
-    clients = [await open_client(home) for _ in range(3)]
-    for _, writer in clients[:2]:
-        writer.write(line_of(door.LARGE_BYTES + 1) + b"\n")
-    clients[2][1].write(line_of(10) + b"\n")
+    reader, writer = await open_client(home)
+    large = line_of(door.LARGE_BYTES + 1) + b"\n"
+    writer.write(large + large + line_of(10) + b"\n")
 
-    assert await clients[2][0].readline()
+    assert await reader.readline()
     assert running == ["x", "x"]
     go_on.set()
-    assert [await reader.readline() for reader, _ in clients[:2]]
+    assert [await reader.readline() for _ in range(2)]
     assert len(running) == 3
-    for _, writer in clients:
-        writer.close()
+    writer.close()
     await entrance.close(0)
+
+
+async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "LARGE_AT_ONCE", 1)
+    home.prepare()
+    answered = asyncio.Event()
+
+    async def answer(method: str, *_: object, **__: object) -> None:
+        if method == "unread":
+            answered.set()
+
+    desk = create_autospec(Desk, instance=True)
+    desk.answer = answer
+    entrance = door.Door(desk, lambda _: None)
+    monkeypatch.setattr(door, "_encoded", lambda _: b"y" * 9_000_000 + b"\n")
+    await entrance.open(home.socket)
+    monkeypatch.setattr(door, "_send", lambda writer, _: writer.write(b'{"pid": 1}\n'))
+    (_, unread), (reader, writer) = [await open_client(home) for _ in range(2)]
+    unread.write(line_of(door.LARGE_BYTES + 1, "unread") + b"\n")
+    await answered.wait()
+
+    writer.write(line_of(door.LARGE_BYTES + 1) + b"\n")
+
+    assert await reader.readexactly(9)
+    for each in (unread, writer):
+        each.close()
+    await entrance.close(0)
+
+
+async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
+    home.prepare()
+    desk = create_autospec(Desk, instance=True)
+    entrance = door.Door(desk, lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_client(home)
+
+    writer.write(line_of(door.LARGE_BYTES + 1, "wait") + b"\n")
+
+    assert json.loads(await reader.readline())["error"]["error"] == "invalid_arguments"
+    desk.answer.assert_not_called()
+    writer.close()
+    await entrance.close(0)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_a_line_is_too_long_with_and_without_its_end(end: bytes) -> None:
+    reader = asyncio.StreamReader(limit=1000)
+    reader.feed_data(b"x" * 11 + end)
+    reader.feed_eof()
+
+    assert await read_line(reader, 10) is None
+    assert await read_line(reader, 10) == b""

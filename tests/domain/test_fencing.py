@@ -36,9 +36,9 @@ FOR_OTHERS: Final = a_run(role="builder")
         pytest.param(held(), NOBODY, 4, id="whoever-has-the-token"),
         pytest.param(
             held(owner=Owner(role="builder")),
-            THE_OTHER,
+            A_PERSON,
             4,
-            id="a-bare-claim",
+            id="a-persons-claim",
         ),
         pytest.param(a_run(), THE_OTHER, None, id="held-by-nobody"),
         pytest.param(FOR_OTHERS, THE_OTHER, None, id="queued-for-its-role"),
@@ -93,6 +93,13 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
         assert f"The token of run_1 is 4, and yours is {token}" in str(caught.value)
         still = caller is THE_OWNER
         assert ("you hold it still, by a later claim" in str(caught.value)) is still
+
+
+def test_the_token_of_a_persons_claim_is_of_no_use_to_an_agent() -> None:
+    run = held(owner=Owner(role="builder"))
+
+    with pytest.raises(RunHeld, match="a token counts only from who claimed it"):
+        fencing.guard_write(run, THE_OTHER, 4, "nothing was written")
 
 
 @pytest.mark.parametrize("token", [0, 5])

@@ -6,7 +6,7 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import is_anothers
+from taskmem_hookspecs.paths import is_anothers, is_hidden
 from taskmem_terminal import files, opening
 from taskmem_terminal.sensor import Terminals
 from tests.plugins.terminal.watched import held, watching
@@ -249,7 +249,8 @@ def watch_file(path, within=None):
         ),
         *("a.pem", ".netrc", ".aws/credentials", ".kube/config", ".docker/config.json"),
         *(".bash_history", ".config/gcloud/x.db", "Login Data", "taskmem.db-wal"),
-        *(".openclaw/openclaw.json", "agent/auth-profiles.json", ".env"),
+        *(".openclaw/openclaw.json", "agent/auth-profiles.json", ".env", ".envrc"),
+        *(".env.production", ".gemini/oauth_creds.json"),
     ],
 )
 async def test_what_holds_keys_or_passwords_is_never_shown(tmp_path, name):
@@ -347,6 +348,27 @@ async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, l
             await watch_file(path, within)
         assert "TASKMEM_ARTIFACT_ROOTS" in str(refused.value)
     await (await watch_file(log, (*within, str(log.parent)))).close()
+
+
+async def test_where_a_link_leads_is_told_only_beside_what_may_be_seen(tmp_path, log):
+    outside = tmp_path / "outside.log"
+    outside.symlink_to(log)
+    inside = tmp_path / "else" / "inside.log"
+    inside.parent.mkdir()
+    inside.symlink_to(log)
+    told = []
+    for path in (outside, inside):
+        with pytest.raises(NotAllowed) as refused:
+            await watch_file(path, (str(inside.parent),))
+        told.append(f"leads to {log}" in str(refused.value))
+    assert told == [False, True]
+
+
+@pytest.mark.parametrize("name", ["strauss", "straußß"])
+def test_the_settings_of_a_home_are_never_shown_whatever_its_name(tmp_path, name):
+    home = tmp_path / name
+    assert is_hidden(str(home / "config.toml"), str(home))
+    assert not is_hidden(str(home / "notes.toml"), str(home))
 
 
 async def test_a_name_that_becomes_a_link_out_of_the_folders_is_lost(tmp_path, log):
