@@ -47,9 +47,9 @@ AGAIN: Final = timedelta(seconds=0.5)
 TROUBLE: Final = timedelta(seconds=5)
 """After which a pass that failed is repeated; doubled while it fails again."""
 MOST_TROUBLE: Final = timedelta(seconds=20)
-FORGET_SECONDS: Final = 3_600.0
+DROP_SECONDS: Final = 3_600.0
 """Between two looks for what need not be kept any more."""
-MORE_SECONDS: Final = 60.0
+DROP_ON_SECONDS: Final = 60.0
 """Likewise, while there is more of it than one look has dropped."""
 SURE_SECONDS: Final = 300.0
 """How long the clock must have run without a jump before anything is dropped for its
@@ -105,11 +105,12 @@ class Loops:
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
         """Held while a jump of the clock is minded, so that each is by one pass."""
-        self._held_until = self._trusted_until = self._forget_at = float("-inf")
+        self._held_until = self._trusted_until = float("-inf")
         """By the monotonic clock: until when nobody counts as stuck, and owners of runs
-        are trusted unseen; when checkpoints are let go of next."""
-        self._drop_at = shell.clock.monotonic() + SURE_SECONDS
-        """When what has ended is dropped next."""
+        are trusted unseen."""
+        self._drop_days_at = float("-inf")
+        self._drop_ended_at = shell.clock.monotonic() + SURE_SECONDS
+        """When old checkpoints, and what has ended, are dropped next."""
         self._jumped = self._went_back = False
         """What a jump asks of the store, and was not done yet."""
 
@@ -207,7 +208,7 @@ class Loops:
         self._went_back = self._went_back or jumped < 0
         self._jumped = self._jumped or jumped != 0
         if jumped:
-            self._drop_at = max(self._drop_at, now.monotonic + SURE_SECONDS)
+            self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
         if jumped > 0:
             threshold = self._shell.stuck.threshold_seconds
             held = now.monotonic + hold(jumped, threshold)
@@ -345,23 +346,38 @@ class Loops:
         held = self._trusted_until - self._shell.clock.monotonic()
         if held > 0:
             return self._shell.clock.now() + timedelta(seconds=held)
-        await self._forget()
         async with self._finding:
             looked = await self._apart(recovery.sweep, self._shell, self._gateways())
+        drop_at = await self._drop()
         if looked == recovery.BATCH:
             return self._shell.clock.now()
         due = await self._apart(self._shell.store.next_lapse, self._shell.only)
-        return self._not_before(due, AGAIN if looked else timedelta())
+        due = self._not_before(due, AGAIN if looked else timedelta())
+        return min(due, drop_at) if due else drop_at
 
-    async def _forget(self) -> None:
-        """Let go of old checkpoints, and of what has ended; then again in an hour."""
+    async def _drop(self) -> datetime:
+        """Drop old checkpoints and what has ended; return when to look again.
+
+        What fails is logged and tried at the next look: nothing else waits for it.
+        """
         now = self._shell.clock.monotonic()
-        if now >= self._forget_at:
-            await self._apart(recovery.forget, self._shell)
-            self._forget_at = now + FORGET_SECONDS
-        if now >= self._drop_at:
-            more = await self._apart(retention.drop_ended, self._shell)
-            self._drop_at = now + (MORE_SECONDS if more else FORGET_SECONDS)
+        if now >= self._drop_days_at:
+            self._drop_days_at = now + DROP_SECONDS
+            await self._try_to_drop(recovery.forget)
+        if now >= self._drop_ended_at:
+            self._drop_ended_at = now + DROP_SECONDS
+            if await self._try_to_drop(retention.drop_ended):
+                self._drop_ended_at = now + DROP_ON_SECONDS
+        rest = min(self._drop_days_at, self._drop_ended_at) - now
+        return self._shell.clock.now() + timedelta(seconds=rest)
+
+    async def _try_to_drop(self, drop: Callable[[Shell], bool | None]) -> bool:
+        """Drop something; return whether there is more of it."""
+        try:
+            return await self._apart(drop, self._shell) is True
+        except Exception:
+            log.exception("what need not be kept could not be dropped")
+            return False
 
     # --- the end ------------------------------------------------------------
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.daemon.alarm import Alarm
 from openclaw_taskmem.daemon.courier import Courier
-from openclaw_taskmem.daemon.loops import FORGET_SECONDS, SURE_SECONDS, SWEEP_SECONDS
+from openclaw_taskmem.daemon.loops import (
+    DROP_ON_SECONDS,
+    DROP_SECONDS,
+    SURE_SECONDS,
+    SWEEP_SECONDS,
+)
 from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.engine import wakes
+from openclaw_taskmem.engine import retention, wakes
 from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
@@ -470,7 +476,7 @@ async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
         await world.clock.advance(SWEEP_SECONDS)
         assert world.store.count().events == 1
         ended_long_ago(world)
-        await world.clock.advance(FORGET_SECONDS)
+        await world.clock.advance(DROP_SECONDS)
         assert world.store.count().events == 1
 
 
@@ -482,5 +488,37 @@ async def test_a_clock_that_jumps_ahead_drops_nothing_at_once() -> None:
         world.clock.jump(100 * 365 * DAY)
         await world.clock.advance(SWEEP_SECONDS + 60)
         world.clock.jump(-100 * 365 * DAY)
-        await world.clock.advance(FORGET_SECONDS)
+        await world.clock.advance(DROP_SECONDS)
     assert world.store.count().events == 2
+
+
+async def test_what_cannot_be_dropped_stops_nothing_and_is_tried_hourly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, tried = World(), []
+
+    def measure() -> int:
+        tried.append(world.clock.monotonic())
+        raise RuntimeError("a statement took too long")
+
+    world.store.measure = measure  # type: ignore[method-assign]
+    async with running(world, Gateway(world.clock)):
+        await world.clock.advance(SURE_SECONDS + DROP_SECONDS + 2 * SWEEP_SECONDS)
+        assert [b - a for a, b in pairwise(tried)] == [DROP_SECONDS]
+        assert "a pass failed" not in caplog.text
+        assert "a statement took too long" in caplog.text
+
+
+async def test_while_there_is_more_to_drop_the_next_look_is_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, looks = World(), []
+
+    def drop_ended(_: object) -> bool:
+        looks.append(world.clock.monotonic())
+        return True
+
+    monkeypatch.setattr(retention, "drop_ended", drop_ended)
+    async with running(world, Gateway(world.clock), longest=SWEEP_SECONDS):
+        await world.clock.advance(SURE_SECONDS + 3 * DROP_ON_SECONDS)
+    assert {b - a for a, b in pairwise(looks)} == {DROP_ON_SECONDS}
