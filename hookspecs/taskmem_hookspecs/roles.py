@@ -271,16 +271,21 @@ class TaskStore(Protocol):
         ...
 
     def drop_ended(
-        self, before: datetime, limit: int, home: str | None = None
+        self,
+        before: datetime,
+        limit: int,
+        home: str | None = None,
+        upto: int | None = None,
     ) -> Mapping[str, int]:
         """Drop the oldest rows of what has ended; return how many of each kind.
 
         At most `limit` of each of these, all of it from before an instant, and nothing
         of another home: `checkpoints` of runs that have ended, `wakes` that are neither
         due nor sent, `waits` that are not watched and that no wake refers to, and
-        `events`. What is of a task or a wait that is open stays, and of every task the
-        wait that ended last and the newest event of each kind; so does the newest event
-        of all. What no row was dropped of is left out of the answer.
+        `events` up to a number (`upto`; None: any). What is of a task or a wait that is
+        open stays, and so do the checkpoints of the newest run of a task that failed;
+        of every task the wait that ended last and the newest event of each kind; and
+        the newest event of all. What no row was dropped of is left out of the answer.
         """
         ...
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import retention
+from openclaw_taskmem.engine import say, tell
 from openclaw_taskmem.engine.shell import Shell
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class _Pass:
         self._shell = shell
         self._now = shell.clock.now()
         self._until = shell.clock.monotonic() + PATIENCE_SECONDS
+        self._upto = _find_told(shell)
         self._dropped: Counter[str] = Counter()
 
     def drop_old(self) -> bool:
@@ -71,10 +73,19 @@ class _Pass:
             log.info("dropped of what had ended: %s", said)
 
     def _drop(self, before: datetime, most: int) -> bool:
-        dropped = self._shell.store.drop_ended(before, most, self._shell.only)
+        dropped = self._shell.store.drop_ended(
+            before, most, self._shell.only, self._upto
+        )
         self._dropped.update(dropped)
         return bool(dropped)
 
     def _is_over(self) -> bool:
         over = self._shell.clock.monotonic() > self._until
         return over or self._shell.stopping.is_set()
+
+
+def _find_told(shell: Shell) -> int | None:
+    """Return up to where all that read the log have read it; None: nobody does."""
+    places = [say.kept_place(shell, outgoing) for outgoing in say.Outgoing]
+    places.append(tell.kept_place(shell))
+    return min((place for place in places if place is not None), default=None)

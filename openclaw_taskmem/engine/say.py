@@ -47,14 +47,20 @@ _KINDS: Final[Mapping[Outgoing, frozenset[str]]] = {
 def begin(shell: Shell) -> None:
     """Set the places where a new home begins to tell: nothing before is news."""
     for outgoing in Outgoing:
-        if shell.store.read_bookmark(_name(shell, outgoing)) is None:
+        if kept_place(shell, outgoing) is None:
             newest = shell.store.last_events(None, 1)
             keep_place(shell, outgoing, newest[-1].event_id if newest else 0)
 
 
 def place(shell: Shell, outgoing: Outgoing) -> int:
     """Return the place in the log up to which all was told."""
-    return int(shell.store.read_bookmark(_name(shell, outgoing)) or 0)
+    return kept_place(shell, outgoing) or 0
+
+
+def kept_place(shell: Shell, outgoing: Outgoing) -> int | None:
+    """Return the same; None: the log was not begun."""
+    kept = shell.store.read_bookmark(_name(shell, outgoing))
+    return None if kept is None else int(kept)
 
 
 def due(shell: Shell, outgoing: Outgoing, after: int) -> tuple[Sequence[Event], int]:

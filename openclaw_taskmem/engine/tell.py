@@ -39,14 +39,14 @@ HOOKS: Final = {
 
 def begin(shell: Shell) -> None:
     """Set the place where a new home begins: nothing before it is of that home."""
-    if shell.read_bookmark(BOOKMARK) is None:
+    if kept_place(shell) is None:
         newest = shell.store.last_events(None, 1)
         _told(shell, newest[-1].event_id if newest else 0)
 
 
 def tell(shell: Shell) -> int:
     """Tell of the next events, and return how many were read; 0: none are left."""
-    place = int(shell.read_bookmark(BOOKMARK) or 0)
+    place = kept_place(shell) or 0
     fresh = shell.store.list_events(place, BATCH)
     if not fresh:
         return 0
@@ -64,6 +64,12 @@ def tell(shell: Shell) -> int:
         told = event.event_id
     _told(shell, told)
     return len(fresh)
+
+
+def kept_place(shell: Shell) -> int | None:
+    """Return the place up to which all was told; None: the log was not begun."""
+    kept = shell.read_bookmark(BOOKMARK)
+    return None if kept is None else int(kept)
 
 
 def _told(shell: Shell, place: int) -> None:

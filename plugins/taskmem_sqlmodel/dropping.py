@@ -24,6 +24,7 @@ ROW_BYTES: Final = 28
 
 _BEFORE: Final = sa.bindparam("before", type_=InstantText)
 _HOME: Final = sa.bindparam("home", type_=Text)
+_UPTO: Final = sa.bindparam("upto", type_=sa.Integer)
 _LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
 _CLOSED: Final = [status.value for status in TaskStatus if status.terminal]
 _ENDED: Final = [state.value for state in RunState if state.terminal]
@@ -51,6 +52,18 @@ def _is_before(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
     return sa.and_(table.c.created_at < _BEFORE, *(each < _BEFORE for each in later))
 
 
+_LATER_RUN: Final = RUNS.alias("later")
+_IS_RESUMABLE: Final = sa.and_(
+    sa.exists().where(
+        TASKS.c.task_id == RUNS.c.task_id, TASKS.c.status == TaskStatus.FAILED.value
+    ),
+    ~sa.exists().where(
+        _LATER_RUN.c.task_id == RUNS.c.task_id,
+        sa.tuple_(_LATER_RUN.c.created_at, _LATER_RUN.c.run_id)
+        > sa.tuple_(RUNS.c.created_at, RUNS.c.run_id),
+    ),
+)
+"""Whether a run is the newest of a task that failed."""
 _OLD_CHECKPOINT: Final = sa.and_(
     CHECKPOINTS.c.at < _BEFORE,
     sa.exists().where(
@@ -58,6 +71,7 @@ _OLD_CHECKPOINT: Final = sa.and_(
         RUNS.c.state.in_(_ENDED),
         _here(RUNS),
         _of_closed(RUNS.c.task_id),
+        ~_IS_RESUMABLE,
     ),
 )
 _OLD_WAKE: Final = sa.and_(
@@ -88,6 +102,8 @@ _LATER_EVENT: Final = EVENTS.alias("later")
 _NEWEST: Final = sa.select(sa.func.max(EVENTS.alias("every").c.id)).scalar_subquery()
 _OLD_EVENT: Final = sa.and_(
     EVENTS.c.at < _BEFORE,
+    # With no such number no comparison is true.
+    (EVENTS.c.id > _UPTO).is_not(sa.true()),
     # A database numbers on from the newest that is left.
     EVENTS.c.id < _NEWEST,
     ~sa.exists().where(
@@ -148,13 +164,17 @@ class Dropping:
     _database: Database
 
     def drop_ended(
-        self, before: datetime, limit: int, home: str | None = None
+        self,
+        before: datetime,
+        limit: int,
+        home: str | None = None,
+        upto: int | None = None,
     ) -> Mapping[str, int]:
         """Drop the oldest of what has ended; return how many rows of each table.
 
         They are chosen while others write, and looked at once more as they are dropped.
         """
-        given = {"before": before, "limit": limit, "home": home}
+        given = {"before": before, "limit": limit, "home": home, "upto": upto}
         dropped: dict[str, int] = {}
         self._database.require_in_place()
         with translated(), self._database.writer() as writer:

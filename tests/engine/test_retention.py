@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.retention import LEAST, KeepPolicy
-from openclaw_taskmem.engine import retention
-from taskmem_hookspecs import Change, TaskStatus, WaitStatus, WakeState
+from openclaw_taskmem.engine import retention, say, tell
+from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import MemoryStore, an_event
 from taskmem_hookspecs.testing.holdings import everything
@@ -195,3 +195,24 @@ def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
     assert world.task(task).status is TaskStatus.ACTIVE
     assert "It is over." in str(shown)
     assert world.task(task).linkage.last_wait_state is WaitStatus.RESOLVED
+
+
+@pytest.mark.parametrize("reader", [*say.Outgoing, "told"])
+@pytest.mark.parametrize("policy", [{"days": 1}, {"most_bytes": 1}])
+def test_what_the_log_was_not_told_of_yet_stays(
+    reader: str, policy: dict[str, Any]
+) -> None:
+    world = a_world(**policy)
+    say.begin(world.shell)
+    tell.begin(world.shell)
+    world.store.commit(Change(events=tuple(an_event() for _ in range(9))))
+    places = {f"{outgoing}:{world.shell.home or ''}": 8 for outgoing in say.Outgoing}
+    places[world.shell.place("told")] = 8
+    name = next(name for name in places if name.startswith(reader))
+    marks = [
+        Bookmark(name=n, value=str(5 if n == name else at)) for n, at in places.items()
+    ]
+    world.store.commit(Change(bookmarks=tuple(marks)))
+    world.clock.tick(2 * DAY)
+    retention.drop_ended(world.shell)
+    assert [event.event_id for event in world.store.list_events(0, 9)] == [6, 7, 8, 9]

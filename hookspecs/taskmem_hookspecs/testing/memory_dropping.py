@@ -14,6 +14,7 @@ from taskmem_hookspecs.model import (
     Message,
     PlanRevision,
     Task,
+    TaskStatus,
     Wait,
     WaitStatus,
     Wake,
@@ -45,7 +46,11 @@ class Dropping:
     _revisions: list[PlanRevision]
 
     def drop_ended(
-        self, before: datetime, limit: int, home: str | None = None
+        self,
+        before: datetime,
+        limit: int,
+        home: str | None = None,
+        upto: int | None = None,
     ) -> Mapping[str, int]:
         """Drop the oldest of what has ended; return how many rows of each table."""
         with self._lock:
@@ -55,7 +60,7 @@ class Dropping:
             self._wakes = but_for(self._wakes, wakes[:limit])
             waits = self._old_waits(before, home)
             self._waits = but_for(self._waits, waits[:limit])
-            events = self._old_events(before, home)[:limit]
+            events = self._old_events(before, home, upto)[:limit]
             gone = set(events)
             self._events = [e for e in self._events if e.event_id not in gone]
         dropped = {
@@ -92,6 +97,12 @@ class Dropping:
     def _of_closed(self, task_id: str | None) -> bool:
         return task_id is None or self._tasks[task_id].status.terminal
 
+    def _is_resumable(self, run: Run) -> bool:
+        """Whether a run is the newest of a task that failed."""
+        its = (r for r in self._runs.values() if r.task_id == run.task_id)
+        newest = max(its, key=lambda r: (r.created_at, r.run_id))
+        return newest is run and self._tasks[run.task_id].status is TaskStatus.FAILED
+
     def _old_checkpoints(
         self, before: datetime, home: str | None
     ) -> list[tuple[str, int]]:
@@ -102,6 +113,7 @@ class Dropping:
             and (run := self._runs[one.run_id]).state.terminal
             and is_here(run.home, home)
             and self._of_closed(run.task_id)
+            and not self._is_resumable(run)
         ]
         old.sort(key=lambda one: (one.at, one.run_id, one.number))
         return [(one.run_id, one.number) for one in old]
@@ -136,7 +148,9 @@ class Dropping:
         old.sort(key=lambda wait: (wait.created_at, wait.wait_id))
         return [wait.wait_id for wait in old]
 
-    def _old_events(self, before: datetime, home: str | None) -> Sequence[int]:
+    def _old_events(
+        self, before: datetime, home: str | None, upto: int | None
+    ) -> Sequence[int]:
         newest = {(e.task_id, e.kind): e.event_id for e in self._events}
 
         def is_needed(event: Event) -> bool:
@@ -155,7 +169,8 @@ class Dropping:
             )
 
         old = (event for event in self._events if event.at < before)
-        return [event.event_id for event in old if not is_needed(event)]
+        gone = [event.event_id for event in old if not is_needed(event)]
+        return [number for number in gone if upto is None or number <= upto]
 
 
 def is_old(before: datetime, *instants: datetime | None) -> bool:

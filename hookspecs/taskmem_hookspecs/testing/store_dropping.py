@@ -122,6 +122,25 @@ class StoreDropping:
         store.commit(kept)
         assert store.drop_ended(LATER, MANY) == {}
 
+    def test_the_newest_run_of_a_failed_task_keeps_its_checkpoints(
+        self, store: TaskStore
+    ) -> None:
+        ended = {"state": RunState.FAILED, "ended_at": DAWN}
+        runs = [
+            a_run(**ended, run_id=f"run_{n}", created_at=DAWN + at * SECOND)
+            for n, at in ((1, 0), (2, 1), (3, 1))
+        ]
+        kept = [a_checkpoint(run_id=run.run_id) for run in runs]
+        failed = closed(status=TaskStatus.FAILED)
+        store.commit(Change(tasks=(failed,), runs=tuple(runs), checkpoints=tuple(kept)))
+        assert store.drop_ended(LATER, MANY) == {"checkpoints": 2}
+        assert len(store.read_checkpoints("run_3", 9)) == 1
+
+    def test_no_event_beyond_a_number_is_dropped(self, store: TaskStore) -> None:
+        store.commit(Change(events=tuple(an_event() for _ in range(4))))
+        assert store.drop_ended(LATER, MANY, None, 2) == {"events": 2}
+        assert store.drop_ended(LATER, MANY, None, 0) == {}
+
     def test_what_is_not_older_than_the_instant_stays(self, store: TaskStore) -> None:
         store.commit(hung_on(closed()))
         assert store.drop_ended(DAWN, MANY) == {}

@@ -132,6 +132,7 @@ def test_it_answers_as_the_store_in_memory_does(tmp_path_factory, written):
         assert committed(store, change) == committed(model, change)
         assert answers(store) == answers(model)
         before, home = change.forget_before or DAWN, change.forget_home
-        assert store.drop_ended(before, 1, home) == model.drop_ended(before, 1, home)
+        given = (before, 1, home, 5)
+        assert store.drop_ended(*given) == model.drop_ended(*given)
         assert answers(store) == answers(model)
     store.close()
