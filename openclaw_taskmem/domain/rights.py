@@ -15,7 +15,8 @@ from typing import Final
 
 from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.ways import GATEWAY
+from openclaw_taskmem.domain.texts import duration
+from openclaw_taskmem.domain.ways import GATEWAY, is_same_host
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
@@ -84,6 +85,8 @@ class Held(Value):
     gone: bool = False
     """Whether who worked on it is known to have ended; or, where it has no run and no
     wake reaches them, to have been silent until the task counts as stuck."""
+    silence: float | None = None
+    """Seconds of silence after which they are gone; None: they never are for that."""
     away: bool = False
     """Whether its run is queued for a session in the background, which is there."""
 
@@ -136,14 +139,14 @@ def guard(
     tie = find_tie(caller, task, held, token)
     if may(act, tie, held):
         return tie
-    run = held.run
-    left = held.gone and token is None and run is not None and run.state.waiting
-    away = act is Act.TAKE_UP and run is not None and _is_away(run)
-    if away or (act is Act.WRITE and not left):
-        fencing.guard_write(run, caller, token, wish)
+    waits = held.run is not None and held.run.state.waiting
+    if act is Act.WRITE and not (waits and token is None):
+        fencing.guard_write(held.run, caller, token, wish)
     said = f"{task.task_id} {_whose(task, held.run)}, so you may not {act}"
-    error = RunHeld if act is Act.TAKE_UP else NotAllowed
-    raise error(f"{said}; {_describe_way(task, held, tie)}.")
+    error = (
+        RunHeld if act is Act.TAKE_UP or (act is Act.WRITE and waits) else NotAllowed
+    )
+    raise error(f"{said}; {_describe_way(act, task, held, tie)}.")
 
 
 def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: Held) -> None:
@@ -211,7 +214,7 @@ def is_of(
     if not caller.at_home(home) or (session is None and host is None):
         return False
     owner = caller.owner.session_key if caller.owner else None
-    same = host is not None and host == caller.host
+    same = is_same_host(host, caller.host)
     if session is None:
         return same
     if is_gateway_session(session) and (caller.kind == GATEWAY or not same):
@@ -219,11 +222,6 @@ def is_of(
     if caller.session_key is None:
         return same
     return session == caller.session_key and (same or None in (host, caller.host))
-
-
-def _is_away(run: Run) -> bool:
-    """Whether no session goes on with a run: a process holds it, or a role is to."""
-    return run.owner.session_key is None if run.owner else run.session_key is None
 
 
 def _whose(task: Task, run: Run | None) -> str:
@@ -242,7 +240,7 @@ def _name_agent(session: str | None, host: str | None) -> str:
     return "a person" if host is None else f"an agent of {host.rpartition(':')[2]}"
 
 
-def _describe_way(task: Task, held: Held, tie: Tie) -> str:
+def _describe_way(act: Act, task: Task, held: Held, tie: Tie) -> str:
     """Return what a caller can do who was refused."""
     run = held.run
     if run is not None and tie is Tie.ROLE:
@@ -251,9 +249,12 @@ def _describe_way(task: Task, held: Held, tie: Tie) -> str:
         return "call task_resume first, for its agent is gone"
     if held.gone:
         return "claim it with task_claim first, for its agent is gone"
-    if tie is Tie.OTHER and run is None and task.session_key is None:
-        return "claim it with task_claim once it was silent until it is stuck"
-    return "leave it to that one, or let the user do it with taskmem call"
+    way = "let the user do it with taskmem call"
+    if tie is Tie.OTHER and held.silence is not None:
+        can = "you can" if act is Act.CLAIM else "claim it with task_claim"
+        return f"{can} once it was silent for {duration(held.silence)}, or {way}"
+    nobody = run is not None and run.state is RunState.QUEUED and not held.away
+    return way if nobody or task.status.terminal else f"leave it to that one, or {way}"
 
 
 def _for_role(run: Run | None, caller: Caller) -> bool:

@@ -19,6 +19,8 @@ GATEWAY: Final = "openclaw"
 """The host of a gateway's agent, where its plug-in does not say which gateway it is."""
 MCP: Final = "mcp"
 """The host of an agent whose MCP client has given no name; else before that name."""
+SHELL: Final = "shell"
+"""Likewise of one that runs a command in its host's shell."""
 NAME_LENGTH: Final = 64
 """Characters that are kept of such a name."""
 EXITS: Final = {
@@ -34,6 +36,15 @@ def host_of_client(name: str | None) -> str:
     """Return where an agent runs whose MCP client calls itself so; None: nameless."""
     words = "".join(each for each in name or "" if each.isprintable()).strip()
     return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
+
+
+def is_same_host(one: str | None, other: str | None) -> bool:
+    """Whether two hosts are the same: one's client and its shell are."""
+    if one is None or other is None:
+        return False
+    (kind, _, name), (kind_too, _, name_too) = one.partition(":"), other.partition(":")
+    outside = {kind, kind_too} <= {MCP, SHELL}
+    return one == other or (outside and bool(name) and name == name_too)
 
 
 def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
@@ -87,7 +98,7 @@ def settle_read(
     return tuple(
         wake.model_copy(update=read)
         for wake in wakes
-        if is_kept(wake) and wake.host in (None, host)
+        if is_kept(wake) and (wake.host is None or is_same_host(wake.host, host))
     )
 
 

@@ -174,8 +174,10 @@ def find_held(shell: Shell, facts: TaskFacts) -> Held:
     reached = shell.reaches(task.host, task.session_key)
     silent = (shell.clock.now() - task.updated_at).total_seconds()
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
-    lies = not (reached or waits) and silent >= shell.stuck.threshold_seconds
-    return Held(last=last_run(shell, task.task_id), gone=lies)
+    last, silence = last_run(shell, task.task_id), shell.stuck.threshold_seconds
+    if reached or waits:
+        return Held(last=last)
+    return Held(last=last, gone=silent >= silence, silence=silence)
 
 
 def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:

@@ -344,6 +344,9 @@ def _claim_one(
 
     def once() -> Claimed:
         facts = shell.store.read_task(task_id)
+        waits = facts.run is not None and facts.run.state.waiting
+        if waits or facts.task.status is not TaskStatus.ACTIVE:
+            guard(shell, Act.TAKE_UP, facts, caller)
         lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
             raise RunNotReady(
@@ -352,8 +355,7 @@ def _claim_one(
             )
         if facts.task.status is TaskStatus.PAUSED:
             raise RunNotReady(
-                f"{task_id} is paused, so nobody can claim it; call task_resume, or "
-                'task_update with status "active", first.'
+                f"{task_id} is paused, so nobody can claim it; call task_resume first."
             )
         now = shell.clock.now()
         before: tuple[Event, ...] = ()

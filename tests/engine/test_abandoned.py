@@ -82,7 +82,7 @@ def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
     task = hold(world)
     world.shell = replace(world.shell, lives=lambda _: None)
 
-    with pytest.raises(RunHeld, match="is held by builder, so it was not taken up"):
+    with pytest.raises(RunHeld, match="is held by builder, so you may not take it up"):
         world.call("task_resume", AGAIN, task_id=task)
 
     assert run_of(world, task).state is RunState.RUNNING

@@ -624,11 +624,15 @@ def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
     session.call("task_claim", task_id=task, role="main", attach=[backlog])
     session.call("task_handoff", task_id=task, to="user")
 
-    for each in (task, backlog):
-        with pytest.raises(RunNotReady, match="is with the user for review"):
-            session.world.call("task_claim", worker("1"), task_id=each, role="builder")
+    world, role = session.world, {"role": "builder"}
+    with pytest.raises(RunNotReady, match="is with the user for review, so nobody can"):
+        session.call("task_claim", task_id=task)
+    with pytest.raises(RunNotReady, match="is with the user for review, so nobody can"):
+        world.call("task_claim", worker("1"), task_id=backlog, **role)
+    with pytest.raises(RunHeld, match="so you may not take it up again; leave it"):
+        world.call("task_claim", worker("1"), task_id=task, **role)
     session.world.call("task_resume", PERSON, task_id=backlog)
-    session.world.call("task_claim", worker("1"), task_id=backlog, role="builder")
+    world.call("task_claim", worker("1"), task_id=backlog, **role)
 
 
 def test_a_queue_goes_on_behind_a_task_that_is_paused(session: Session) -> None:
@@ -827,11 +831,11 @@ def test_what_a_worker_that_has_ended_had_set_aside_is_taken_up_and_claimed() ->
     def goes_on() -> dict[str, Any]:
         return world.call("task_update", again, task_id=task, status="active")
 
-    with pytest.raises(RunHeld, match="call task_resume if that agent has ended"):
+    with pytest.raises(RunHeld, match="leave it to that one, or let the user do"):
         goes_on()
     for lives in (True, None):
         world.shell = replace(world.shell, lives=lambda _, lives=lives: lives)
-        with pytest.raises(RunHeld, match="so it was not taken up again"):
+        with pytest.raises(RunHeld, match="so you may not take it up again"):
             world.call("task_resume", again, task_id=task)
     world.shell = replace(world.shell, lives=lambda _: False)
 
@@ -933,7 +937,7 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
 
     assert gateway.reminder(world.shell, MAIN, since=world.clock.now()) is None
     assert gateway.reminder(world.shell, MAIN) is None
-    with pytest.raises(RunHeld, match="is held by agent, so it was not taken up again"):
+    with pytest.raises(RunHeld, match="is held by agent, so you may not take it up"):
         session.call("task_resume")
     assert session.call("task_status")["task_id"] == task
 
@@ -1038,7 +1042,7 @@ def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
     named = gateway.reminder(session.world.shell, MAIN, task_id=task)
     assert named is not None
     for given in ({}, {"task_id": task}):
-        with pytest.raises(RunHeld, match="is queued for the role dev, so it was not"):
+        with pytest.raises(RunHeld, match="is queued for dev, so you may not take"):
             session.call("task_resume", **given)
 
 

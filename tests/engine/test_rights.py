@@ -44,6 +44,7 @@ C: Final = in_gateway("main", "agent:main:c")
 BUILDER: Final = in_gateway("builder", "agent:builder:main")
 CLAUDE: Final = relayed("claude-code", "1:1")
 CLAUDE_TOO: Final = relayed("claude-code", "1:2")
+IN_SHELL: Final = Caller(person=True, host="shell:claude-code")
 CODEX: Final = relayed("codex", "2:1")
 GONE: Final = relayed("claude-code", ENDED)
 
@@ -313,3 +314,63 @@ def test_a_note_of_who_registered_a_task_takes_no_wakes_along(world: World) -> N
     world.call("task_update", CODEX, task_id=task, message="Mind the date.")
 
     assert world.store.read_task(task).task.host == CLAUDE.host
+
+
+def test_what_an_agent_does_in_its_shell_is_its_own_over_mcp(world: World) -> None:
+    task = registers(world, IN_SHELL)
+    awaited = {"target": "pty:x", "wake_when": "x ends"}
+    wait = world.call("smart_wait", IN_SHELL, **awaited)["wait_id"]
+
+    for refused in (CODEX, relayed("", "3:1")):
+        with pytest.raises(NotAllowed, match="of claude-code, so you may not change"):
+            world.call("wait_cancel", refused, wait_id=wait)
+    world.call("wait_update", CLAUDE, wait_id=wait, timeout=60)
+    world.call("wait_cancel", CLAUDE, wait_id=wait)
+    world.call("task_update", CLAUDE, task_id=task, completed_steps=[1])
+
+    assert world.store.read_task(task).task.done == {0}
+
+
+def ends(world: World) -> str:
+    task = registers(world, CLAUDE)
+    world.call("task_update", CLAUDE, task_id=task, status="completed")
+    return task
+
+
+def pauses(world: World) -> str:
+    task = registers(world, CLAUDE)
+    world.call("task_update", CLAUDE, task_id=task, status="paused")
+    return task
+
+
+def pauses_what_it_holds(world: World) -> str:
+    task = claimed(world)
+    world.call("task_update", CLAUDE, task_id=task, status="paused")
+    return task
+
+
+@pytest.mark.parametrize("prepare", [ends, pauses, pauses_what_it_holds])
+@pytest.mark.parametrize("act", TOOLS)
+def test_no_refusal_names_a_step_that_is_refused_as_well(
+    world: World, prepare: Callable[[World], str], act: Act
+) -> None:
+    task = prepare(world)
+    world.clock.tick(2 * THRESHOLD)
+
+    with pytest.raises(REFUSED) as refused:
+        tries(world, act, CODEX, task)
+
+    said = str(refused.value)
+    assert "let the user do it with taskmem call." in said
+    assert not any(f"task_{verb}" in said for verb in ("claim", "resume", "update"))
+
+
+def test_an_agent_is_told_when_it_may_claim_what_lies(world: World) -> None:
+    task = registers(world, CLAUDE)
+
+    for act in (Act.READ, Act.CLAIM):
+        with pytest.raises(NotAllowed, match="once it was silent for 5 minutes, or"):
+            tries(world, act, CODEX, task)
+    world.clock.tick(THRESHOLD)
+    tries(world, Act.CLAIM, CODEX, task)
+    tries(world, Act.READ, CODEX, task)
