@@ -39,6 +39,8 @@ _FOREIGN: Final = _COUNTS | {
 """Settings of the built-in plug-ins, which read them from the environment."""
 _OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
 """Settings of delivery: one daemon serves all hosts, whoever has started it."""
+FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _OF_HOME)
+"""Their variables."""
 _OF_OPENCLAW: Final = (
     *("OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"),
     "OPENCLAW_GATEWAY_PORT",

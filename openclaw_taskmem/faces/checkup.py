@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.config import PREFIX, Settings, list_variables, load
+from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, list_variables, load
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full
 from openclaw_taskmem.domain.ways import ANY
 from openclaw_taskmem.faces import presence
@@ -207,6 +207,12 @@ def difference_rows(
         return
     for name, sentence in find_differences(status, settings, environ):
         cure = f"Put the value that is meant into {settings.home.config}. {_RESTART}"
+        if name not in FILE_FIRST:
+            cure = (
+                f"Take {name} out of the environment of each host and shell that sets "
+                "it, for that goes before the file, and start those anew. Then: "
+                f"{cure[0].lower()}{cure[1:]}"
+            )
         if not name.startswith(PREFIX):
             cure = "Run: taskmem daemon stop; taskmem daemon --detach"
         yield warn(f"settings.{name}", sentence, cure)

@@ -311,9 +311,15 @@ def _not_there(path: Path, within: tuple[str, ...] | None, error: OSError) -> st
         )
     there = sorted(_list_files(path.parent, within), reverse=True)
     if not there:
-        return f"{shown} is not there; start what writes it, then wait."
+        return (
+            f"{shown} is not there; start what writes it, or create it first (touch), "
+            "then wait."
+        )
     newest = ", ".join(escape(name) for _, name in there[:_NAMED])
-    return f"{shown} is not there; in {escape(path.parent)} there are {newest}."
+    return (
+        f"{shown} is not there; in {escape(path.parent)} there are {newest}. If it is "
+        "yet to be written, create it first (touch)."
+    )
 
 
 def _list_files(

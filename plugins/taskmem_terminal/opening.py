@@ -17,8 +17,10 @@ from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import followed, is_anothers, is_hidden, is_within_any
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_FOLDERS: Final = 4
+_FOLDERS: Final = 8
 """Named in a refusal."""
+_SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
+"""What lets an agent in a sandbox see more, as `domain/looks.py` has it."""
 
 
 def require_shown(path: str, within: tuple[str, ...] | None) -> str:
@@ -39,11 +41,9 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
         # Where a link leads that is not theirs to see is not theirs to know.
         folder = followed(os.path.dirname(path))
         leads = leads if is_within_any(folder, within) else ""
-        folders = ", ".join(escape(root) for root in within[:_FOLDERS]) or "no folder"
         raise NotAllowed(
-            f"{escape(path)}{leads} lies outside of where you may look ({folders}); "
-            "have it written there, or ask the user to add its folder to "
-            "TASKMEM_ARTIFACT_ROOTS."
+            f"{escape(path)}{leads} lies outside of where you may look "
+            f"{_describe_way(within)}."
         )
     if is_hidden(end, os.environ.get("TASKMEM_HOME")):
         raise NotAllowed(
@@ -52,6 +52,25 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
             "terminal of what uses it."
         )
     return end
+
+
+def _describe_way(within: tuple[str, ...]) -> str:
+    """Return where an agent may look, and what to set that it may look elsewhere.
+
+    The state folder is no place for its files; only a sandbox leaves that out.
+    """
+    home = os.environ.get("TASKMEM_HOME", "")
+    named = [escape(root) for root in within if root != home]
+    more = f" and {len(named) - _FOLDERS} more" if len(named) > _FOLDERS else ""
+    folders = f"({', '.join(named[:_FOLDERS]) or 'no folder'}{more})"
+    if home and home not in within:
+        return f"{folders}; have it written there, or {_SANDBOX}"
+    config = escape(f"{home or '~/.openclaw/taskmem'}/config.toml")
+    return (
+        f"{folders}; have it written there, or let the user set artifact_roots in "
+        f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
+        "these and its folder, then run: taskmem daemon stop"
+    )
 
 
 def open_shown(path: str, within: tuple[str, ...] | None) -> int:

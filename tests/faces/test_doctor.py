@@ -330,6 +330,18 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
         assert "taskmem daemon stop" in row.cure
 
 
+@pytest.mark.parametrize(
+    ("name", "circle"), [("TASKMEM_KEEP_DAYS", True), ("TASKMEM_NOTIFY", False)]
+)
+def test_the_cure_ends_what_a_hosts_environment_sets(home, name, circle):
+    environ = {"TASKMEM_HOME": str(home.folder)}
+    found, _ = checkup.settings_row(home, environ)
+    used = daemon_with(**{name: "5"})
+    [row] = checkup.difference_rows(used, found, environ)
+    assert (f"Take {name} out of the environment" in row.cure) is circle
+    assert f"ut the value that is meant into {home.config}. Run: taskmem" in row.cure
+
+
 def test_how_openclaw_is_found_is_moot_while_a_gateway_is_connected(home):
     environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_OPENCLAW_BIN": "/o"}
     found, _ = checkup.settings_row(home, environ)

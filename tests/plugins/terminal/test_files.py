@@ -170,7 +170,8 @@ async def test_a_missing_file_names_those_that_are_there(log):
     with pytest.raises(TargetNotFound) as refused:
         await Terminals().watch(Target(scheme="pty", name=f"file:{log}x"))
     assert str(refused.value) == (
-        f"{log}x is not there; in {log.parent} there are app.log."
+        f"{log}x is not there; in {log.parent} there are app.log. If it is yet to be "
+        "written, create it first (touch)."
     )
 
 
@@ -346,7 +347,7 @@ async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, l
             NotAllowed, match="outside of where you may look"
         ) as refused:
             await watch_file(path, within)
-        assert "TASKMEM_ARTIFACT_ROOTS" in str(refused.value)
+        assert f"({within[0]}); have it" in str(refused.value)
     await (await watch_file(log, (*within, str(log.parent)))).close()
 
 
@@ -369,6 +370,29 @@ def test_the_settings_of_a_home_are_never_shown_whatever_its_name(tmp_path, name
     home = tmp_path / name
     assert is_hidden(str(home / "config.toml"), str(home))
     assert not is_hidden(str(home / "notes.toml"), str(home))
+
+
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        (
+            ("/a", "/home", "/state", "/var/log"),
+            (
+                "(/a, /home, /var/log); have it written there, or let the user set "
+                "artifact_roots in /state/config.toml (TASKMEM_ARTIFACT_ROOTS where "
+                "that is set, for it goes first) to these and its folder, then run: "
+                "taskmem daemon stop."
+            ),
+        ),
+        (("/state", *(f"/{n}" for n in range(10))), "/6, /7 and 2 more); have"),
+        (("/box",), "(/box); have it written there, or ask the user to set TASKMEM_S"),
+    ],
+)
+def test_the_refusal_says_what_to_set_in_full(within, said, monkeypatch):
+    monkeypatch.setenv("TASKMEM_HOME", "/state")
+    with pytest.raises(NotAllowed) as refused:
+        opening.require_shown("/srv/k.log", within)
+    assert said in str(refused.value)
 
 
 async def test_a_name_that_becomes_a_link_out_of_the_folders_is_lost(tmp_path, log):
