@@ -122,12 +122,12 @@ class Settings:
     implicit_tasks: bool = True
     """Whether a user's turn of several calls without a task is covered by one."""
     checkpoint_days: float = 7.0
-    """Days for which checkpoints are kept, and implicit tasks."""
+    """Days for which checkpoints are kept, also of open tasks, and implicit tasks."""
     keep_days: float = 90.0
-    """Days for which what has ended is kept: events, waits, wakes, and checkpoints of
-    tasks that are over."""
+    """Days for which events, waits and wakes that have ended are kept."""
     keep_mb: int = 2048
-    """Size of the database, in MiB, above which the oldest of these go earlier."""
+    """Size of the database, in MiB, above which the oldest of these, and checkpoints of
+    tasks that are over, go earlier, unless several homes share it."""
     picture_days: float = 7.0
     """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
     tools: str = "default"

@@ -293,6 +293,10 @@ class TaskStore(Protocol):
         """Return how many bytes all rows take; what was dropped takes none."""
         ...
 
+    def holds_others(self, home: str) -> bool:
+        """Whether there is a task, wait or wake of another home."""
+        ...
+
     def close(self) -> None:
         """Let go of everything; no other method is called afterwards."""
         ...

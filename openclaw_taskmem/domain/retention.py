@@ -55,6 +55,15 @@ def describe_full(taken: int, policy: KeepPolicy) -> str:
     """Say that all that may go is gone, and the database is still too large."""
     return (
         f"The database takes {taken / MIB:,.0f} MiB, more than the "
-        f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and holds only what is "
-        "never dropped: tasks, their threads, and what is open"
+        f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and nothing more may be "
+        "dropped: tasks with their threads, runs and ledgers, and what is open, stay"
+    )
+
+
+def describe_shared(taken: int, policy: KeepPolicy) -> str:
+    """Say that a database is too large, but other homes have rows in it."""
+    return (
+        f"The database takes {taken / MIB:,.0f} MiB, more than the "
+        f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and nothing is dropped "
+        "for that, since other homes share it"
     )

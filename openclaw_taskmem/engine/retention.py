@@ -50,10 +50,17 @@ class _Pass:
         return False
 
     def drop_to_fit(self) -> bool:
-        """Drop the oldest until the rest fits; return whether time was up first."""
-        keep, kept = self._shell.keep, self._shell.kept
+        """Drop the oldest until the rest fits; return whether time was up first.
+
+        Where other homes have rows, nothing goes: it may be they that take the room.
+        """
+        keep, kept, only = self._shell.keep, self._shell.kept, self._shell.only
+        kept.shared = only is not None and self._shell.store.holds_others(only)
         while True:
             kept.taken = self._shell.store.measure()
+            if kept.shared:
+                kept.full = False
+                return False
             cut = retention.cut_by_size(self._now, kept.taken, keep)
             if cut is None:
                 kept.full = False

@@ -81,6 +81,8 @@ class Kept:
     """Bytes that the database takes; None: they were not counted yet."""
     full: bool = False
     """Whether that is too much, and nothing is left that may be dropped."""
+    shared: bool = False
+    """Whether other homes have rows there, so that nothing goes for want of room."""
 
 
 def _ignore(_: Due) -> None:

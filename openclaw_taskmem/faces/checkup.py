@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, list_variables, load
-from openclaw_taskmem.domain.retention import KeepPolicy, describe_full
+from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.domain.ways import ANY
 from openclaw_taskmem.faces import presence
 from openclaw_taskmem.faces.differences import find_differences
@@ -268,8 +268,11 @@ def reader_rows(readers: Sequence[Document]) -> Iterator[HealthRow]:
 def kept_rows(keeps: Document) -> Iterator[HealthRow]:
     """Look whether the database is too large, and nothing may be dropped of it."""
     taken, most = keeps["bytes"], keeps["most_bytes"]
-    if taken is not None and keeps["full"]:
-        policy = KeepPolicy(days=keeps["days"], most_bytes=most)
+    policy = KeepPolicy(days=keeps["days"], most_bytes=most)
+    if taken is not None and keeps.get("shared") and taken > most:
+        cure = f"Set TASKMEM_KEEP_DAYS lower in each home. {_RESTART}"
+        yield warn("kept", f"{describe_shared(taken, policy)}.", cure)
+    elif taken is not None and keeps["full"]:
         cure = f"End tasks that are over, or set TASKMEM_KEEP_MB higher. {_RESTART}"
         yield warn("kept", f"{describe_full(taken, policy)}.", cure)
 

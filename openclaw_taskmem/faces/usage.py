@@ -56,8 +56,9 @@ def _describe_kept(keeps: Mapping[str, Any]) -> str:
     """Say how large the database is, and for how long what has ended is kept."""
     taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
     now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
+    bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
     return (
-        f"{now}at most {most:,.0f} MiB; what has ended, for {keeps['days']:g} days"
+        f"{now}{bound}; what has ended, for {keeps['days']:g} days"
         f"{'; only what is never dropped is left' if keeps['full'] else ''}"
     )
 

@@ -62,6 +62,7 @@ def counts(shell: Shell) -> View:
             "most_bytes": shell.keep.most_bytes,
             "days": shell.keep.days,
             "full": shell.kept.full,
+            "shared": shell.kept.shared,
         },
     }
 

@@ -158,6 +158,11 @@ _DROP: Final = {
 }
 
 
+_OTHERS: Final = sa.select(
+    sa.or_(*(sa.exists().where(each.c.home != _HOME) for each in (TASKS, WAITS, WAKES)))
+)
+
+
 class Dropping:
     """Part of `SqlStore`: drops what has ended, and says how much room is taken."""
 
@@ -199,6 +204,12 @@ class Dropping:
                 )
                 return (pages - free) * size
             return sum(_table_bytes(reader, name) for name in Base.metadata.tables)
+
+    def holds_others(self, home: str) -> bool:
+        """Whether there is a task, wait or wake of another home."""
+        self._database.require_in_place()
+        with translated(), self._database.reader() as reader, reader.begin():
+            return bool(reader.execute(_OTHERS, {"home": home}).scalar_one())
 
 
 def _choose(

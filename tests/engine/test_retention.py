@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.retention import LEAST, KeepPolicy
 from openclaw_taskmem.engine import retention, say, tell
 from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.testing import MemoryStore, an_event
+from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
 from taskmem_hookspecs.testing.holdings import everything
 from tests.support.world import PERSON, World
 
@@ -102,7 +102,7 @@ def test_where_only_open_things_are_left_that_is_said_once(
     assert everything(world.store) == before
     assert world.shell.kept.full
     (record,) = caplog.records
-    assert "holds only what is never dropped" in record.message
+    assert "nothing more may be dropped" in record.message
 
 
 def test_a_pass_without_time_says_that_there_is_more() -> None:
@@ -216,3 +216,17 @@ def test_what_the_log_was_not_told_of_yet_stays(
     world.clock.tick(2 * DAY)
     retention.drop_ended(world.shell)
     assert [event.event_id for event in world.store.list_events(0, 9)] == [6, 7, 8, 9]
+
+
+def test_the_room_that_other_homes_take_drops_nothing_of_this_one() -> None:
+    world = World(keep=KeepPolicy(days=90, most_bytes=1), sole=False, home="/home/1")
+    worked(world)
+    world.clock.tick(DAY)
+    world.store.commit(Change(waits=(a_wait(wait_id="x", home="/home/2"),)))
+    before = everything(world.store)
+    assert not retention.drop_ended(world.shell)
+    assert everything(world.store) == before
+    assert (world.shell.kept.shared, world.shell.kept.full) == (True, False)
+    world.clock.tick(90 * DAY)
+    retention.drop_ended(world.shell)
+    assert len(everything(world.store)["wakes"]) == 0

@@ -484,6 +484,14 @@ def test_a_database_that_may_drop_nothing_more_is_told_with_a_cure():
     assert "End tasks that are over" in row.cure
 
 
+def test_a_large_database_that_homes_share_is_told_as_such() -> None:
+    keeps = {"most_bytes": 2**31, "days": 90.0, "full": False, "shared": True}
+    [row] = checkup.kept_rows({**keeps, "bytes": 3 * 2**30})
+    assert row.state is HealthState.WARN
+    assert "since other homes share it" in row.detail
+    assert list(checkup.kept_rows({**keeps, "bytes": 2**30})) == []
+
+
 @pytest.mark.parametrize("taken", [None, 1, 3 * 2**30])
 def test_a_database_that_can_make_room_has_no_row(taken):
     keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}

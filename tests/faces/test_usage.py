@@ -162,6 +162,12 @@ def test_status_tells_of_a_database_that_may_drop_nothing(home, daemon, monkeypa
     assert "for 90 days; only what is never dropped is left\n" in out
 
 
+def test_status_promises_no_bound_that_shared_homes_lack(home, daemon, monkeypatch):
+    keeps = {"bytes": 2**32, "most_bytes": 2**31, "days": 90.0, "full": False}
+    out = printed(home, daemon, monkeypatch, keeps={**keeps, "shared": True})
+    assert "4,096.0 MiB, shared by homes; what has ended, for 90 days\n" in out
+
+
 def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
     rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
     out = printed(home, daemon, monkeypatch, readers=rows)

@@ -77,6 +77,14 @@ class Dropping:
             lines = len(self._checkpoints) + len(self._events)
             return ROW_BYTES * (lines + len(self._wakes) + len(self._waits))
 
+    def holds_others(self, home: str) -> bool:
+        """Whether there is a task, wait or wake of another home."""
+        with self._lock:
+            homes = {task.home for task in self._tasks.values()}
+            homes |= {wait.home for wait in self._waits.values()}
+            homes |= {wake.home for wake in self._wakes.values()}
+            return bool(homes - {None, home})
+
     def _forget(self, change: Change) -> None:
         kept = without_waits(change.forget_waits, self._waits, self._wakes)
         self._waits, self._wakes = kept

@@ -197,6 +197,16 @@ class StoreDropping:
         assert store.drop_ended(LATER, MANY, "/home/1")["events"] == len(events[1:])
         assert "wait_9" in [wait.wait_id for wait in store.list_waits(None, None, 9)]
 
+    @pytest.mark.parametrize("kind", ["tasks", "waits", "wakes"])
+    def test_what_another_home_has_is_noticed(
+        self, store: TaskStore, kind: str
+    ) -> None:
+        make = {"tasks": a_task, "waits": a_wait, "wakes": a_wake}[kind]
+        assert not store.holds_others("/home/1")
+        store.commit(Change.model_validate({kind: (make(home="/home/1"),)}))
+        assert not store.holds_others("/home/1")
+        assert store.holds_others("/home/2")
+
     def test_room_that_was_given_back_counts_as_free(self, store: TaskStore) -> None:
         many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(200))
         store.commit(Change(events=many))
