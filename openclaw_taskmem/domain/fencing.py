@@ -21,7 +21,7 @@ Source: seeds 002 and 004, requirement D.
 
 from __future__ import annotations
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from taskmem_hookspecs import Owner, Run, RunState
 from taskmem_hookspecs.errors import Fenced, RunHeld
 
@@ -98,9 +98,10 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
             f"{run.run_id} is queued for the role {run.role}, so {wish}; "
             f"{describe_claim(run)} if that is yours, or leave it to who does."
         )
+    way = ", or give the token of your claim" if _may_give_token(run, caller) else ""
     raise RunHeld(
         f"{run.run_id} is held by {name_owner(run.owner)}, so {wish}; leave it to that "
-        "one, or give the token of your claim."
+        f"one{way}."
     )
 
 
@@ -196,5 +197,8 @@ def name_owner(owner: Owner | None) -> str:
     """Return who holds a run, as others are told."""
     if owner is None:
         return "nobody"
-    where = f" in session {owner.session_key}" if owner.session_key else ""
-    return f"{owner.role}{where}"
+    if owner.session_key is not None:
+        return f"{owner.role} in session {owner.session_key}"
+    if owner.role == AGENT and owner.process is not None:
+        return f"an agent (process {owner.process.partition(':')[0]})"
+    return owner.role

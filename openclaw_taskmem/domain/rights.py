@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import fencing
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
 from openclaw_taskmem.domain.texts import duration
 from openclaw_taskmem.domain.ways import GATEWAY, is_same_host
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
@@ -28,7 +28,7 @@ class Tie(StrEnum):
     HOLDER = "who holds its run, or held the last"
     SESSION = "its own session"
     HOST = "another process of its host"
-    REGISTRAR = "who registered it"
+    REGISTRAR = "who registered it, or handed it on"
     ROLE = "a role it is queued for"
     OTHER = "anybody else"
 
@@ -53,11 +53,13 @@ class When(StrEnum):
     YES = "yes"
     NO = "no"
     FREE = "unless another holds it"
+    IDLE = "unless an agent holds it"
     ENDED = "once its run has ended"
     GONE = "once its agent is gone"
 
 
-_Y, _N, _F, _E, _G = When.YES, When.NO, When.FREE, When.ENDED, When.GONE
+_Y, _N, _F, _I = When.YES, When.NO, When.FREE, When.IDLE
+_E, _G = When.ENDED, When.GONE
 TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
     act: dict(zip(Tie, row, strict=True))
     for act, row in {
@@ -68,8 +70,8 @@ TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
         Act.WAIT: (_Y, _Y, _Y, _G, _N, _N, _N),
         Act.CLAIM: (_F, _Y, _F, _G, _F, _Y, _G),
         Act.TAKE_UP: (_Y, _Y, _F, _G, _E, _G, _G),
-        Act.CANCEL: (_Y, _Y, _Y, _G, _E, _N, _N),
-        Act.RESET: (_Y, _Y, _Y, _G, _E, _N, _G),
+        Act.CANCEL: (_Y, _Y, _Y, _G, _I, _N, _N),
+        Act.RESET: (_Y, _Y, _Y, _G, _I, _N, _G),
     }.items()
 }
 """What each tie to a task lets a caller do."""
@@ -99,7 +101,7 @@ def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -
         Tie.HOLDER: _is_holder(caller, held, token),
         Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
         Tie.HOST: _is_host(caller, task, run),
-        Tie.REGISTRAR: is_of(caller, *registrar(task)),
+        Tie.REGISTRAR: is_of(caller, *registrar(task)) or _gave(caller, task, run),
         Tie.ROLE: not held.away and _for_role(run, caller),
     }
     return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
@@ -112,9 +114,11 @@ def registrar(task: Task) -> tuple[str | None, str | None, str | None]:
 
 def may(act: Act, tie: Tie, held: Held) -> bool:
     """Whether a tie to a task lets a caller do something to it, whoever holds it."""
-    when = TABLE[act][tie]
-    if when is When.ENDED:
-        return held.run is None or held.gone
+    when, run = TABLE[act][tie], held.run
+    if when is When.IDLE and run is not None and run.state is RunState.QUEUED:
+        return not held.away
+    if when in (When.IDLE, When.ENDED):
+        return run is None or held.gone
     return when in (When.YES, When.FREE) or (when is When.GONE and held.gone)
 
 
@@ -140,12 +144,12 @@ def guard(
     if may(act, tie, held):
         return tie
     waits = held.run is not None and held.run.state.waiting
-    if act is Act.WRITE and not (waits and token is None):
+    told = token is None and (waits or tie is Tie.HOST)
+    if act is Act.WRITE and not told:
         fencing.guard_write(held.run, caller, token, wish)
-    said = f"{task.task_id} {_whose(task, held.run)}, so you may not {act}"
-    error = (
-        RunHeld if act is Act.TAKE_UP or (act is Act.WRITE and waits) else NotAllowed
-    )
+    said = f"{task.task_id} {_whose(caller, task, held.run)}, so you may not {act}"
+    held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
+    error = RunHeld if held_by else NotAllowed
     raise error(f"{said}; {_describe_way(act, task, held, tie)}.")
 
 
@@ -203,6 +207,13 @@ def _is_host(caller: Caller, task: Task, run: Run | None) -> bool:
     return task.session_key is None and is_of(caller, None, task.host, run.home)
 
 
+def _gave(caller: Caller, task: Task, run: Run | None) -> bool:
+    """Whether a caller worked last on a task that is queued for a role now."""
+    if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
+        return False
+    return is_of(caller, task.session_key, task.host, task.home)
+
+
 def is_of(
     caller: Caller, session: str | None, host: str | None, home: str | None
 ) -> bool:
@@ -224,11 +235,16 @@ def is_of(
     return session == caller.session_key and (same or None in (host, caller.host))
 
 
-def _whose(task: Task, run: Run | None) -> str:
+def _whose(caller: Caller, task: Task, run: Run | None) -> str:
     """Return whose a task is, for the sentence that refuses it."""
     if run is not None and run.owner is not None:
         where = " in another session" if run.owner.session_key else ""
-        return f"is held by {run.owner.role}{where}"
+        host = (task.host or "").partition(":")[2]
+        if where or not host or task.session_key is not None:
+            return f"is held by {run.owner.role}{where}"
+        which = "another" if is_same_host(task.host, caller.host) else "a"
+        role = "" if run.owner.role == AGENT else f"{run.owner.role}, "
+        return f"is held by {role}{which} {host} process"
     if run is not None and run.session_key is None:
         return "is queued" if run.role is None else f"is queued for {run.role}"
     return f"belongs to {_name_agent(task.session_key, task.host)}"

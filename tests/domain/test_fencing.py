@@ -214,3 +214,23 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
     with pytest.raises(RunHeld):
         fencing.guard_write(second, THE_OWNER, None, "nothing was written")
     fencing.guard_write(second, THE_OTHER, second.token, "nothing was written")
+
+
+@pytest.mark.parametrize(
+    ("caller", "way"),
+    [
+        (THE_OTHER, "leave it to that one."),
+        (Caller(), "leave it to that one, or give the token of your claim."),
+    ],
+)
+def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) -> None:
+    with pytest.raises(RunHeld) as caught:
+        fencing.guard_write(held(), caller, None, "nothing was written")
+
+    assert str(caught.value).endswith(way)
+
+
+def test_an_agent_that_holds_a_run_is_told_by_its_process() -> None:
+    owner = Owner(role="agent", process="4711:9")
+
+    assert fencing.name_owner(owner) == "an agent (process 4711)"

@@ -156,6 +156,7 @@ STANDS: Final[Mapping[When, frozenset[str]]] = {
     When.YES: frozenset({"free", "held", "ended", "gone"}),
     When.NO: frozenset(),
     When.FREE: frozenset({"free", "ended", "gone"}),
+    When.IDLE: frozenset({"free", "ended", "gone"}),
     When.ENDED: frozenset({"ended", "gone"}),
     When.GONE: frozenset({"gone"}),
 }
@@ -374,3 +375,56 @@ def test_an_agent_is_told_when_it_may_claim_what_lies(world: World) -> None:
     world.clock.tick(THRESHOLD)
     tries(world, Act.CLAIM, CODEX, task)
     tries(world, Act.READ, CODEX, task)
+
+
+def hands_on(world: World, by: Caller, **given: object) -> str:
+    """What a person registered for builders, one claimed, and hands on to testers."""
+    task = registers(world, PERSON, role="builder")
+    world.call("task_claim", by, task_id=task, **given)
+    world.call("task_handoff", by, task_id=task, to="tester")
+    return task
+
+
+def test_who_registered_what_is_queued_calls_it_off(world: World) -> None:
+    task = queues(world)
+
+    world.call("task_update", CLAUDE, task_id=task, message="Not needed any more.")
+    assert world.call("task_cancel", CLAUDE, task_id=task)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("by", "given"), [(CLAUDE, {"role": "builder"}), (BUILDER, {})]
+)
+def test_who_handed_a_task_on_leaves_notes_until_it_is_claimed(
+    world: World, by: Caller, given: dict[str, str]
+) -> None:
+    task = hands_on(world, by, **given)
+
+    world.call("task_update", by, task_id=task, message="Mind the date.")
+
+    with pytest.raises(NotAllowed):
+        world.call("task_update", C, task_id=task, message="Mind me.")
+    world.call("task_claim", CODEX, task_id=task, role="tester")
+    with pytest.raises(NotAllowed):
+        world.call("task_update", by, task_id=task, message="And the tag.")
+
+
+@pytest.mark.parametrize(
+    ("caller", "role", "who"),
+    [
+        (CLAUDE_TOO, None, "another claude-code process"),
+        (CODEX, None, "a claude-code process"),
+        (CODEX, "writer", "writer, a claude-code process"),
+    ],
+)
+def test_a_refusal_tells_of_which_host_the_holder_is(
+    world: World, caller: Caller, role: str | None, who: str
+) -> None:
+    task = registers(world, CLAUDE)
+    world.call("task_claim", CLAUDE, task_id=task, **({"role": role} if role else {}))
+
+    with pytest.raises(NotAllowed, match=f"is held by {who}, so you may not cancel it"):
+        world.call("task_cancel", caller, task_id=task)
+    with pytest.raises(RunHeld) as refused:
+        world.call("task_update", caller, task_id=task, completed_steps=[1])
+    assert "token of your claim" not in str(refused.value)
