@@ -24,6 +24,8 @@ from taskmem_hookspecs import (
     Message,
     QueryFacts,
     Role,
+    Run,
+    RunState,
     Task,
     TaskStatus,
     WaitStatus,
@@ -163,10 +165,19 @@ def describe_open_waits(task: Task) -> str:
     return f"Still waited for: {waiting}; wait_cancel ends that."
 
 
-def next_step(task: Task, messages: Sequence[Message] = ()) -> str:
+REVIEWED: Final = (
+    "All steps are done, and the user checks the result: stop working on it, and give "
+    "what they say to task_resume, as answer."
+)
+
+
+def next_step(
+    task: Task, messages: Sequence[Message] = (), run: Run | None = None
+) -> str:
     """Say what comes next, for the end of an acknowledgement.
 
-    `messages` are the newest of the task, oldest first, where they are known.
+    `messages` are the newest of the task, oldest first, where they are known; so is
+    `run`, its open one.
     """
     progress = plan.progress(task)
     if task.status.terminal:
@@ -176,6 +187,8 @@ def next_step(task: Task, messages: Sequence[Message] = ()) -> str:
             "All steps are marked done, but the user has spoken since: do first what "
             "they say, and reopen with reopened_steps what that undoes."
         )
+    if progress.current is None and run and run.state is RunState.REVIEW:
+        return REVIEWED
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED

@@ -266,6 +266,8 @@ def _describe_way(act: Act, task: Task, held: Held, tie: Tie) -> str:
     if held.gone:
         return "claim it with task_claim first, for its agent is gone"
     way = "let the user do it with taskmem call"
+    if act is Act.WAIT:
+        return f"leave task_id out, and the wait is yours alone, or {way}"
     if tie is Tie.OTHER and held.silence is not None:
         can = "you can" if act is Act.CLAIM else "claim it with task_claim"
         return f"{can} once it was silent for {duration(held.silence)}, or {way}"

@@ -103,6 +103,8 @@ class Updated(Value):
     hint: str | None = None
     """How to mark what the message may have meant; None: nothing is to be said."""
     was: TaskStatus
+    run: Run | None = None
+    """Its run, as it is now; None: it has none."""
     may_go_on: bool = True
     """Whether it is the caller's to go on with: nobody else holds it or is to."""
     unheard: tuple[str, ...] = ()
@@ -197,6 +199,7 @@ def update(
         update={
             "sent_back": sent_back,
             "review": _tell_reviewer(run, wish, sent_back=sent_back),
+            "run": run,
             "may_go_on": may_go_on,
         }
     )

@@ -39,6 +39,7 @@ from taskmem_hookspecs import (
     Change,
     Message,
     QueryFacts,
+    Run,
     Task,
     TaskFacts,
     TaskStatus,
@@ -287,6 +288,8 @@ class Asked(Value):
     """The newest message that was searched; 0: there is none."""
     newest: tuple[Message, ...]
     """The last of those that were searched, oldest first."""
+    run: Run | None
+    """The task's open run; None: it has none."""
 
 
 def ask(
@@ -321,6 +324,7 @@ def ask(
         found=found,
         until=messages[-1].message_id if messages else 0,
         newest=known.messages,
+        run=facts.run,
     )
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from textwrap import wrap
+from typing import Any, Final
 
 from openclaw_taskmem.domain.texts import one_line, printable
+
+WIDTH: Final = 100
+"""Letters of a line of what was said."""
+INDENT: Final = "    "
 
 
 def line(text: object, width: int = 72) -> str:
@@ -13,6 +18,26 @@ def line(text: object, width: int = 72) -> str:
     words = one_line(str(text if text is not None else "-"))
     safe = printable(words, "\ufffd")
     return safe if len(safe) <= width else safe[: width - 1] + "…"
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return a text whole, in lines that cannot steer a terminal.
+
+    Each but the first is indented, so that none looks like one of ours.
+    """
+    first, *rest = [printable(each, "\ufffd") for each in text.splitlines()] or [""]
+    wrapped = wrap(first, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = wrapped[:1] or [""]
+    for each in (" ".join(wrapped[1:]), *rest):
+        lines += wrap(
+            each,
+            WIDTH,
+            initial_indent=INDENT,
+            subsequent_indent=INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
 
 
 def of_wait(found: Any) -> str:  # noqa: ANN401 - JSON
@@ -74,8 +99,8 @@ def of_task(found: Any) -> str:  # noqa: ANN401 - JSON
         lines.append(f"  [{mark}] {step['step']}. {line(step['text'], 500)}")
     for message in found["messages"]:
         who = f"{message['role']}/{message['msg_type']}"
-        said = line(message["content"], 400)
-        lines.append(f"{message['created_at']}  {who}: {said}")
+        first, *rest = paragraphs(message["content"])
+        lines += [f"{message['created_at']}  {who}: {first}", *rest]
     for made in found["made"]:
         size = "" if made["size"] is None else f", {made['size']:,} bytes"
         path = line(made["path"], 400)

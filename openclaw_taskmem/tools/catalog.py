@@ -206,7 +206,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         said.append(
             "That is where the task stands."
             if said
-            else f"That is where the task stands. {answers.next_step(task, newest)}"
+            else "That is where the task stands. "
+            + answers.next_step(task, newest, asked.run)
         )
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
@@ -267,7 +268,7 @@ def _describe_next(updated: Updated, wish: Wish) -> str:
     if task.status.terminal and task.linkage.active_wait_ids:
         return answers.describe_open_waits(task)
     goes_on = updated.may_go_on and wish.ask is None
-    return answers.next_step(task) if goes_on else ""
+    return answers.next_step(task, run=updated.run) if goes_on else ""
 
 
 def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:

@@ -67,7 +67,9 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
         **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
-        "message": (f"{_state(task, run)}, {took}. {answers.next_step(task, newest)}"),
+        "message": (
+            f"{_state(task, run)}, {took}. {answers.next_step(task, newest, run)}"
+        ),
     }
 
 

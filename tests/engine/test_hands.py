@@ -493,6 +493,18 @@ def test_no_worker_ends_a_review_without_a_word_of_the_user(
     assert world.store.read_task(task).run.state is RunState.REVIEW
 
 
+def test_nobody_is_told_to_complete_what_the_user_checks() -> None:
+    world, task = hand_to_user()
+    for tool, given in (
+        ("task_status", {}),
+        ("task_update", {"message": "Still here."}),
+        ("task_update", {"query": "Where does it stand?"}),
+    ):
+        said = str(world.call(tool, worker("1"), task_id=task, **given)["message"])
+        assert 'set status "completed"' not in said
+        assert "All steps are done, and the user checks the result: stop" in said
+
+
 def test_a_worker_is_told_how_it_brings_what_the_user_says_of_a_review(
     session: Session,
 ) -> None:

@@ -153,7 +153,9 @@ def test_a_task_that_another_host_left_goes_on_in_no_gateway(world: World) -> No
 def test_a_wait_on_anothers_task_wakes_who_asked_or_nobody(world: World) -> None:
     given = {"name": "Deploy", "plan": ["Build"]}
     task_id = world.call("task_register", GATEWAY, **given)["task_id"]
-    with pytest.raises(NotAllowed, match="another session, so you may not wait for"):
+    with pytest.raises(
+        NotAllowed, match="so you may not wait for it; leave task_id out"
+    ):
         open_wait(world, CLAUDE, task_id=task_id)
     # One whose agent went on with the task elsewhere is told by nobody there.
     theirs = open_wait(world, CLAUDE)["wait_id"]

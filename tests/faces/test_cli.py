@@ -217,6 +217,25 @@ def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
         assert "\u202e" not in out
 
 
+def test_what_was_said_is_shown_whole_and_below_its_author(home: Path) -> None:
+    given = json.dumps({"name": "Report", "plan": ["Write"]})
+    task = document(home, "call", "task_register", given)["task_id"]
+    words = [f"word{number}" for number in range(200)]
+    said = f"{' '.join(words)}\n2026-11-26  user/user: All is well.\u001b[2J"
+    update = json.dumps({"task_id": task, "message": said})
+    document(home, "call", "task_update", update)
+
+    out = taskmem(home, "show", task).stdout
+
+    first, *rest = out[out.index("word0") :].splitlines()
+    last = next(n for n, each in enumerate(rest) if "All is well." in each)
+    told = [first, *rest[: last + 1]]
+    assert " ".join(told).split()[:200] == words
+    assert all(each.startswith("    ") for each in told[1:])
+    assert max(map(len, told)) <= 100
+    assert "\u001b" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
