@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from taskmem_terminal.recorded import Recorded
     from taskmem_terminal.tmux import Tmux
 
+log = logging.getLogger(__name__)
 BEGIN_SECONDS: Final = 3.0
 """How long a recording may take to begin after it is waited on."""
 SETTLE_SECONDS: Final = 30.0
@@ -100,9 +102,13 @@ class Terminals:
             finally:
                 # Who pushes may never come again, and never says so.
                 recorder.close()
-            await self._make_room(target.name, len(output.data))
         if self._bell is not None:
             self._bell.tell(target.name)
+        # It is written: what fails now must not have it pushed again.
+        try:
+            await self._make_room(target.name, len(output.data))
+        except OSError:
+            log.exception("what was pushed long ago could not be removed")
 
     async def _make_room(self, name: str, pushed: int) -> None:
         """Remove now and then what was pushed long ago, and nobody waits for."""
@@ -111,7 +117,9 @@ class Terminals:
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
             heard = self._bell.heard if self._bell else frozenset[str]()
-            await asyncio.to_thread(make_room, terminals(), {*heard, name})
+            # Not while a piece is being written to what may be removed.
+            async with self._turn:
+                await asyncio.to_thread(make_room, terminals(), {*heard, name})
 
     async def _watch_recording(self, name: str) -> Recorded:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.

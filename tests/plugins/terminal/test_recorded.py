@@ -367,6 +367,37 @@ async def test_just_after_a_start_nothing_that_was_pushed_goes(monkeypatch):
     assert len(recordings(terminals())) == 5
 
 
+async def test_a_piece_that_is_written_is_told_although_no_room_can_be_made(
+    monkeypatch, caplog
+):
+    def make_room(*_):
+        raise PermissionError("not removed")
+
+    monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
+    monkeypatch.setattr("taskmem_terminal.sensor.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("taskmem_terminal.sensor.make_room", make_room)
+    sensor = Terminals()
+    await sensor.feed(FED, Output(data=b"one\r\n"))
+    async with watching(FED.name, sensor) as watcher:
+        await sensor.feed(FED, Output(data=b"two\r\n"))
+        await watcher.until_seen("two")
+    assert "not removed" in caplog.text
+
+
+async def test_waits_are_told_of_a_piece_before_room_is_made(monkeypatch):
+    told = []
+    monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
+    monkeypatch.setattr("taskmem_terminal.sensor.SETTLE_SECONDS", 0.0)
+    sensor = Terminals()
+    bell = sensor._doorbell()
+    monkeypatch.setattr(bell, "tell", lambda _: told.append("told"))
+    monkeypatch.setattr(
+        "taskmem_terminal.sensor.make_room", lambda *_: told.append("room")
+    )
+    await sensor.feed(FED, Output(data=b"one\r\n"))
+    assert told == ["told", "room"]
+
+
 async def test_pieces_that_are_pushed_at_once_stay_in_order():
     sensor = Terminals()
     pieces = [sensor.feed(FED, Output(data=b"%d\r\n" % n)) for n in range(50)]
