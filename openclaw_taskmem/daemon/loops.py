@@ -363,7 +363,7 @@ class Loops:
         now = self._shell.clock.monotonic()
         if now >= self._drop_days_at:
             self._drop_days_at = now + DROP_SECONDS
-            await self._try_to_drop(recovery.forget)
+            await self._try_to_drop(recovery.drop_old)
         if now >= self._drop_ended_at:
             self._drop_ended_at = now + DROP_SECONDS
             if await self._try_to_drop(retention.drop_ended):

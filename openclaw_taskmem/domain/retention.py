@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.texts import plural
 from taskmem_hookspecs import Value
 
 MIB: Final = 1024 * 1024
-LEAST: Final = timedelta(hours=1)
+KEPT_AT_LEAST: Final = timedelta(hours=1)
 """Nothing that is younger is dropped: what is told, counted and shown rests on it."""
 _WORDS: Final = {
     "checkpoints": "checkpoint",
@@ -34,7 +34,7 @@ class KeepPolicy(Value):
 
 def cut_by_age(now: datetime, policy: KeepPolicy) -> datetime:
     """Return the instant before which what has ended goes by its age."""
-    return now - max(timedelta(days=policy.days), LEAST)
+    return now - max(timedelta(days=policy.days), KEPT_AT_LEAST)
 
 
 def cut_by_size(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
@@ -42,7 +42,7 @@ def cut_by_size(now: datetime, taken: int, policy: KeepPolicy) -> datetime | Non
 
     `taken` are the bytes that the database takes.
     """
-    return now - LEAST if taken > policy.most_bytes else None
+    return now - KEPT_AT_LEAST if taken > policy.most_bytes else None
 
 
 def describe_dropped(dropped: Mapping[str, int]) -> str:

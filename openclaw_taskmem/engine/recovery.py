@@ -244,8 +244,8 @@ def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
     return [run for run in found if _its(shell, run)]
 
 
-def forget(shell: Shell) -> None:
-    """Let go of checkpoints and implicit tasks that are too old.
+def drop_old(shell: Shell) -> None:
+    """Drop checkpoints and implicit tasks that are too old.
 
     Source: requirement E2.
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import retention
-from openclaw_taskmem.domain.retention import LEAST, MIB, KeepPolicy
+from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, MIB, KeepPolicy
 from taskmem_hookspecs.testing.clock import DAWN
 
 POLICY = KeepPolicy(days=90, most_bytes=10 * MIB)
@@ -19,11 +19,11 @@ def test_what_ended_before_the_days_goes() -> None:
 
 def test_nothing_goes_within_an_hour_whatever_the_setting() -> None:
     soon = POLICY.model_copy(update={"days": 0.001})
-    assert retention.cut_by_age(DAWN, soon) == DAWN - LEAST
+    assert retention.cut_by_age(DAWN, soon) == DAWN - KEPT_AT_LEAST
 
 
 @pytest.mark.parametrize(
-    ("taken", "cut"), [(10 * MIB, None), (10 * MIB + 1, DAWN - LEAST)]
+    ("taken", "cut"), [(10 * MIB, None), (10 * MIB + 1, DAWN - KEPT_AT_LEAST)]
 )
 def test_room_is_made_only_where_too_much_is_taken(taken: int, cut: object) -> None:
     assert retention.cut_by_size(DAWN, taken, POLICY) == cut

@@ -206,7 +206,7 @@ def test_each_home_lets_go_of_its_own_implicit_tasks(
         for number in range(3):
             session.does(f"bake loaf {number}")
     here.world.clock.tick(8 * DAY.total_seconds())
-    recovery.forget(here.world.shell)
+    recovery.drop_old(here.world.shell)
     left = here.world.store.list_tasks(None, 9, implicit=True)
     assert [task.home for task in left] == ["there"]
 

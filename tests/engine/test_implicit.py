@@ -584,10 +584,10 @@ def test_it_goes_when_its_checkpoints_do(session: Session) -> None:
     session.ends(origin=Origin.USER)
     (task,) = covered(session)
     session.world.clock.tick(7 * DAY)
-    recovery.forget(session.world.shell)
+    recovery.drop_old(session.world.shell)
     assert covered(session) == [task]
     session.world.clock.tick(1)
-    recovery.forget(session.world.shell)
+    recovery.drop_old(session.world.shell)
     with pytest.raises(TaskNotFound):
         session.world.task(task.task_id)
     assert session.world.store.list_runs(None, None, 9) == []

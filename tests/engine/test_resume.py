@@ -113,7 +113,7 @@ def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
     session.asks("May I go on?")
     for _ in range(8):
         session.world.clock.tick(86_400)
-        recovery.forget(session.world.shell)
+        recovery.drop_old(session.world.shell)
 
     answer = session.call("task_resume", task_id=task)
 

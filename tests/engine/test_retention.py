@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.retention import LEAST, KeepPolicy
+from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, KeepPolicy
 from openclaw_taskmem.engine import retention, say, tell
 from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
@@ -80,7 +80,7 @@ def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
         events = tuple(an_event(at=world.clock.tick(1)) for _ in range(1_000))
         world.store.commit(Change(events=events))
         del n
-    world.clock.tick(2 * LEAST.total_seconds())
+    world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
     assert not retention.drop_ended(world.shell)
     left = [event.event_id for event in world.store.list_events(0, 9_999)]
     assert left == list(range(3_001, 4_001))
@@ -142,7 +142,7 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
         worked(world, status)
         world.open_wait(None)
         world.clock.tick(days * DAY)
-    world.clock.tick(2 * LEAST.total_seconds())
+    world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
     before = everything(world.store)
     open_ = {t.task_id for t in before["tasks"] if not t.status.terminal}  # type: ignore[attr-defined]
     may_go = everything_that_may_go(world)
@@ -177,7 +177,7 @@ def everything_that_may_go(world: World) -> dict[str, list[Any]]:
         }
     )
     before = everything(store)
-    store.drop_ended(world.clock.now() - LEAST, 1_000_000)
+    store.drop_ended(world.clock.now() - KEPT_AT_LEAST, 1_000_000)
     after = everything(store)
     return {n: [r for r in before[n] if r not in after[n]] for n in before}
 

@@ -72,12 +72,12 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
     session.begins()
     session.does("echo new")
     world.clock.tick(timedelta(days=2).total_seconds())
-    recovery.forget(world.shell)
+    recovery.drop_old(world.shell)
     history = read_history(world.shell, session.run(task))
     assert history is not None
     assert [call.about for call in history.calls] == ["echo new"]
     world.clock.tick(timedelta(days=6).total_seconds())
-    recovery.forget(world.shell)
+    recovery.drop_old(world.shell)
     assert read_history(world.shell, session.run(task)) is None
 
 

@@ -198,7 +198,7 @@ def test_unit_persistence_crud_outlives_the_process(
     assert len(created.list_events(0, 99)) == len(world.store.list_events(0, 99))
 
     world.clock.tick(timedelta(days=8).total_seconds())
-    recovery.forget(world.shell)
+    recovery.drop_old(world.shell)
     assert created.read_checkpoints(session.run(task).run_id, 9) == []
     # Only what nobody resumes from is deleted.
     assert created.read_task(task) == updated
