@@ -40,9 +40,12 @@ def guard_claim(run: Run, owner: Owner) -> None:
     if run.state.waiting and not its(run, owner):
         raise RunHeld(f"{_waits(run)}; claim another, or {_way(run)}.")
     if not is_for(run, owner):
+        way = f"{describe_claim(run)} if that is yours"
+        if owner.boot is not None:  # its gateway says that it is not
+            way = "leave it to an agent of that role"
         raise RunHeld(
             f"{run.run_id} is for the role {run.role}, and not for {owner.role}; "
-            f"{describe_claim(run)} if that is yours, or claim another."
+            f"{way}, or claim another."
         )
 
 

@@ -150,7 +150,7 @@ def guard(
     said = f"{task.task_id} {_whose(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
     error = RunHeld if held_by else NotAllowed
-    raise error(f"{said}; {_describe_way(act, task, held, tie)}.")
+    raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
 
 
 def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: Held) -> None:
@@ -256,14 +256,15 @@ def _name_agent(session: str | None, host: str | None) -> str:
     return "a person" if host is None else f"an agent of {host.rpartition(':')[2]}"
 
 
-def _describe_way(act: Act, task: Task, held: Held, tie: Tie) -> str:
+def _describe_way(act: Act, caller: Caller, task: Task, held: Held, tie: Tie) -> str:
     """Return what a caller can do who was refused."""
     run = held.run
-    if run is not None and tie is Tie.ROLE:
+    queued = run is not None and run.state is RunState.QUEUED
+    if run is not None and not held.away and _for_role(run, caller):
         return f"{fencing.describe_claim(run)} first"
     if held.gone and run is not None and run.state.waiting:
         return "call task_resume first, for its agent is gone"
-    if held.gone:
+    if held.gone and not queued:
         return "claim it with task_claim first, for its agent is gone"
     way = "let the user do it with taskmem call"
     if act is Act.WAIT:
@@ -271,7 +272,7 @@ def _describe_way(act: Act, task: Task, held: Held, tie: Tie) -> str:
     if tie is Tie.OTHER and held.silence is not None:
         can = "you can" if act is Act.CLAIM else "claim it with task_claim"
         return f"{can} once it was silent for {duration(held.silence)}, or {way}"
-    nobody = run is not None and run.state is RunState.QUEUED and not held.away
+    nobody = queued and not held.away
     return way if nobody or task.status.terminal else f"leave it to that one, or {way}"
 
 

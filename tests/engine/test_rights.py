@@ -428,3 +428,14 @@ def test_a_refusal_tells_of_which_host_the_holder_is(
     with pytest.raises(RunHeld) as refused:
         world.call("task_update", caller, task_id=task, completed_steps=[1])
     assert "token of your claim" not in str(refused.value)
+
+
+def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
+    world: World,
+) -> None:
+    task = left(world)
+
+    for act in (Act.READ, Act.CLAIM):
+        with pytest.raises((NotAllowed, RunHeld)) as refused:
+            tries(world, act, C, task)
+        assert "task_claim" not in str(refused.value)
