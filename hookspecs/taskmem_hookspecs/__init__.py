@@ -97,6 +97,7 @@ from taskmem_hookspecs.readers import (
 )
 from taskmem_hookspecs.roles import (
     Clock,
+    Dropped,
     QueryAnswerer,
     QueryFacts,
     RecallSource,
@@ -147,6 +148,7 @@ __all__ = [
     "Conflict",
     "ConversationMessage",
     "Counts",
+    "Dropped",
     "Event",
     "EvidenceVerifier",
     "Feed",

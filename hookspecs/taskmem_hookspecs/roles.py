@@ -44,6 +44,15 @@ class Clock(Protocol):
         ...
 
 
+class Dropped(Value):
+    """What one call has dropped of what has ended."""
+
+    rows: Mapping[str, int]
+    """How many of each kind; a kind of which there were none is left out."""
+    last_event: int = 0
+    """The number of the last event of these, after which the next call looks on."""
+
+
 @runtime_checkable
 class TaskStore(Protocol):
     """Where everything is kept.
@@ -276,16 +285,17 @@ class TaskStore(Protocol):
         limit: int,
         home: str | None = None,
         upto: int | None = None,
-    ) -> Mapping[str, int]:
-        """Drop the oldest rows of what has ended; return how many of each kind.
+        after: int = 0,
+    ) -> Dropped:
+        """Drop the oldest rows of what has ended; return what was dropped.
 
         At most `limit` of each of these, all of it from before an instant, and nothing
         of another home: `checkpoints` of runs that have ended, `wakes` that are neither
         due nor sent, `waits` that are not watched and that no wake refers to, and
-        `events` up to a number (`upto`; None: any). What is of a task or a wait that is
-        open stays, and so do the checkpoints of the newest run of a task that failed;
-        of every task the wait that ended last and the newest event of each kind; and
-        the newest event of all. What no row was dropped of is left out of the answer.
+        `events` after a number, up to another (`upto`; None: any). What is of a task or
+        a wait that is open stays, and so do the checkpoints of the newest run of a task
+        that failed; of every task the wait that ended last and the newest event of each
+        kind; and the newest event of all.
         """
         ...
 

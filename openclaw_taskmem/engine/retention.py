@@ -40,6 +40,8 @@ class _Pass:
         self._until = shell.clock.monotonic() + PATIENCE_SECONDS
         self._upto = _find_told(shell)
         self._dropped: Counter[str] = Counter()
+        self._before, self._after = self._now, 0
+        """From before when events were looked for, and how far in the log."""
 
     def drop_old(self) -> bool:
         """Drop what is older than it may be; return whether time was up first."""
@@ -80,11 +82,14 @@ class _Pass:
             log.info("dropped of what had ended: %s", said)
 
     def _drop(self, before: datetime, most: int) -> bool:
+        if before != self._before:
+            self._before, self._after = before, 0
         dropped = self._shell.store.drop_ended(
-            before, most, self._shell.only, self._upto
+            before, most, self._shell.only, self._upto, self._after
         )
-        self._dropped.update(dropped)
-        return bool(dropped)
+        self._after = dropped.last_event
+        self._dropped.update(dropped.rows)
+        return bool(dropped.rows)
 
     def _is_over(self) -> bool:
         over = self._shell.clock.monotonic() > self._until

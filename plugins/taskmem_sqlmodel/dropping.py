@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import RunState, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs import Dropped, RunState, TaskStatus, WaitStatus, WakeState
 from taskmem_sqlmodel.columns import InstantText, Text
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.rows import Base
@@ -174,24 +174,29 @@ class Dropping:
         limit: int,
         home: str | None = None,
         upto: int | None = None,
-    ) -> Mapping[str, int]:
+        after: int = 0,
+    ) -> Dropped:
         """Drop the oldest of what has ended; return how many rows of each table.
 
         They are chosen while others write, and looked at once more as they are dropped.
         """
         given = {"before": before, "limit": limit, "home": home, "upto": upto}
         dropped: dict[str, int] = {}
+        last = after
         self._database.require_in_place()
         with translated(), self._database.writer() as writer:
             for table, _, _ in _OLD:
                 with self._database.reader() as reader, reader.begin():
-                    keys = _choose(reader, table, given)
+                    keys = _choose(reader, table, {**given, "after": after})
+                if table is EVENTS and keys:
+                    ((last,),) = keys[-1:]
                 for start in range(0, len(keys), AT_ONCE):
                     some = {**given, "keys": keys[start : start + AT_ONCE]}
                     with writer.begin():
                         gone = writer.execute(_DROP[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
-        return {name: number for name, number in dropped.items() if number}
+        rows = {name: number for name, number in dropped.items() if number}
+        return Dropped(rows=rows, last_event=last)
 
     def measure(self) -> int:
         """Return how many bytes are taken; room that was given back counts as free."""
@@ -230,7 +235,7 @@ def _find_events(
     They lie in the order of time but for what a clock that jumped has written; so the
     first page without an old one ends the search.
     """
-    after = 0
+    after = given["after"]
     while page := connection.execute(_PAGE_OF_EVENTS, {**given, "after": after}).all():
         yield from ((number,) for number, _, droppable in page if droppable)
         after = page[-1][0]

@@ -230,3 +230,20 @@ def test_the_room_that_other_homes_take_drops_nothing_of_this_one() -> None:
     world.clock.tick(90 * DAY)
     retention.drop_ended(world.shell)
     assert len(everything(world.store)["wakes"]) == 0
+
+
+def test_one_pass_reads_the_log_once() -> None:
+    world = a_world(days=90)
+    many = 2 * retention.OLD_ROWS + 1
+    world.store.commit(Change(events=tuple(an_event() for _ in range(many))))
+    world.clock.tick(91 * DAY)
+    drop: Callable[..., Any] = world.store.drop_ended
+    begun: list[int] = []
+
+    def noted(*given: Any) -> Any:
+        begun.append(given[-1])
+        return drop(*given)
+
+    world.store.drop_ended = noted  # type: ignore[method-assign]
+    retention.drop_ended(world.shell)
+    assert begun == [0, many // 2, many - 1]

@@ -20,6 +20,7 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
+from taskmem_hookspecs.roles import Dropped
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.testing.memory_rows import fresh, past, without, without_waits
 
@@ -51,7 +52,8 @@ class Dropping:
         limit: int,
         home: str | None = None,
         upto: int | None = None,
-    ) -> Mapping[str, int]:
+        after: int = 0,
+    ) -> Dropped:
         """Drop the oldest of what has ended; return how many rows of each table."""
         with self._lock:
             checkpoints = self._old_checkpoints(before, home)
@@ -60,7 +62,8 @@ class Dropping:
             self._wakes = but_for(self._wakes, wakes[:limit])
             waits = self._old_waits(before, home)
             self._waits = but_for(self._waits, waits[:limit])
-            events = self._old_events(before, home, upto)[:limit]
+            old = self._old_events(before, home, upto)
+            events = [number for number in old if number > after][:limit]
             gone = set(events)
             self._events = [e for e in self._events if e.event_id not in gone]
         dropped = {
@@ -69,7 +72,8 @@ class Dropping:
             "waits": len(waits[:limit]),
             "events": len(events),
         }
-        return {name: number for name, number in dropped.items() if number}
+        rows = {name: number for name, number in dropped.items() if number}
+        return Dropped(rows=rows, last_event=max(events, default=after))
 
     def measure(self) -> int:
         """Return how many bytes are taken, as if each row of these took as many."""

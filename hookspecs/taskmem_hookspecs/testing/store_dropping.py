@@ -80,9 +80,9 @@ class StoreDropping:
     ) -> None:
         store.commit(hung_on(closed()))
         before = everything(store)
-        gone = store.drop_ended(LATER, MANY)
+        gone = store.drop_ended(LATER, MANY).rows
         assert gone == {"checkpoints": 2, "wakes": 2, "waits": 1, "events": 1}
-        assert store.drop_ended(LATER, MANY) == {}
+        assert store.drop_ended(LATER, MANY).rows == {}
         after = everything(store)
         assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_2"]
         assert [event.kind for event in store.list_events(0, 9)] == ["b", "a", "c"]
@@ -95,7 +95,7 @@ class StoreDropping:
     ) -> None:
         store.commit(hung_on(closed(status=status)))
         before = everything(store)
-        assert store.drop_ended(LATER, MANY) == {}
+        assert store.drop_ended(LATER, MANY).rows == {}
         assert everything(store) == before
 
     @pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
@@ -105,13 +105,13 @@ class StoreDropping:
         wait = a_wait(status=WaitStatus.RESOLVED)
         wake = a_wake(wait_id="wait_1", state=state, due_at=None)
         store.commit(Change(waits=(wait,), wakes=(wake,)))
-        assert store.drop_ended(LATER, MANY) == {}
+        assert store.drop_ended(LATER, MANY).rows == {}
 
     def test_a_watched_wait_keeps_its_wakes_and_events(self, store: TaskStore) -> None:
         wake = a_wake(wait_id="wait_1", state=WakeState.ACKNOWLEDGED, due_at=None)
         events = (an_event(wait_id="wait_1"), an_event())
         store.commit(Change(waits=(a_wait(),), wakes=(wake,), events=events))
-        assert store.drop_ended(LATER, MANY) == {}
+        assert store.drop_ended(LATER, MANY).rows == {}
 
     @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.BLOCKED])
     def test_a_run_that_is_open_keeps_its_checkpoints(
@@ -120,7 +120,7 @@ class StoreDropping:
         run = a_run(state=state)
         kept = Change(tasks=(closed(),), runs=(run,), checkpoints=(a_checkpoint(),))
         store.commit(kept)
-        assert store.drop_ended(LATER, MANY) == {}
+        assert store.drop_ended(LATER, MANY).rows == {}
 
     def test_the_newest_run_of_a_failed_task_keeps_its_checkpoints(
         self, store: TaskStore
@@ -133,17 +133,32 @@ class StoreDropping:
         kept = [a_checkpoint(run_id=run.run_id) for run in runs]
         failed = closed(status=TaskStatus.FAILED)
         store.commit(Change(tasks=(failed,), runs=tuple(runs), checkpoints=tuple(kept)))
-        assert store.drop_ended(LATER, MANY) == {"checkpoints": 2}
+        assert store.drop_ended(LATER, MANY).rows == {"checkpoints": 2}
         assert len(store.read_checkpoints("run_3", 9)) == 1
 
     def test_no_event_beyond_a_number_is_dropped(self, store: TaskStore) -> None:
         store.commit(Change(events=tuple(an_event() for _ in range(4))))
-        assert store.drop_ended(LATER, MANY, None, 2) == {"events": 2}
-        assert store.drop_ended(LATER, MANY, None, 0) == {}
+        assert store.drop_ended(LATER, MANY, None, 2).rows == {"events": 2}
+        assert store.drop_ended(LATER, MANY, None, 0).rows == {}
+
+    def test_events_are_looked_for_after_the_last_that_went(
+        self, store: TaskStore
+    ) -> None:
+        events = (an_event(task_id="task_1"), *(an_event() for _ in range(4)))
+        store.commit(Change(tasks=(a_task(),), events=events))
+        first = store.drop_ended(LATER, 2)
+        assert (first.rows, first.last_event) == ({"events": 2}, 3)
+        closing = closed(version=1)
+        store.commit(Change(tasks=(closing,), events=(an_event(task_id="task_1"),)))
+        then = store.drop_ended(LATER, MANY, after=first.last_event)
+        assert [event.event_id for event in store.list_events(0, 9)] == [1, 6]
+        assert then.last_event == len(events)
+        last = store.drop_ended(LATER, MANY, after=len(events))
+        assert last.last_event == len(events)
 
     def test_what_is_not_older_than_the_instant_stays(self, store: TaskStore) -> None:
         store.commit(hung_on(closed()))
-        assert store.drop_ended(DAWN, MANY) == {}
+        assert store.drop_ended(DAWN, MANY).rows == {}
         late = {"created_at": DAWN, "task_id": None}
         wait = a_wait(
             **late, wait_id="wait_9", status=WaitStatus.TIMEOUT, changed_at=LATER
@@ -177,7 +192,7 @@ class StoreDropping:
                 changed_at=at,
             )
             store.commit(Change(waits=(wait,), events=(an_event(at=at),)))
-        assert store.drop_ended(DAWN + 9 * SECOND, 2) == {"waits": 2, "events": 2}
+        assert store.drop_ended(DAWN + 9 * SECOND, 2).rows == {"waits": 2, "events": 2}
         assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_3"]
         assert [event.event_id for event in store.list_events(0, 9)] == [3]
 
@@ -185,7 +200,7 @@ class StoreDropping:
         self, store: TaskStore
     ) -> None:
         store.commit(Change(events=(an_event(), an_event())))
-        assert store.drop_ended(LATER, MANY) == {"events": 1}
+        assert store.drop_ended(LATER, MANY).rows == {"events": 1}
         store.commit(Change(events=(an_event(),)))
         assert [event.event_id for event in store.list_events(1, 9)] == [2, 3]
 
@@ -194,7 +209,9 @@ class StoreDropping:
         wait = a_wait(wait_id="wait_9", status=WaitStatus.RESOLVED, home="/home/2")
         events = (an_event(wait_id="wait_9"), an_event(task_id="task_9"), an_event())
         store.commit(Change(waits=(wait,), events=events))
-        assert store.drop_ended(LATER, MANY, "/home/1")["events"] == len(events[1:])
+        assert store.drop_ended(LATER, MANY, "/home/1").rows["events"] == len(
+            events[1:]
+        )
         assert "wait_9" in [wait.wait_id for wait in store.list_waits(None, None, 9)]
 
     @pytest.mark.parametrize("kind", ["tasks", "waits", "wakes"])
@@ -211,5 +228,5 @@ class StoreDropping:
         many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(200))
         store.commit(Change(events=many))
         taken = store.measure()
-        assert store.drop_ended(LATER, MANY) == {"events": 199}
+        assert store.drop_ended(LATER, MANY).rows == {"events": 199}
         assert store.measure() < taken / 2
