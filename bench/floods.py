@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
@@ -93,6 +92,8 @@ class _Flood:
     def __init__(self, home: Home, line: bytes, *, reads: bool) -> None:
         self._home, self._line, self._reads = home, line, reads
         self._over = threading.Event()
+        self._begun = threading.Barrier(CLIENTS + 1)
+        """Passed once every connection has sent a line."""
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 
@@ -105,7 +106,7 @@ class _Flood:
             self._begin(self._send, end)
             if self._reads:
                 self._begin(self._read, end)
-        time.sleep(2)  # The flood is at its height.
+        self._begun.wait()
 
     def _begin(self, work: Callable[[socket.socket], None], end: socket.socket) -> None:
         thread = threading.Thread(target=work, args=(end,))
@@ -113,6 +114,8 @@ class _Flood:
         self._threads.append(thread)
 
     def _send(self, end: socket.socket) -> None:
+        end.sendall(self._line)
+        self._begun.wait()
         with suppress(OSError):
             while not self._over.is_set():
                 end.sendall(self._line)

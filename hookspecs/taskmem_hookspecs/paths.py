@@ -1,7 +1,7 @@
 """Which files may be looked at: what lies in folders, and what is never shown.
 
 Paths are text here, absolute and without links: what they were before only the kernel
-says (`followed`).
+says (`resolve_links`).
 """
 # ruff: noqa: PTH117
 
@@ -49,8 +49,8 @@ _OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures
 """In the state folder; recordings are watched by their names."""
 
 
-def followed(path: str) -> str:
-    """Return a path without links, also where nothing is.
+def resolve_links(path: str) -> str:
+    """Resolve the links in a path, also where nothing is.
 
     Raises:
         RecursionError: There are too many of them.
@@ -63,7 +63,7 @@ def is_within(path: str, root: str) -> bool:
     if not os.path.isabs(root):
         return False
     try:
-        folder = followed(root).rstrip("/")
+        folder = resolve_links(root).rstrip("/")
     except (ValueError, RecursionError):  # no folder can have such a name
         return False
     return f"{path}/".startswith(f"{folder}/")
@@ -85,7 +85,7 @@ def is_hidden(path: str, home: str | None = None) -> bool:
         return True
     if not home or not is_within(path, home):
         return False
-    below = path[len(followed(home).rstrip("/")) :]
+    below = path[len(resolve_links(home).rstrip("/")) :]
     return _OF_HOME.match(below.casefold()) is not None
 
 

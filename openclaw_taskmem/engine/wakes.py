@@ -195,13 +195,13 @@ def failed(
     `retry_seconds`: in how many the transport expects to work; None: it does not know.
     """
 
-    def decided(current: Sequence[Wake], now: datetime) -> Change:
+    def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
         change = outbox.failed(current, error, now, shell.outbox, retry_seconds)
         if change.events:
             log.warning("wake %s was not delivered: %s", delivery.message.key, error)
         return change
 
-    _settle(shell, delivery, decided)
+    _settle(shell, delivery, decide_failure)
 
 
 def refused(shell: Shell, delivery: Delivery, error: str) -> None:

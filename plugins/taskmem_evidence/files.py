@@ -21,7 +21,7 @@ from taskmem_evidence.outcomes import (
     shown,
     unproven,
 )
-from taskmem_evidence.paths import absolute, end_of, explained, followed
+from taskmem_evidence.paths import absolute, end_of, explained, resolve_links
 from taskmem_evidence.stamps import SECOND, Stamps, born, made_since, stamps
 from taskmem_hookspecs import Claim, Finding
 
@@ -159,7 +159,7 @@ def _look_again(path: str, end: str, seen: Stamps) -> None:
         NotSeen: It is another file by now, or in another state.
     """
     try:
-        same = stamps(os.stat(path)) == seen and followed(path) == end
+        same = stamps(os.stat(path)) == seen and resolve_links(path) == end
     except OSError:
         same = False
     if not same:

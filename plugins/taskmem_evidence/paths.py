@@ -61,7 +61,7 @@ def end_of(path: str, roots: Sequence[str]) -> str:
     Raises:
         NotSeen: It leads out of all folders that may be looked at.
     """
-    end = followed(path)
+    end = resolve_links(path)
     if hookspecs.is_within_any(end, roots):
         return end
     where = f"{shown(path)} leads to {shown(end)}" if end != path else shown(path)
@@ -70,14 +70,14 @@ def end_of(path: str, roots: Sequence[str]) -> str:
     raise NotSeen(f"{where}{lies} outside of {folders}, where it may be looked at.")
 
 
-def followed(path: str) -> str:
+def resolve_links(path: str) -> str:
     """Return a path without links, also where nothing is.
 
     Raises:
         NotSo: There are too many of them.
     """
     try:
-        return hookspecs.followed(path)
+        return hookspecs.resolve_links(path)
     except RecursionError:
         raise NotSo(f"{shown(path)} leads through too many links.") from None
 
@@ -112,6 +112,6 @@ def explained(path: str) -> Generator[None]:
 def _missing(path: str) -> str:
     name = shown(path)
     if os.path.islink(path):
-        target = shown(followed(path))
+        target = shown(resolve_links(path))
         return f"{name} is a link to {target}, where nothing is; write that file."
     return f"There is no file {name}; write it, if it is yet to be made."

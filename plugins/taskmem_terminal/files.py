@@ -23,7 +23,7 @@ from taskmem_hookspecs import (
     TargetNotFound,
 )
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import followed, is_hidden, is_within_any
+from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
 from taskmem_terminal.folders import Folders
 from taskmem_terminal.opening import escape, open_shown, require_shown
 from taskmem_terminal.reading import Manner, Reader, Spot, Tail
@@ -327,7 +327,7 @@ def _list_files(
 ) -> list[tuple[float, str]]:
     """Return the files of a folder and when they were changed, if they may be known."""
     with contextlib.suppress(OSError, RecursionError), os.scandir(folder) as entries:
-        if within is None or is_within_any(followed(str(folder)), within):
+        if within is None or is_within_any(resolve_links(str(folder)), within):
             files = (entry for entry in entries if entry.is_file())
             return [
                 (entry.stat().st_mtime, entry.name)

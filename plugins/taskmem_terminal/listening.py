@@ -46,7 +46,7 @@ class Doorbell:
         self._listeners[name].append(heard)
 
     @property
-    def heard(self) -> frozenset[str]:
+    def watched_names(self) -> frozenset[str]:
         """The names that somebody listens for."""
         return frozenset(self._listeners)
 

@@ -14,7 +14,7 @@ import sys
 from typing import Final
 
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import followed, is_anothers, is_hidden, is_within_any
+from taskmem_hookspecs.paths import is_anothers, is_hidden, is_within_any, resolve_links
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDERS: Final = 8
@@ -31,7 +31,7 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
             in any.
     """
     try:
-        end = followed(path)
+        end = resolve_links(path)
     except RecursionError:
         raise NotAllowed(
             f"{escape(path)} leads through too many links; name the file itself."
@@ -39,7 +39,7 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
     leads = "" if end == os.path.normpath(path) else f" leads to {escape(end)}, which"
     if within is not None and not is_within_any(end, within):
         # Where a link leads that is not theirs to see is not theirs to know.
-        folder = followed(os.path.dirname(path))
+        folder = resolve_links(os.path.dirname(path))
         leads = leads if is_within_any(folder, within) else ""
         raise NotAllowed(
             f"{escape(path)}{leads} lies outside of where you may look "

@@ -116,10 +116,10 @@ class Terminals:
         settled = time.monotonic() >= self._settled_at  # noqa: TID251
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
-            heard = self._bell.heard if self._bell else frozenset[str]()
+            watched = self._bell.watched_names if self._bell else frozenset[str]()
             # Not while a piece is being written to what may be removed.
             async with self._turn:
-                await asyncio.to_thread(make_room, terminals(), {*heard, name})
+                await asyncio.to_thread(make_room, terminals(), {*watched, name})
 
     async def _watch_recording(self, name: str) -> Recorded:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.

@@ -216,7 +216,7 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
     world = World(plugins=[])
     task = world.register(plan=["Think"])
 
-    def refused(number: int) -> list[str]:
+    def refuse_completion(number: int) -> list[str]:
         made = [f"command:{number}-{each}" for each in range(50)]
         with pytest.raises(EvidenceMissing):
             complete(world, task, artifacts=made)
@@ -224,7 +224,9 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
         return sorted(row.subject for row in rows)
 
     for number in range(60):
-        assert refused(number) == sorted(f"{number}-{each}" for each in range(50))
+        assert refuse_completion(number) == sorted(
+            f"{number}-{each}" for each in range(50)
+        )
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def a_world(**policy: Any) -> World:
     return World(keep=KeepPolicy(**policy))
 
 
-def worked(world: World, status: str | None = "failed") -> str:
+def end_work(world: World, status: str | None = "failed") -> str:
     """Let a task wait, be woken and narrate; then it ends, unless that is None."""
     task = world.register()
     for _ in range(2):
@@ -39,13 +39,13 @@ def worked(world: World, status: str | None = "failed") -> str:
     return task
 
 
-def counted(world: World) -> dict[str, int]:
+def count_rows(world: World) -> dict[str, int]:
     return {name: len(rows) for name, rows in everything(world.store).items()}
 
 
 def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
     world = a_world(days=90)
-    task = worked(world)
+    task = end_work(world)
     before = everything(world.store)
     world.clock.tick(90 * DAY - 1)
     assert not retention.drop_ended(world.shell)
@@ -63,7 +63,7 @@ def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
 
 def test_a_cancelled_task_stays_the_users_after_its_days() -> None:
     world = a_world(days=90)
-    task = worked(world, None)
+    task = end_work(world, None)
     world.call("task_update", PERSON, task_id=task, status="cancelled")
     world.clock.tick(91 * DAY)
     retention.drop_ended(world.shell)
@@ -94,7 +94,7 @@ def test_where_only_open_things_are_left_that_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = a_world(most_bytes=1)
-    worked(world, None)
+    end_work(world, None)
     before = everything(world.store)
     world.clock.tick(400 * DAY)
     for _ in range(3):
@@ -139,7 +139,7 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
 ) -> None:
     world = a_world(days=90, most_bytes=rows * 1_000)
     for status, days in tasks:
-        worked(world, status)
+        end_work(world, status)
         world.open_wait(None)
         world.clock.tick(days * DAY)
     world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
@@ -188,7 +188,7 @@ def age(row: Any) -> Any:
 
 def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
     world = a_world(days=90)
-    task = worked(world)
+    task = end_work(world)
     world.clock.tick(91 * DAY)
     retention.drop_ended(world.shell)
     shown = world.call("task_resume", task_id=task, reopen=True)
@@ -220,7 +220,7 @@ def test_what_the_log_was_not_told_of_yet_stays(
 
 def test_the_room_that_other_homes_take_drops_nothing_of_this_one() -> None:
     world = World(keep=KeepPolicy(days=90, most_bytes=1), sole=False, home="/home/1")
-    worked(world)
+    end_work(world)
     world.clock.tick(DAY)
     world.store.commit(Change(waits=(a_wait(wait_id="x", home="/home/2"),)))
     before = everything(world.store)
@@ -240,10 +240,10 @@ def test_one_pass_reads_the_log_once() -> None:
     drop: Callable[..., Any] = world.store.drop_ended
     begun: list[int] = []
 
-    def noted(*given: Any) -> Any:
+    def note_call(*given: Any) -> Any:
         begun.append(given[-1])
         return drop(*given)
 
-    world.store.drop_ended = noted  # type: ignore[method-assign]
+    world.store.drop_ended = note_call  # type: ignore[method-assign]
     retention.drop_ended(world.shell)
     assert begun == [0, many // 2, many - 1]

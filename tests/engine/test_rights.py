@@ -33,7 +33,7 @@ def in_gateway(role: str, session: str) -> Caller:
     return Caller(session_key=session, host="openclaw", owner=owner)
 
 
-def relayed(host: str, process: str) -> Caller:
+def as_relay(host: str, process: str) -> Caller:
     """An agent of an MCP host, whose relay is a process."""
     owner = Owner(role="agent", process=process)
     return Caller(host=f"mcp:{host}", process=process, owner=owner)
@@ -42,11 +42,11 @@ def relayed(host: str, process: str) -> Caller:
 A: Final = in_gateway("main", "agent:main:a")
 C: Final = in_gateway("main", "agent:main:c")
 BUILDER: Final = in_gateway("builder", "agent:builder:main")
-CLAUDE: Final = relayed("claude-code", "1:1")
-CLAUDE_TOO: Final = relayed("claude-code", "1:2")
+CLAUDE: Final = as_relay("claude-code", "1:1")
+CLAUDE_TOO: Final = as_relay("claude-code", "1:2")
 IN_SHELL: Final = Caller(person=True, host="shell:claude-code")
-CODEX: Final = relayed("codex", "2:1")
-GONE: Final = relayed("claude-code", ENDED)
+CODEX: Final = as_relay("codex", "2:1")
+GONE: Final = as_relay("claude-code", ENDED)
 
 
 @pytest.fixture
@@ -69,14 +69,14 @@ def queues(world: World, by: Caller = CLAUDE) -> str:
     return registers(world, by, role="builder")
 
 
-def held(world: World, by: Caller = CLAUDE) -> str:
+def claim_as(world: World, by: Caller = CLAUDE) -> str:
     task = queues(world, by)
     world.call("task_claim", BUILDER, task_id=task)
     return task
 
 
 def fails(world: World) -> str:
-    task = held(world)
+    task = claim_as(world)
     world.call("task_update", BUILDER, task_id=task, status="failed")
     return task
 
@@ -93,7 +93,7 @@ def taken_from(world: World) -> str:
     return task
 
 
-def left(world: World) -> str:
+def leave_running(world: World) -> str:
     """What a process held that has ended, queued again for builders."""
     task = queues(world)
     world.call("task_claim", GONE, task_id=task, role="builder")
@@ -136,19 +136,19 @@ def goes_silent(world: World) -> str:
 Scene = tuple[Caller, Callable[[World], str]]
 SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
     (Tie.PERSON, "free"): (PERSON, queues),
-    (Tie.PERSON, "held"): (PERSON, held),
-    (Tie.HOLDER, "held"): (BUILDER, held),
+    (Tie.PERSON, "held"): (PERSON, claim_as),
+    (Tie.HOLDER, "held"): (BUILDER, claim_as),
     (Tie.SESSION, "free"): (A, resets),
     (Tie.SESSION, "held"): (A, taken_from),
     (Tie.HOST, "held"): (CLAUDE_TOO, claimed),
     (Tie.HOST, "gone"): (CLAUDE, pauses_and_ends),
     (Tie.REGISTRAR, "free"): (CLAUDE, queues),
-    (Tie.REGISTRAR, "held"): (CLAUDE, held),
+    (Tie.REGISTRAR, "held"): (CLAUDE, claim_as),
     (Tie.REGISTRAR, "ended"): (CLAUDE, fails),
     (Tie.ROLE, "free"): (BUILDER, queues),
-    (Tie.ROLE, "gone"): (BUILDER, left),
+    (Tie.ROLE, "gone"): (BUILDER, leave_running),
     (Tie.OTHER, "free"): (C, lambda world: registers(world, CLAUDE)),
-    (Tie.OTHER, "held"): (C, held),
+    (Tie.OTHER, "held"): (C, claim_as),
     (Tie.OTHER, "ended"): (C, fails),
     (Tie.OTHER, "gone"): (CODEX, goes_silent),
 }
@@ -273,7 +273,7 @@ def test_no_hand_off_takes_along_what_is_anothers(world: World) -> None:
 def test_who_registered_a_task_answers_none_of_the_wakes_of_who_works_on_it(
     world: World,
 ) -> None:
-    task = held(world)
+    task = claim_as(world)
     world.pass_time(2 * THRESHOLD)
     (wake,) = world.wakes(WakeState.SENT)
     assert wake.session_key == BUILDER.session_key
@@ -321,7 +321,7 @@ def test_what_an_agent_does_in_its_shell_is_its_own_over_mcp(world: World) -> No
     awaited = {"target": "pty:x", "wake_when": "x ends"}
     wait = world.call("smart_wait", IN_SHELL, **awaited)["wait_id"]
 
-    for refused in (CODEX, relayed("", "3:1")):
+    for refused in (CODEX, as_relay("", "3:1")):
         with pytest.raises(NotAllowed, match="of claude-code, so you may not change"):
             world.call("wait_cancel", refused, wait_id=wait)
     world.call("wait_update", CLAUDE, wait_id=wait, timeout=60)
@@ -432,7 +432,7 @@ def test_a_refusal_tells_of_which_host_the_holder_is(
 def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
     world: World,
 ) -> None:
-    task = left(world)
+    task = leave_running(world)
 
     for act in (Act.READ, Act.CLAIM):
         with pytest.raises((NotAllowed, RunHeld)) as refused:

@@ -101,7 +101,7 @@ def in_gateway(role: str, session: str, home: str) -> Caller:
     return Caller(session_key=session, host="openclaw", owner=owner, home=home)
 
 
-def relayed(host: str, process: str) -> Caller:
+def as_relay(host: str, process: str) -> Caller:
     return worker(process).model_copy(update={"host": f"mcp:{host}", "home": "home_1"})
 
 
@@ -119,8 +119,8 @@ def parties() -> list[Party]:
         Party("builder", here, in_gateway("builder", "agent:builder:main", "home_1")),
         Party("writer", here, in_gateway("writer", "agent:writer:main", "home_1")),
         Party("twin", there, in_gateway("main", "agent:main:main", "home_2")),
-        Party("claude", here, relayed("claude-code", "1")),
-        Party("codex", here, relayed("codex", "2")),
+        Party("claude", here, as_relay("claude-code", "1")),
+        Party("codex", here, as_relay("codex", "2")),
     ]
     # An alert of each gateway's session, and then what is fresh.
     silent = [party for party in made if party.in_gateway]

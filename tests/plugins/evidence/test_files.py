@@ -254,10 +254,10 @@ async def test_a_path_that_no_file_can_have_is_refuted(scene, name):
 async def test_a_path_longer_than_any_kernel_takes_is_not_even_followed(
     scene, monkeypatch
 ):
-    followed = []
-    monkeypatch.setattr(paths, "followed", followed.append)
+    resolved = []
+    monkeypatch.setattr(paths, "resolve_links", resolved.append)
     await refuted(scene.claim("n/" * 3000), "No file can have the path")
-    assert followed == []
+    assert resolved == []
 
 
 async def test_a_slash_behind_a_file_makes_it_no_file(scene):

@@ -323,16 +323,16 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
     """A folder may become a link between the look at its path and the opening."""
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / log.name).write_text("secret\n")
-    followed = opening.followed
+    resolve = opening.resolve_links
 
-    def swapped(path):
-        end = followed(path)
+    def resolve_and_swap(path):
+        end = resolve(path)
         if path == str(log) and not log.parent.is_symlink():
             log.parent.rename(tmp_path / "old")
             log.parent.symlink_to(tmp_path / ".ssh")
         return end
 
-    monkeypatch.setattr(opening, "followed", swapped)
+    monkeypatch.setattr(opening, "resolve_links", resolve_and_swap)
     with pytest.raises(NotAllowed, match="is never shown"):
         opening.open_shown(str(log), None)
 

@@ -153,7 +153,7 @@ def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
     runs.close()
 
 
-def fed(root, name, data, at):
+def feed_output(root, name, data, at):
     """Push into a recording of which no end is known, at a second of today."""
     recorder = Recorder.claim(root, name, new_about([], fed=True))
     recorder.write(data)
@@ -173,7 +173,7 @@ def test_of_what_is_pushed_the_oldest_goes_unless_it_is_watched(
 ):
     monkeypatch.setattr(recording, "KEPT_BYTES", 25)
     for n in range(6):
-        fed(root, f"fed{n}", b"0123456789", today + n)
+        feed_output(root, f"fed{n}", b"0123456789", today + n)
     prune(root)
     assert len(recordings(root)) == 6
     prune(root, {"fed0"})
@@ -183,7 +183,7 @@ def test_of_what_is_pushed_the_oldest_goes_unless_it_is_watched(
 def test_of_too_many_names_that_are_pushed_the_oldest_go(root, monkeypatch, today):
     monkeypatch.setattr(recording, "KEPT_FED", 2)
     for n in range(4):
-        fed(root, f"fed{n}", b"x", today + n)
+        feed_output(root, f"fed{n}", b"x", today + n)
     runs = record(root, "runs", ended=False, data=b"x")
     prune(root, ())
     assert {name for name, _ in recordings(root)} == {"fed2", "fed3", "runs"}
