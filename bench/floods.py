@@ -53,7 +53,6 @@ def _floods(task_id: str) -> Mapping[str, tuple[bytes, bool]]:
     """Return what is sent over and over, and whether the answers are read."""
     note = {"task_id": task_id, "message": "Still at it."}
     proof = {"task_id": task_id, "status": "completed"}
-    arrays = b"[" + b"[]," * ((MIB - 200) // 3) + b"[]]"
     return {
         "updates": (_call("task_update", note), True),
         "answers that nobody reads": (_line("show", {"id": task_id}), False),
@@ -70,12 +69,16 @@ def _floods(task_id: str) -> Mapping[str, tuple[bytes, bool]]:
             _call("task_update", {**note, "message": "x" * (MIB - 500)}),
             True,
         ),
-        "lines of 350,000 arrays": (
-            b'{"id":1,"method":"call","params":{"tool":"task_update","arguments":'
-            b'{"task_id":"x","metadata":' + arrays + b"}}}\n",
-            True,
-        ),
+        "lines of 340,000 arrays": (_arrays(340_000), True),
+        "lines of 90,000 arrays": (_arrays(90_000), True),
     }
+
+
+def _arrays(number: int) -> bytes:
+    """Return a call whose metadata is so many empty arrays."""
+    start = b'{"id":1,"method":"call","params":{"tool":"task_update","arguments":'
+    values = b"[]," * (number - 1) + b"[]"
+    return start + b'{"task_id":"x","metadata":[' + values + b"]}}}\n"
 
 
 def _call(tool: str, arguments: Mapping[str, object]) -> bytes:

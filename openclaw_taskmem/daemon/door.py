@@ -36,9 +36,9 @@ CALL_BYTES: Final = MOST_BYTES
 """The longest call of a command. What is made of a line may take fifty times its
 memory."""
 LARGE_BYTES: Final = 64 * 1024
-"""Of calls that are longer each client and gateway has one at a time."""
-LARGE_AT_ONCE: Final = 8
-"""Of all of them together."""
+"""Calls that are longer are read and begun one at a time."""
+LARGE_SECONDS: Final = 10.0
+"""How long one of them holds up the next, where it takes longer."""
 _WAITING: Final = ("wait", "follow")
 """What is answered only when something happens, and is never long."""
 OPENING_SECONDS: Final = 10.0
@@ -72,7 +72,7 @@ class Door:
         self._desk = desk
         self._most = most
         self._relay_left = relay_left
-        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._large = asyncio.Semaphore(1)
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -264,7 +264,10 @@ class Door:
         async with contextlib.AsyncExitStack() as held:
             for place in places:
                 await held.enter_async_context(place)
-            text = await self._make_answer(line, answers)
+            making = asyncio.create_task(self._make_answer(line, answers))
+            # What is long in the line is read at once; a proof may take a minute.
+            await asyncio.wait({making}, timeout=LARGE_SECONDS if places else None)
+        text = await making
         # It may take for ever until it is read, and holds up nobody.
         writer.write(text)
         try:

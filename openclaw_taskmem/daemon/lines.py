@@ -19,6 +19,8 @@ _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re
 """A text that does not end is one too, or each of its quotes would begin another."""
 MOST_BYTES: Final = 1024 * 1024
 """Of a line; the relay refuses longer ones itself."""
+MOST_COMMAS: Final = 100_000
+"""In a line of a client: what is made of a million values takes all others' time."""
 _INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
 """Bytes of a line that is looked through off the event loop."""
@@ -27,9 +29,10 @@ _LEVELS: Final = 100
 
 
 async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
-    """Return the next line; empty: there is none; None: it had more than `most` bytes.
+    """Return the next line; empty: there is none; None: it is more than is taken.
 
-    A line that is too long is read to its end, and no part of it is kept.
+    `most`: its bytes; up to `MOST_BYTES` its commas are bounded, too. A line that is
+    too long is read to its end, and no part of it is kept.
     """
     is_long = False
     while True:
@@ -38,15 +41,18 @@ async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
         except asyncio.LimitOverrunError as error:
             is_long = True
             await reader.readexactly(error.consumed)
+            continue
         except asyncio.IncompleteReadError as error:
-            return error.partial if not is_long and len(error.partial) <= most else None
-        else:
-            return None if is_long or len(line) > most else line
+            line = error.partial
+        is_long = is_long or len(line) > most
+        many = most <= MOST_BYTES and line.count(b",") > MOST_COMMAS
+        return None if is_long or many else line
 
 
 def describe_too_long(most: int) -> str:
-    """Say that a call has more than `most` bytes."""
-    return f"The call is more than {most >> 20} MiB; shorten its texts."
+    """Say that a call is more than is taken."""
+    values = f" or {MOST_COMMAS:,} values" if most <= MOST_BYTES else ""
+    return f"The call is more than {most >> 20} MiB{values}; shorten it."
 
 
 class LinesIn:

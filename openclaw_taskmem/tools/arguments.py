@@ -16,6 +16,8 @@ LONGEST: Final = 65_536
 """Characters of one text; what the forms take counts in bytes, and is less."""
 DEPTH: Final = 32
 """Levels of nesting; more is nobody's metadata."""
+MOST_VALUES: Final = 40_000
+"""Values of one call; metadata of the greatest size has fewer."""
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -29,8 +31,9 @@ def prepared(
     The number returned says how many secrets were removed.
 
     Raises:
-        InvalidArguments: They are nested too deeply, or hold NUL.
+        InvalidArguments: They are nested too deeply, too many, or hold NUL.
     """
+    _check_number(arguments)
     given = cast("dict[str, JsonValue]", _cleaned(dict(arguments), DEPTH))
     clean = _cleaned(_fit_types(given, schema), DEPTH)
     safe = scrub_json(clean)
@@ -49,6 +52,26 @@ def check_whole(name: str) -> None:
             "The tool's name holds half a character (a lone surrogate); give the name "
             "as the list of tools has it."
         )
+
+
+def _check_number(arguments: Mapping[str, object]) -> None:
+    """Refuse more values than a call may have, before each of them takes time.
+
+    Raises:
+        InvalidArguments: There are more.
+    """
+    left, seen = [*arguments.values()], 0
+    while left:
+        value, seen = left.pop(), seen + 1
+        if isinstance(value, dict):
+            left += cast("dict[str, object]", value).values()
+        elif isinstance(value, list):
+            left += cast("list[object]", value)
+        if seen + len(left) > MOST_VALUES:
+            raise InvalidArguments(
+                f"The arguments have more than {MOST_VALUES:,} values; put them into a "
+                "file and name the file. Nothing was written."
+            )
 
 
 def _fit_types(

@@ -232,7 +232,6 @@ async def test_a_clients_large_calls_run_one_at_a_time_beside_small_ones(
 async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "LARGE_AT_ONCE", 1)
     home.prepare()
     answered = asyncio.Event()
 
@@ -258,6 +257,33 @@ async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
     await entrance.close(0)
 
 
+async def test_a_large_call_that_takes_long_holds_up_no_other(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "LARGE_SECONDS", 0)
+    home.prepare()
+    go_on = asyncio.Event()
+
+    async def answer(method: str, *_: object, **__: object) -> None:
+        if method == "slow":
+            await go_on.wait()
+
+    desk = create_autospec(Desk, instance=True)
+    desk.answer = answer
+    entrance = door.Door(desk, lambda _: None)
+    await entrance.open(home.socket)
+    (slow, slow_writer), (reader, writer) = [await open_client(home) for _ in range(2)]
+    slow_writer.write(line_of(door.LARGE_BYTES + 1, "slow") + b"\n")
+    writer.write(line_of(door.LARGE_BYTES + 1) + b"\n")
+
+    assert await reader.readline()
+    go_on.set()
+    assert await slow.readline()
+    for each in (slow_writer, writer):
+        each.close()
+    await entrance.close(0)
+
+
 async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     home.prepare()
     desk = create_autospec(Desk, instance=True)
@@ -271,6 +297,14 @@ async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     desk.answer.assert_not_called()
     writer.close()
     await entrance.close(0)
+
+
+async def test_a_line_of_a_client_has_no_million_values() -> None:
+    reader = asyncio.StreamReader(limit=10_000_000)
+    for most in (door.CALL_BYTES, door.LINE_BYTES):
+        reader.feed_data(b"," * 100_001 + b"\n")
+        line = await read_line(reader, most)
+        assert (line is None) is (most == door.CALL_BYTES)
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])

@@ -70,6 +70,14 @@ def test_what_is_no_number_or_asked_as_text_stays(
     assert prepare(tool, **{name: given}) == {name: given}
 
 
+@pytest.mark.parametrize(
+    "many", [[0] * 40_001, [[0] * 20_000] * 3, {"a": [{}] * 40_000}]
+)
+def test_more_values_than_any_call_has_are_refused(many: object) -> None:
+    with pytest.raises(InvalidArguments, match="more than 40,000 values"):
+        prepare("task_register", metadata=many)
+
+
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
     safe, removed = arguments.prepared(
         {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'},
