@@ -58,6 +58,7 @@ _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
     "evidence_urls": ("all", "public", "none"),
+    "openclaw_cli_text": ("auto", "full", "brief"),
     "sandbox_looks": ("workspace", "none", "all"),
 }
 """What the settings take that are one of a few words."""
@@ -142,6 +143,10 @@ class Settings:
     evidence_urls: str = "all"
     """Which URLs are asked that agents name as proof: `all`, `public` (none of this
     machine and of private networks) or `none`. The evidence plug-in reads it."""
+    openclaw_cli_text: str = "auto"
+    """What a wake by OpenClaw's command says, which other users can read in the process
+    list: `full`, `brief` (only what to ask for) or `auto` (`brief` where the machine
+    has another user who can log in). The OpenClaw plug-in reads it."""
     sandbox_looks: str = "workspace"
     """What `smart_wait` shows an agent that its host keeps in a sandbox: `workspace`
     (files of its own folder, and what its session runs), `none` (the latter), `all`."""

@@ -35,6 +35,7 @@ class Taskmem:
             "TASKMEM_HOME": str(self.room.taskmem),
             "TASKMEM_OPENCLAW_BIN": str(self.room.openclaw),
             "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
+            "TASKMEM_OPENCLAW_CLI_TEXT": "full",
             **self.settings,
         }
 

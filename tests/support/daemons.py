@@ -24,6 +24,7 @@ PYTHON = (sys.executable, "-m", "openclaw_taskmem")
 COMMAND = Path(sys.executable).with_name("taskmem")
 QUIET = {
     "TASKMEM_WAKE_TRANSPORT": "stdout",
+    "TASKMEM_OPENCLAW_CLI_TEXT": "full",
     "TASKMEM_STUCK_THRESHOLD_SECONDS": "86400",
 }
 """The settings of a daemon that does nothing by itself."""

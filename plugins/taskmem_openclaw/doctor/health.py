@@ -382,7 +382,7 @@ def last_way(program: str | None) -> HealthRow:
         return warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
     return ok(
         "cli",
-        f"Else wakes go by {program}, in seconds, as arguments that others see.",
+        f"Else wakes go by {program}, in seconds, and brief where others can read.",
     )
 
 

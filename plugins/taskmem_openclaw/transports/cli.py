@@ -2,7 +2,8 @@
 
 One call takes 5 to 12 seconds, and 30 on a busy machine, nearly all of it the
 command's own start. It runs without a shell, in a process group of its own, and never
-on the event loop.
+on the event loop. It takes its text only as an argument, which every user of the
+machine can read while it runs, so where there are others the text is brief.
 Source: seed 000, "Notes for OpenClaw integration".
 """
 
@@ -11,10 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import signal
+import sys
 from asyncio.subprocess import Process
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
@@ -24,6 +28,10 @@ SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
 ARGUMENT_BYTES: Final = 120_000
 """What one argument may hold; Linux allows 128 KiB with its end."""
+
+FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
+"""The lowest id of a person's account; below are those of services."""
+NOBODY: Final = 65_534
 
 _SAID_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
@@ -40,10 +48,14 @@ class OpenClawCli(Reaching):
     name = "openclaw-cli"
 
     def __init__(
-        self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS
+        self,
+        environ: Mapping[str, str] = os.environ,
+        seconds: float = SECONDS,
+        list_accounts: Callable[[], Iterable[pwd.struct_passwd]] = pwd.getpwall,
     ) -> None:
-        """Take the environment and the limit of one call in seconds."""
+        """Take the environment, the limit of one call in seconds, and the accounts."""
         self._environ = environ
+        self._list_accounts = list_accounts
         self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         self._seconds = seconds
 
@@ -56,7 +68,11 @@ class OpenClawCli(Reaching):
             WakeRefused: The gateway will never take it.
         """
         require_own(wake.host, self._environ)
-        status, said = await self._run(command(self._binary, wake))
+        chosen = self._environ.get("TASKMEM_OPENCLAW_CLI_TEXT", "").strip() or "auto"
+        brief = chosen == "brief" or (
+            chosen == "auto" and has_others(self._list_accounts(), os.getuid())
+        )
+        status, said = await self._run(command(self._binary, wake, brief=brief))
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {said or 'no word'}"
             if any(final in said for final in _FINAL):
@@ -126,18 +142,52 @@ class _LastWords:
             self._kept = (self._kept + fresh)[-_SAID_BYTES:]
 
 
-def command(binary: str, wake: Wake) -> list[str]:
+def has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
+    """Whether a person other than a user can log in, by the accounts of a machine.
+
+    Accounts of a directory service are among them only where the machine lists them.
+    """
+    return any(
+        FIRST_PERSON <= each.pw_uid < NOBODY
+        and each.pw_uid != user
+        and Path(each.pw_shell).name not in ("nologin", "false")
+        for each in accounts
+    )
+
+
+def describe_briefly(wake: Wake) -> str:
+    """Return what an agent is told where other users can read it: whom to ask."""
+    about = wake.task_id or wake.wait_id or "your session"
+    if wake.task_id is not None:
+        ask = (
+            f'Call task_update with task_id "{wake.task_id}" and query '
+            '"what happened last?"'
+        )
+    elif wake.wait_id is not None:
+        ask = f"Run taskmem wait {wake.wait_id} in a shell"
+    else:
+        ask = "Call task_list"
+    others = wake.text.count("\n")
+    more = f" {others} more came with it: ask for your other tasks, too." * (others > 0)
+    return (
+        f"[system] There is news of {about}, but other users of this machine can read "
+        f"this line, so it does not say what. {ask}, then go on.{more}"
+    )
+
+
+def command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     """Return the command that delivers a wake. Source: design §6.
 
     Raises:
         WakeRefused: Its text is too long for an argument.
     """
-    if len(wake.text.encode(errors="replace")) > ARGUMENT_BYTES:
+    text = describe_briefly(wake) if brief else wake.text
+    if len(text.encode(errors="replace")) > ARGUMENT_BYTES:
         raise WakeRefused(
             f"The wake's text has more than {ARGUMENT_BYTES:,} bytes; a plug-in "
             "made it, for the core's own stay within a few thousand."
         )
-    arguments = [binary, "system", "event", "--mode", "now", "--text", wake.text]
+    arguments = [binary, "system", "event", "--mode", "now", "--text", text]
     if wake.session_key is not None:
         arguments += ["--session-key", wake.session_key]
     return arguments

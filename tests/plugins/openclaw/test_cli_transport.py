@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import pwd
 import select
 import sys
 import tracemalloc
@@ -16,6 +17,7 @@ from taskmem_openclaw.transports.cli import (
     SECONDS,
     OpenClawCli,
     _LastWords,
+    describe_briefly,
 )
 
 PYTHON = f"#!{sys.executable} -IS\n"
@@ -39,11 +41,28 @@ def openclaw(tmp_path):
     return lambda text, seconds=LIMIT: transport_of(tmp_path, text, seconds)
 
 
-def transport_of(folder, text, seconds=LIMIT, **environ):
+def account(user, shell):
+    return pwd.struct_passwd(("name", "x", user, user, "", "/home", shell))
+
+
+ALONE = [
+    account(0, "/bin/bash"),
+    account(33, "/usr/sbin/nologin"),
+    account(os.getuid(), "/bin/bash"),
+    account(4_001, "/usr/sbin/nologin"),
+    account(4_002, "/bin/false"),
+    account(65_534, "/bin/sh"),
+]
+"""The accounts of a machine on which one person can log in."""
+SHARED = [*ALONE, account(4_003, "/bin/zsh")]
+
+
+def transport_of(folder, text, seconds=LIMIT, accounts=ALONE, **environ):
     binary = folder / "openclaw"
     binary.write_text(text)
     binary.chmod(0o700)
-    return OpenClawCli({"TASKMEM_OPENCLAW_BIN": str(binary), **environ}, seconds)
+    environ = {"TASKMEM_OPENCLAW_BIN": str(binary), **environ}
+    return OpenClawCli(environ, seconds, lambda: accounts)
 
 
 def seen(folder):
@@ -90,6 +109,36 @@ def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
         *("system", "event", "--mode", "now", "--text", "wake up"),
         *("--session-key", "agent:main:other"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "chosen", "brief"),
+    [
+        (SHARED, {}, True),
+        (ALONE, {}, False),
+        (SHARED, {"TASKMEM_OPENCLAW_CLI_TEXT": "full"}, False),
+        (ALONE, {"TASKMEM_OPENCLAW_CLI_TEXT": "brief"}, True),
+    ],
+)
+def test_other_users_of_the_machine_read_no_plan(tmp_path, accounts, chosen, brief):
+    transport = transport_of(tmp_path, RECORDS, accounts=accounts, **chosen)
+    deliver(transport, text='[task_resume] {"plan": "dig"}', task_id="task_7")
+    (start,) = seen(tmp_path)
+    assert ("dig" in str(start)) is not brief
+    assert ('Call task_update with task_id "task_7"' in str(start)) is brief
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task_id": "task_7", "text": "[task_resume] {}"},
+        {"wait_id": "wait_7", "text": "[system] smart_wait resolved"},
+        {"text": "[task_stuck_resume] {}\n[system] a\n[system] b", "task_id": "task_7"},
+        {"text": "[system] hello"},
+    ],
+)
+def test_a_brief_wake_says_whom_to_ask(fields, snapshot):
+    assert describe_briefly(a_wake(**fields)) == snapshot
 
 
 def test_a_wake_for_another_openclaw_is_not_given_to_this_one(tmp_path):

@@ -601,7 +601,7 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 
 def test_without_the_command_there_is_no_last_way():
     row = health.last_way("/usr/bin/openclaw")
-    assert_row(row, OK, "/usr/bin/openclaw, in seconds, as arguments that others see")
+    assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
     assert_row(health.last_way(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
