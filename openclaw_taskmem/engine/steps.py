@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_taskmem.domain import lifecycle, revisions, runs
+from openclaw_taskmem.domain import lifecycle, quotas, revisions, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.updates import Wish
@@ -46,6 +46,7 @@ def step_over(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Ste
     Raises:
         InvalidArguments: There is no such step, or it has had its bonus.
         RunNotFound: The task has no run, so its steps have no budget.
+        LimitReached: The task is full.
     """
     facts, _ = held(shell, task_id, caller, NOTHING, wish.token)
     current = progress(facts.task).current if wish.step is None else wish.step - 1
@@ -64,6 +65,7 @@ def step_over(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Ste
         updated = tasks.apply(shell, task_id, update)
         return StepOver(task=updated.task, unheard=updated.unheard)
     if wish.outcome == "failed":
+        quotas.guard_words(facts.task, caller)
         task, left_out = _failed(shell, facts, current, wish, caller)
         return StepOver(task=task, left_out=tuple(left_out))
     return StepOver(task=_more(shell, task_id, wish, caller))

@@ -16,6 +16,7 @@ from openclaw_taskmem.domain import (
     lifecycle,
     notices,
     outbox,
+    quotas,
     revisions,
     task_runs,
     thread,
@@ -184,6 +185,7 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
             be looked at.
         TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
         EvidenceMissing: It is to be completed, and what it makes is not there.
+        LimitReached: An agent says something, and the task is full.
         Conflict: Each time, someone else wrote first or something else was sought.
     """
     seen: Seen | None = None
@@ -214,9 +216,9 @@ def _applied(
     Of one whose completion is refused, all is written but the status; so it is while
     the user has said what the caller was not told.
     """
-    facts = shell.store.read_task(task_id)
-    act = Act.WRITE if wish.writes else Act.SAY
+    act, facts = Act.WRITE if wish.writes else Act.SAY, shell.store.read_task(task_id)
     facts = guard(shell, act, facts, wish.caller, token=wish.token)
+    quotas.guard_update(facts.task, wish)
     now = shell.clock.now()
     heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
@@ -241,7 +243,9 @@ def _applied(
     proof, refusal = evidence.prove(shell, facts, seen, wish.acceptance)
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
-        stays = wish.model_copy(update={"status": None, "completed_steps": marks})
+        said = None if quotas.is_full(facts.task, wish.caller) else wish.message
+        kept = {"status": None, "completed_steps": marks, "message": said}
+        stays = wish.model_copy(update=kept)
         change, _ = _updated(shell, facts, stays, now)
         task = next(iter(change.tasks), facts.task)
         doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
@@ -370,6 +374,7 @@ def revise(
         InvalidArguments: The artifacts name what could never be proved.
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
+        LimitReached: The task is full.
         Fenced: The caller's claim on the task's run is not the last.
         RunHeld: The task's run is another's.
     """
@@ -378,6 +383,7 @@ def revise(
         facts = shell.store.read_task(task_id)
         said = "its plan stays as it is"
         guard(shell, Act.WRITE, facts, caller, token=token, wish=said)
+        quotas.guard_words(facts.task, caller, "end it as it is")
         change, revised = revisions.revise(
             facts,
             new_plan,

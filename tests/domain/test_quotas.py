@@ -1,0 +1,49 @@
+"""How much one agent may make, and one task may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.domain import quotas
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.updates import Wish
+from taskmem_hookspecs import TaskStatus
+from taskmem_hookspecs.errors import LimitReached
+from taskmem_hookspecs.testing import a_task
+
+AGENT = Caller(host="mcp:claude-code")
+ITS_SHELL = Caller(host="shell:claude-code", person=True)
+PERSON = Caller(person=True)
+FULL = a_task(message_count=quotas.MESSAGES)
+
+
+@pytest.mark.parametrize("caller", [AGENT, ITS_SHELL])
+def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
+    room = FULL.model_copy(update={"message_count": quotas.MESSAGES - 1})
+    for wish in (
+        Wish(message="At it.", caller=caller),
+        Wish(ask="Red or blue?", caller=caller),
+        Wish(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
+    ):
+        quotas.guard_update(room, wish)
+        with pytest.raises(LimitReached, match=r"200,000; leave .* task_register"):
+            quotas.guard_update(FULL, wish)
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
+    quotas.guard_update(FULL, Wish(status=status, caller=AGENT))
+    quotas.guard_update(FULL, Wish(completed_steps=(1,), caller=AGENT))
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
+def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
+    wish = Wish(message="Over.", status=status, caller=AGENT)
+    quotas.guard_update(FULL, wish)
+    over = FULL.model_copy(update={"status": status})
+    with pytest.raises(LimitReached):
+        quotas.guard_update(over, wish)
+
+
+def test_a_full_task_takes_a_persons_words() -> None:
+    quotas.guard_update(FULL, Wish(message="Go on.", caller=PERSON))

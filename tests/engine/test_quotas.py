@@ -1,0 +1,71 @@
+"""What one agent may make, and one task may hold, through the tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taskmem_evidence
+from openclaw_taskmem.domain import quotas
+from openclaw_taskmem.domain.callers import Caller
+from taskmem_hookspecs import Change, Role, TaskStatus
+from taskmem_hookspecs.errors import EvidenceMissing, LimitReached
+from taskmem_hookspecs.testing import a_task
+from tests.support.sessions import Session
+from tests.support.world import PERSON, PLAN, World
+
+AGENT = Caller(host="mcp:claude-code", home="home_1")
+
+
+def own(**changes: object) -> dict[str, object]:
+    """Return the fields of a task or wait of the agent, so changed."""
+    whose = {"host": AGENT.host, "home": "home_1"}
+    return whose | changes
+
+
+def test_a_full_task_is_ended_and_only_the_user_says_more(world: World) -> None:
+    task = a_task(**own(message_count=quotas.MESSAGES))
+    world.store.commit(Change(tasks=(task,)))
+
+    with pytest.raises(LimitReached, match="task_1 has 200,000 messages"):
+        world.call("task_update", AGENT, task_id="task_1", message="At it.")
+    with pytest.raises(LimitReached, match="task_1 has 200,000 messages"):
+        world.call(
+            "task_plan_update", AGENT, task_id="task_1", new_plan=PLAN, reason="No."
+        )
+    assert world.store.read_thread("task_1") == []
+
+    world.call("task_update", AGENT, task_id="task_1", completed_steps=[1])
+    world.call("task_update", PERSON, task_id="task_1", message="Stop now.")
+    world.call("task_update", AGENT, task_id="task_1", status="failed", message="No.")
+    assert world.store.read_task("task_1").task.status is TaskStatus.FAILED
+    roles = [message.role for message in world.store.read_thread("task_1")]
+    assert roles == [Role.USER, Role.AGENT, Role.SYSTEM]
+
+
+def test_of_an_end_that_is_refused_a_full_task_keeps_no_words(tmp_path: Path) -> None:
+    world = World(plugins=[("evidence", taskmem_evidence)])
+    there = AGENT.model_copy(update={"folder": str(tmp_path)})
+    made = {"artifacts": ["report.md"]}
+    task = a_task(**own(message_count=quotas.MESSAGES, metadata=made))
+    world.store.commit(Change(tasks=(task,)))
+
+    end = {"task_id": "task_1", "status": "completed", "message": "Done."}
+    with pytest.raises(EvidenceMissing):
+        world.call("task_update", there, **end)
+    assert world.store.read_thread("task_1") == []
+
+
+def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> None:
+    task_id = session.register()
+    store = session.world.store
+    task = store.read_task(task_id).task
+    full = task.model_copy(update={"message_count": quotas.MESSAGES})
+    store.commit(Change(tasks=(full,)))
+
+    for outcome in ("failed", "done"):
+        with pytest.raises(LimitReached):
+            session.call("task_step_done", task_id=task_id, outcome=outcome, note="No.")
+    assert store.read_thread(task_id) == []
+    session.call("task_step_done", task_id=task_id, outcome="done")
