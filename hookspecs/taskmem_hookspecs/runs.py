@@ -66,17 +66,20 @@ class Owner(Value):
     """Which process it is, as `<pid>:<start time>`; None: not known."""
     home: str | None = None
     """The home whose daemon it calls; None: there is but one."""
+    host: str | None = None
+    """Which gateway the session lives in, as in `Wake.host`; None: not known."""
 
     def same(self, other: Owner | None) -> bool:
         """Whether the other is this one: of the same process, or of the same session.
 
         A session is the same whichever start of its gateway it lives in now. Two
         gateways may each have one of the same key, and two machines a process of the
-        same number, so nobody of another home is.
+        same number, so nobody of another gateway or home is.
         """
         if other is None:
             return False
-        if self.home != other.home and None not in (self.home, other.home):
+        places = (self.home, other.home), (self.host, other.host)
+        if any(one != two and None not in (one, two) for one, two in places):
             return False
         if self.process is not None and self.process == other.process:
             return True

@@ -269,6 +269,7 @@ class Desk:
         found = gateway.reminder(
             self._shell,
             session_key,
+            host=caller.host,
             task_id=_text(params, "task_id"),
             boot=caller.owner.boot if caller.owner else None,
             since=since,
@@ -278,15 +279,14 @@ class Desk:
         if since is None and caller.owner is not None:
             if task_id is not None and not gateway.asks_user(self._shell, task_id):
                 runs.resume(self._shell, task_id, caller)
-            text = gateway.after_question(self._shell, session_key, text)
+            text = gateway.after_question(self._shell, session_key, text, caller.host)
         return {"task_id": task_id, "text": text}
 
-    def _question(self, params: Params, _: Caller) -> JsonValue:
+    def _question(self, _: Params, caller: Caller) -> JsonValue:
         """Return what puts a session's open question before its agent, if one is."""
-        session_key = _text(params, "session_key")
-        if session_key is None:
+        if caller.session_key is None:
             raise InvalidArguments("question takes a session_key.")
-        return {"text": gateway.question(self._shell, session_key)}
+        return {"text": gateway.question(self._shell, caller.session_key, caller.host)}
 
     def _command(self, params: Params, caller: Caller) -> JsonValue:
         """Do what a person says in a session's chat, and return what they read."""

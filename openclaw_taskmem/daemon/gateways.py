@@ -24,7 +24,7 @@ from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain import gateway
 from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence, StillRunning
 from openclaw_taskmem.domain.texts import iso_millis
-from openclaw_taskmem.domain.ways import GATEWAY
+from openclaw_taskmem.domain.ways import GATEWAY, is_named_gateway
 from openclaw_taskmem.engine import gateway as engine
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.reported import Reported, reported
@@ -199,6 +199,7 @@ class Gateways:
             session_key=session,
             boot=known.boot,
             home=self._shell.only,
+            host=known.host if is_named_gateway(known.host) else None,
         )
 
     def host(self, connection: object) -> str:

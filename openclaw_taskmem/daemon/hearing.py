@@ -68,7 +68,7 @@ def call_ended(shell: Shell, heard: Heard, event: reports.ToolCalled) -> None:
 
 def turn_over(shell: Shell, heard: Heard, event: reports.TurnEnded) -> None:
     """Decide what comes after a turn; what was cut is for the next start to take up."""
-    implicit.forget_calls(shell, heard.session)
+    implicit.forget_calls(shell, heard)
     if event.cut:
         return
     turn = Turn(

@@ -100,6 +100,7 @@ def open_task(
         plan=(clip(words, STEP_BYTES),),
         metadata={},
         session_key=owner.session_key,
+        host=owner.host,
         home=home,
         now=now,
         request=request,

@@ -16,7 +16,7 @@ from typing import Final
 from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
 from openclaw_taskmem.domain.texts import duration
-from openclaw_taskmem.domain.ways import GATEWAY, is_same_host
+from openclaw_taskmem.domain.ways import GATEWAY, is_other_gateway, is_same_host
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
@@ -194,7 +194,8 @@ def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
         return nobodys or is_of(caller, task.session_key, task.host, task.home)
     named = {run.session_key, run.told_session} - {None}
     if named:
-        return any(is_of(caller, each, task.host, run.home) for each in named)
+        host = find_host(task, run)
+        return any(is_of(caller, each, host, run.home) for each in named)
     if run.owner is not None or run.role is not None:
         return False  # a process holds it, or a role is to
     return nobodys or is_of(caller, None, task.host, run.home)
@@ -214,15 +215,23 @@ def _gave(caller: Caller, task: Task, run: Run | None) -> bool:
     return is_of(caller, task.session_key, task.host, task.home)
 
 
+def find_host(task: Task, run: Run) -> str | None:
+    """Return where the session of a run lives; None: not known."""
+    return (run.owner and run.owner.host) or task.host
+
+
 def is_of(
     caller: Caller, session: str | None, host: str | None, home: str | None
 ) -> bool:
     """Whether a caller is the agent of a session, or of a host that names none.
 
-    A gateway says which session calls. Of another host the session is what its agent
-    says, so that all agents of one such host count as one.
+    A gateway says which session calls, and each has sessions of its own, also where two
+    name them alike. Of another host the session is what its agent says, so that all
+    agents of one such host count as one.
     """
     if not caller.at_home(home) or (session is None and host is None):
+        return False
+    if is_other_gateway(host, caller.host):
         return False
     owner = caller.owner.session_key if caller.owner else None
     same = is_same_host(host, caller.host)

@@ -47,6 +47,16 @@ def is_same_host(one: str | None, other: str | None) -> bool:
     return one == other or (outside and bool(name) and name == name_too)
 
 
+def is_other_gateway(one: str | None, other: str | None) -> bool:
+    """Whether two hosts are two gateways: each plug-in says which, and not the same."""
+    return one != other and is_named_gateway(one) and is_named_gateway(other)
+
+
+def is_named_gateway(host: str | None) -> bool:
+    """Whether a host is a gateway whose plug-in says which it is."""
+    return (host or "").startswith(f"{GATEWAY}:")
+
+
 def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
     """Return by which transport wakes go out, and why not by the one that is named.
 

@@ -336,7 +336,7 @@ def doubt_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | Non
 
     None: they go out, for nothing that they name is missing.
     """
-    open_ = shell.store.session_runs(owner.session_key or "", shell.only)
+    open_ = shell.session_runs(owner.session_key or "", owner.host, shell.only)
     run = working.worked_on(open_, owner)
     if run is None or run.state is not RunState.RUNNING:
         return None

@@ -99,12 +99,12 @@ def turn_ended(
     _each(shell, waiting, _not_after)
 
 
-def question(shell: Shell, session_key: str) -> str | None:
+def question(shell: Shell, session_key: str, host: str | None = None) -> str | None:
     """Return what puts before a session's agent which tasks wait; None: none does.
 
     It goes with the user's next words, which may or may not be what they wait for.
     """
-    open_ = shell.store.session_runs(session_key, shell.only)
+    open_ = shell.session_runs(session_key, host, shell.only)
     waiting = filter(working.lacks_word, open_)
     found = ((shell.find_task(run.task_id), run) for run in waiting)
     said = (
@@ -115,9 +115,11 @@ def question(shell: Shell, session_key: str) -> str | None:
     return "\n".join(said) or None
 
 
-def after_question(shell: Shell, session_key: str, text: str | None) -> str | None:
+def after_question(
+    shell: Shell, session_key: str, text: str | None, host: str | None = None
+) -> str | None:
     """Return a packet after what a session's tasks wait for; None: there is neither."""
-    asked = question(shell, session_key)
+    asked = question(shell, session_key, host)
     return "\n\n".join(filter(None, (asked, text))) or None
 
 
@@ -131,6 +133,7 @@ def reminder(
     shell: Shell,
     session_key: str,
     *,
+    host: str | None = None,
     task_id: str | None = None,
     boot: str | None = None,
     since: datetime | None = None,
@@ -141,6 +144,7 @@ def reminder(
     Args:
         shell: What is outside.
         session_key: The session that is asked for.
+        host: Where it lives; None: it is not known.
         task_id: The task that was named; None: the session's latest.
         boot: The start of its gateway; None: it is not known.
         since: When its agent may have forgotten it; None: it asks for it.
@@ -150,11 +154,11 @@ def reminder(
         TaskNotFound: No task has that id.
         NotAllowed: It is another session's.
     """
-    found = task_id or _latest(shell, session_key, since)
+    found = task_id or _latest(shell, session_key, host, since)
     if found is None:
         return None
     facts = shell.store.read_task(found)
-    guard(shell, Act.READ, facts, Caller(session_key=session_key))
+    guard(shell, Act.READ, facts, Caller(session_key=session_key, host=host))
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
         asked = reminders.tell_what_is_asked_away(facts.run)
@@ -168,18 +172,20 @@ def reminder(
     return found, text
 
 
-def _latest(shell: Shell, session_key: str, since: datetime | None) -> str | None:
+def _latest(
+    shell: Shell, session_key: str, host: str | None, since: datetime | None
+) -> str | None:
     """Return the open task of a session; for who asks also one in the background.
 
     The task that a turn was covered by is open after a crash, and comes last.
     """
     active = (TaskStatus.ACTIVE,)
-    covered = own_tasks(shell, session_key, active, implicit=True)
-    own = [*islice(chain(own_tasks(shell, session_key, active), covered), 1)]
+    covered = own_tasks(shell, session_key, host, active, implicit=True)
+    own = [*islice(chain(own_tasks(shell, session_key, host, active), covered), 1)]
     if own or since is not None:
         task = gateway.open_task(own, session_key, since)
         return task.task_id if task else None
-    every = away(shell, session_key)
+    every = away(shell, session_key, host)
     waiting = (run.task_id for run in every if run.state.waiting)
     return next(waiting, None)
 

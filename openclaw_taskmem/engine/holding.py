@@ -15,6 +15,7 @@ from openclaw_taskmem.domain import (
     runs,
     task_runs,
     thread,
+    ways,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.rights import Act, Held, Tie
@@ -49,41 +50,52 @@ RENEWALS: Final = 10
 _GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
-def away(shell: Shell, session: str | None = None) -> Sequence[Run]:
+def away(
+    shell: Shell, session: str | None = None, host: str | None = None
+) -> Sequence[Run]:
     """Return the open runs in the background of this home, newest first.
 
-    `session`: those of which that one hears; None: all.
+    `session`: those of which that one of a host hears; None: all.
     """
     return [
         run
         for run in shell.store.list_runs(_GOING, None, MOST, shell.only)
-        if run.told_session is not None and session in (None, run.told_session)
+        if run.told_session is not None
+        and session in (None, run.told_session)
+        and not shell.is_elsewhere(run, host)
     ]
 
 
 def list_tasks(
     shell: Shell,
     session: str,
+    host: str | None,
     statuses: Iterable[TaskStatus],
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
-    """Return a session's latest tasks, status by status; `implicit`: None: all."""
+    """Return a session's latest tasks, status by status; `implicit`: None: all.
+
+    `host` is where it lives: another gateway's session of the same key has others.
+    """
     for status in statuses:
-        yield from shell.store.list_tasks(
+        for task in shell.store.list_tasks(
             status, PAGE, shell.only, session, implicit=implicit
-        )
+        ):
+            if not ways.is_other_gateway(task.host, host):
+                yield task
 
 
 def own_tasks(
     shell: Shell,
     session: str,
+    host: str | None,
     statuses: Iterable[TaskStatus] = OPEN,
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
     """Return those of a session's tasks that it works on, and has not given away."""
-    for task in list_tasks(shell, session, statuses, implicit=implicit):
+    for task in list_tasks(shell, session, host, statuses, implicit=implicit):
         run = next(iter(shell.store.list_runs(_GOING, task.task_id, 1)), None)
         if run is None or run.session_key == session:
             yield task

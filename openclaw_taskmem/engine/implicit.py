@@ -29,10 +29,10 @@ def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
     Only a user's turn ends that: any other may be of the work that it covers. What
     waits to be resumed stays, and so does what this very turn has taken up already.
     """
-    forget_calls(shell, heard.session)
+    forget_calls(shell, heard)
     if origin is not Origin.USER:
         return
-    for run in shell.store.session_runs(heard.session, shell.only):
+    for run in shell.session_runs(heard.session, heard.owner.host, shell.only):
         if run.state in working.OPEN and not _is_held(run, heard.owner):
             shell.decide(run.task_id, partial(_end_left, shell, run))
 
@@ -52,11 +52,11 @@ def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> 
     if request is None or not shell.runs.implicit_tasks or _OWN in heard.session:
         return
     now = shell.clock.now()
-    seen = (*shell.uncovered.get(heard.session, ()), Seen(at=now, entry=entry))
+    seen = (*shell.uncovered.get(heard.place, ()), Seen(at=now, entry=entry))
     if not implicit.is_covered(seen):
         if len(shell.uncovered) >= MOST_SESSIONS:
             shell.uncovered.pop(next(iter(shell.uncovered)))
-        shell.uncovered[heard.session] = seen
+        shell.uncovered[heard.place] = seen
         return
     change = implicit.open_task(
         seen,
@@ -71,20 +71,20 @@ def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> 
         policy=shell.runs,
     )
     shell.commit(heard.kept(shell, change))
-    forget_calls(shell, heard.session)
+    forget_calls(shell, heard)
 
 
 def note_call_end(shell: Shell, heard: Heard, entry: Ended) -> None:
     """Note the end of a call that belongs to no task."""
-    seen = shell.uncovered.get(heard.session, ())
+    seen = shell.uncovered.get(heard.place, ())
     if implicit.has_ended(seen, entry):
         now = shell.clock.now()
-        shell.uncovered[heard.session] = (*seen, Seen(at=now, entry=entry))
+        shell.uncovered[heard.place] = (*seen, Seen(at=now, entry=entry))
 
 
-def forget_calls(shell: Shell, session: str) -> None:
+def forget_calls(shell: Shell, heard: Heard) -> None:
     """Forget what a turn has called: it is over, covered, or another begins."""
-    shell.uncovered.pop(session, None)
+    shell.uncovered.pop(heard.place, None)
 
 
 def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
@@ -95,7 +95,7 @@ def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
     owner = caller.in_gateway
     if owner is None or owner.session_key is None:
         return None
-    for found in shell.store.session_runs(owner.session_key, shell.only):
+    for found in shell.session_runs(owner.session_key, owner.host, shell.only):
         facts = shell.store.read_task(found.task_id)
         run = facts.run  # by now: a heartbeat may have come meanwhile
         if run is None or not _is_held(run, owner):

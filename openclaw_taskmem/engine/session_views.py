@@ -122,7 +122,7 @@ def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | N
 
 def _open(shell: Shell, session: str) -> Iterator[str]:
     """Return the open tasks of a session, the newest first, then those it hears of."""
-    own = sorted(own_tasks(shell, session), key=_age, reverse=True)
+    own = sorted(own_tasks(shell, session, None), key=_age, reverse=True)
     yield from (task.task_id for task in own)
     yield from (run.task_id for run in away(shell, session))
 

@@ -7,7 +7,7 @@ is made true here: secrets are gone, and each task knows when to be looked at.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, outbox, scrub, stuck, ways
+from openclaw_taskmem.domain import events, notices, outbox, rights, scrub, stuck, ways
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.implicit import Seen
 from openclaw_taskmem.domain.looks import LookPolicy
@@ -31,6 +31,7 @@ from taskmem_hookspecs import (
     Change,
     Clock,
     Event,
+    Run,
     RunState,
     Task,
     TaskFacts,
@@ -154,10 +155,10 @@ class Shell:
     )
     """By session, what its gateway runs for it, as that said last; a gateway that has
     hung up says nothing any more."""
-    uncovered: dict[str, tuple[Seen, ...]] = field(
-        default_factory=dict[str, tuple[Seen, ...]]
+    uncovered: dict[tuple[str | None, str], tuple[Seen, ...]] = field(
+        default_factory=dict[tuple[str | None, str], tuple[Seen, ...]]
     )
-    """By session, the first calls of a user's turn that works on no task."""
+    """By gateway and session, the first calls of a user's turn that is of no task."""
     shown: dict[str, int] = field(default_factory=dict[str, int])
     """By run, the last message of the user that an answer has shown to its holder. It
     is heard once the holder calls again: an answer may be lost on its way."""
@@ -268,6 +269,25 @@ class Shell:
                 except Conflict:
                     continue
             return read_decide_commit()
+
+    def session_runs(
+        self, session: str, host: str | None, home: str | None
+    ) -> Sequence[Run]:
+        """Return the open runs of a session, as the store does; not another gateway's.
+
+        `host` is where the session lives; of two gateways each may have one of its key.
+        """
+        found = self.store.session_runs(session, home)
+        return [run for run in found if not self.is_elsewhere(run, host)]
+
+    def is_elsewhere(self, run: Run, host: str | None) -> bool:
+        """Whether the session of a run lives in another gateway than a host."""
+        if run.owner is not None and run.owner.host is not None:
+            return ways.is_other_gateway(run.owner.host, host)
+        facts = self.find_task(run.task_id) if ways.is_named_gateway(host) else None
+        return facts is not None and ways.is_other_gateway(
+            rights.find_host(facts.task, run), host
+        )
 
     def find_task(self, task_id: str) -> TaskFacts | None:
         """Return a task; None: what is stored of it cannot be read.

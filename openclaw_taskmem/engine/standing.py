@@ -81,7 +81,7 @@ def own_task(shell: Shell, caller: Caller) -> str:
     """
     session = caller.session_key
     if session is not None:
-        for task_id in _list_own(shell, session):
+        for task_id in _list_own(shell, session, caller.host):
             return task_id
     where = (
         "No session_key was given" if session is None else "Your session has no task"
@@ -89,19 +89,19 @@ def own_task(shell: Shell, caller: Caller) -> str:
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
-def _list_own(shell: Shell, session: str) -> Iterator[str]:
+def _list_own(shell: Shell, session: str, host: str | None) -> Iterator[str]:
     """Yield the tasks that a session may mean, the likeliest first."""
-    for run in shell.store.session_runs(session, shell.only):
+    for run in shell.session_runs(session, host, shell.only):
         if not shell.store.read_task(run.task_id).task.implicit:
             yield run.task_id
-    yield from (run.task_id for run in away(shell, session))
+    yield from (run.task_id for run in away(shell, session, host))
     active = (TaskStatus.ACTIVE,)
     listed = chain(
-        own_tasks(shell, session, active),
-        own_tasks(shell, session, active, implicit=True),
-        own_tasks(shell, session, _RESUMABLE),
+        own_tasks(shell, session, host, active),
+        own_tasks(shell, session, host, active, implicit=True),
+        own_tasks(shell, session, host, _RESUMABLE),
         # What it has given away comes last: there it is told who has it.
-        list_tasks(shell, session, _RESUMABLE),
+        list_tasks(shell, session, host, _RESUMABLE),
     )
     yield from (task.task_id for task in listed)
 

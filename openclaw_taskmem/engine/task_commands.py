@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import notices, working
+from openclaw_taskmem.domain import notices, ways, working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.task_commands import (
@@ -54,7 +54,7 @@ class Reply(Value):
 def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
     """Do what a person says in the chat of the caller's session."""
     now, session = shell.clock.now(), caller.session_key
-    listed = list_chat(shell, session) if session is not None else []
+    listed = list_chat(shell, session, caller.host) if session is not None else []
     named = _numbered(shell, session, listed, anew=command is Command.TASKS)
     if command is Command.TASKS:
         return Reply(text=describe_list(named, now))
@@ -90,14 +90,14 @@ def _describe_work(listed: Listed) -> str:
     return "No turn works on it now; it goes on with its next, and asks nothing."
 
 
-def list_chat(shell: Shell, session: str) -> list[Listed]:
+def list_chat(shell: Shell, session: str, host: str | None = None) -> list[Listed]:
     """Return the tasks of a session as people count them.
 
     First its own that are open, then those in the background, then the last that ended.
     """
     listed: list[Listed] = []
     seen: set[str] = set()
-    for task in chain(*(each(shell, session) for each in (_own, _away, _ended))):
+    for task in chain(*(each(shell, session, host) for each in (_own, _away, _ended))):
         if task.task_id not in seen:
             seen.add(task.task_id)
             listed.append(_listed(shell, task, len(listed) + 1))
@@ -139,26 +139,27 @@ def _numbered(
     ]
 
 
-def _own(shell: Shell, session: str) -> list[Task]:
-    return _latest_first(own_tasks(shell, session, implicit=None))
+def _own(shell: Shell, session: str, host: str | None) -> list[Task]:
+    return _latest_first(own_tasks(shell, session, host, implicit=None))
 
 
-def _away(shell: Shell, session: str) -> Iterator[Task]:
-    for run in away(shell, session):
+def _away(shell: Shell, session: str, host: str | None) -> Iterator[Task]:
+    for run in away(shell, session, host):
         yield shell.store.read_task(run.task_id).task
 
 
-def _ended(shell: Shell, session: str) -> list[Task]:
+def _ended(shell: Shell, session: str, host: str | None) -> list[Task]:
     over = (status for status in TaskStatus if status.terminal)
     found = [
         task
         for status in over
         for task in shell.store.list_tasks(status, ENDED, shell.only, session)
+        if not ways.is_other_gateway(task.host, host)
     ]
     found += (
         shell.store.read_task(run.task_id).task
         for run in shell.store.list_runs(_OVER, None, PAGE, shell.only)
-        if run.told_session == session
+        if run.told_session == session and not shell.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
     return _latest_first(distinct.values())[:ENDED]
@@ -200,18 +201,19 @@ def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
     return Reply(text=f"{text}{more}")
 
 
-def _ask_again(shell: Shell, listed: Listed, session: str, *, named: bool) -> Reply:
+def _ask_again(shell: Shell, listed: Listed, caller: Caller, *, named: bool) -> Reply:
     """Put what a task asks before its agent.
 
     Its user reads it where the task was named, or its agent is elsewhere.
     """
     task, run = listed.task, listed.run
-    found = gateway.reminder(shell, session, task_id=task.task_id)
+    session, host = caller.session_key or "", caller.host
+    found = gateway.reminder(shell, session, host=host, task_id=task.task_id)
     away = run is not None and run.told_session == session
     if named or found is None or away:
         shown = describe_listed([listed], shell.clock.now())
         return Reply(text=f"{shown}\n{describe_way_to_answer([listed])}")
-    packet = gateway.after_question(shell, session, found[1])
+    packet = gateway.after_question(shell, session, found[1], host)
     return Reply(task_id=task.task_id, packet=packet)
 
 
@@ -221,7 +223,7 @@ def _resume(
     """Take a task up; one that asks waits on, and its agent is told the answer."""
     task = listed.task
     if listed.question is not None and answer is None:
-        return _ask_again(shell, listed, caller.session_key or "", named=named)
+        return _ask_again(shell, listed, caller, named=named)
     if answer is not None and listed.run and working.takes_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.resume(shell, task.task_id, person, answer=answer)

@@ -32,7 +32,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """
     if turn.said:
         evidence.look_up_answer(shell, heard.session, turn.said)
-    open_ = shell.store.session_runs(heard.session, shell.only)
+    open_ = shell.session_runs(heard.session, heard.owner.host, shell.only)
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session, open_)
     own = [run for run in open_ if working.may_work_on(run, heard.owner)]
@@ -80,7 +80,7 @@ def tell_again(shell: Shell, found: Run) -> None:
 def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
     """Tell a session's run to go on, as what it waited for in its gateway ended."""
     run = working.worked_on(
-        shell.store.session_runs(heard.session, shell.only), heard.owner
+        shell.session_runs(heard.session, heard.owner.host, shell.only), heard.owner
     )
     if run is None:
         return

@@ -74,6 +74,11 @@ class Heard(Value):
         """Its session; a gateway's owner always has one."""
         return self.owner.session_key or ""
 
+    @property
+    def place(self) -> tuple[str | None, str]:
+        """Its gateway, where that is known, and its session."""
+        return self.owner.host, self.session
+
     def kept(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
         """Return a change as the last of what was heard; it is not done again."""
         if self.reported is None:
@@ -232,7 +237,7 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     if run is None or run.owner is None or run.owner.session_key is None:
         return None
     session = run.owner.session_key
-    open_ = shell.store.session_runs(session, run.home)
+    open_ = shell.session_runs(session, run.owner.host, run.home)
     first = working.worked_on(open_, run.owner)
     its = first is not None and first.run_id == run.run_id and working.at_work(first)
     return session if its else None
@@ -240,7 +245,7 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
 
 def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    open_ = shell.store.session_runs(owner.session_key or "", shell.only)
+    open_ = shell.session_runs(owner.session_key or "", owner.host, shell.only)
     run = working.worked_on(open_, owner)
     if run is None or not run.segmented or run.state not in working.OPEN:
         return None
@@ -256,7 +261,7 @@ def _each(
 
     What a crash has left of an earlier turn, and nobody has taken up, is none.
     """
-    open_ = shell.store.session_runs(heard.session, shell.only)
+    open_ = shell.session_runs(heard.session, heard.owner.host, shell.only)
     found = working.worked_on(open_, heard.owner)
     if found is None:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway import BOOT
@@ -24,7 +25,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import inline
 from tests.support.sessions import Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, PLAN, World
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"
 OLD = SETTLES.total_seconds() * 1000
@@ -448,6 +449,27 @@ async def test_who_calls_is_in_a_turn_where_one_of_its_session_runs(
     assert gateways.in_turn(FIRST, MAIN.upper())
     assert not gateways.in_turn(FIRST, "agent:main:other")
     assert gateways.in_turn(FIRST, None)
+
+
+async def test_sessions_of_one_key_in_two_gateways_have_their_own_runs(
+    gateways: Gateways, world: World
+) -> None:
+    call = {"kind": "tool_started", "session_key": MAIN, "tool": "exec"}
+    for visit, host in ((FIRST, "openclaw:one"), (SECOND, "openclaw:two")):
+        await report(gateways, {**hello(boot=host), "host": host}, visit=visit)
+    owner = gateways.owner(FIRST, MAIN, "main")
+    caller = Caller(session_key=MAIN, host=gateways.host(FIRST), owner=owner)
+    task = world.call("task_register", caller, name="Deploy", plan=PLAN)["task_id"]
+    before = world.store.read_task(task).run
+
+    made = {**call, "call_id": "c1", "about": "make"}
+    await report(gateways, begins(MAIN, MAIN), made, visit=SECOND)
+
+    assert world.store.read_task(task).run == before
+    await report(gateways, begins(MAIN, MAIN), made, visit=FIRST)
+    run = world.store.read_task(task).run
+    assert run is not None
+    assert (run.owner, run.checkpoints) == (owner, 1)
 
 
 async def test_calls_that_are_told_of_a_session_without_a_turn_are_its_sub_agents(

@@ -9,7 +9,11 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.checkpoints import Began
 from openclaw_taskmem.domain.rights import TABLE, Act, Tie, When
+from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.engine import gateway, task_commands, turn_ends, turns
+from openclaw_taskmem.engine.turns import Heard
 from taskmem_hookspecs import Owner, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
@@ -17,6 +21,7 @@ from taskmem_hookspecs.errors import (
     RunHeld,
     RunNotReady,
     TaskEnded,
+    TaskNotFound,
 )
 from tests.support.rows import read_rows
 from tests.support.world import PERSON, PLAN, World
@@ -27,10 +32,11 @@ ENDED: Final = "9:9"
 REFUSED: Final = (NotAllowed, RunHeld, Fenced)
 
 
-def in_gateway(role: str, session: str) -> Caller:
-    """An agent of a gateway's session."""
-    owner = Owner(role=role, session_key=session, boot="boot_1")
-    return Caller(session_key=session, host="openclaw", owner=owner)
+def in_gateway(role: str, session: str, which: str | None = None) -> Caller:
+    """An agent of a gateway's session; `which`: None: its plug-in does not say."""
+    host = which and f"openclaw:{which}"
+    owner = Owner(role=role, session_key=session, boot=f"boot_{which}", host=host)
+    return Caller(session_key=session, host=host or "openclaw", owner=owner)
 
 
 def as_relay(host: str, process: str) -> Caller:
@@ -42,6 +48,8 @@ def as_relay(host: str, process: str) -> Caller:
 A: Final = in_gateway("main", "agent:main:a")
 C: Final = in_gateway("main", "agent:main:c")
 BUILDER: Final = in_gateway("builder", "agent:builder:main")
+ONE: Final = in_gateway("main", "agent:main:a", "one")
+TWO: Final = in_gateway("main", "agent:main:a", "two")
 CLAUDE: Final = as_relay("claude-code", "1:1")
 CLAUDE_TOO: Final = as_relay("claude-code", "1:2")
 IN_SHELL: Final = Caller(person=True, host="shell:claude-code")
@@ -83,6 +91,13 @@ def fails(world: World) -> str:
 
 def resets(world: World) -> str:
     task = registers(world, A)
+    world.call("task_reset", PERSON, task_id=task)
+    return task
+
+
+def frees(world: World) -> str:
+    """What a session of a gateway is to take up again, and nobody holds."""
+    task = registers(world, ONE)
     world.call("task_reset", PERSON, task_id=task)
     return task
 
@@ -151,6 +166,7 @@ SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
     (Tie.OTHER, "held"): (C, claim_as),
     (Tie.OTHER, "ended"): (C, fails),
     (Tie.OTHER, "gone"): (CODEX, goes_silent),
+    (Tie.OTHER, "another gateway's"): (TWO, lambda world: registers(world, ONE)),
 }
 STANDS: Final[Mapping[When, frozenset[str]]] = {
     When.YES: frozenset({"free", "held", "ended", "gone"}),
@@ -181,7 +197,7 @@ def tries(world: World, act: Act, caller: Caller, task: str) -> None:
             raise NotAllowed("It is not in the list.")
         return
     tool, given = TOOLS[act]
-    if act is Act.CLAIM and caller not in (A, C):
+    if act is Act.CLAIM and caller not in (A, C, TWO):
         given = {"role": "builder"}
     world.call(tool, caller, task_id=task, **given)
 
@@ -438,3 +454,64 @@ def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
         with pytest.raises((NotAllowed, RunHeld)) as refused:
             tries(world, act, C, task)
         assert "task_claim" not in str(refused.value)
+
+
+def test_a_task_of_another_gateways_session_is_not_meant_by_its_key(
+    world: World,
+) -> None:
+    theirs = registers(world, ONE)
+    with pytest.raises(TaskNotFound):
+        world.call("task_status", TWO)
+    own = registers(world, TWO)
+    world.call("task_update", ONE, task_id=theirs, message="The latest.")
+
+    assert world.call("task_status", TWO)["task_id"] == own
+    assert gateway.reminder(world.shell, "agent:main:a", host="openclaw:two") == (
+        gateway.reminder(world.shell, "agent:main:a", host=TWO.host, task_id=own)
+    )
+    listed = task_commands.list_chat(world.shell, "agent:main:a", TWO.host)
+    assert [each.task.task_id for each in listed] == [own]
+
+
+@pytest.mark.parametrize("prepare", [lambda world: registers(world, ONE), frees])
+def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
+    world: World, prepare: Callable[[World], str]
+) -> None:
+    task = prepare(world)
+    before = read_rows(world.store)
+    heard = Heard(owner=TWO.owner)
+
+    turns.turn_began(world.shell, heard, Origin.TASKMEM)
+    call = Began(call_id="1", tool="exec", about="make")
+    assert not turns.call_began(world.shell, heard, call)
+    turn_ends.turn_over(world.shell, heard, Turn(origin=Origin.TASKMEM, calls=1))
+
+    assert read_rows(world.store) == before
+    turns.turn_began(world.shell, Heard(owner=ONE.owner), Origin.TASKMEM)
+    run = world.store.read_task(task).run
+    assert run is not None
+    assert run.owner == ONE.owner
+
+
+@pytest.mark.parametrize(("by", "to"), [(A, TWO), (ONE, A)])
+def test_of_gateways_that_do_not_say_which_one_session_is_the_same(
+    world: World, by: Caller, to: Caller
+) -> None:
+    task = registers(world, by)
+
+    world.call("task_update", to, task_id=task, completed_steps=[1])
+
+    assert world.store.read_task(task).task.done == {0}
+
+
+def test_who_reopens_what_another_gateways_agent_ended_holds_it(world: World) -> None:
+    worker = in_gateway("builder", "agent:builder:main", "two")
+    task = registers(world, ONE, role="builder")
+    world.call("task_claim", worker, task_id=task)
+    world.call("task_update", worker, task_id=task, status="failed")
+
+    world.call("task_update", ONE, task_id=task, status="active")
+
+    world.call("task_update", ONE, task_id=task, completed_steps=[1])
+    with pytest.raises(REFUSED):
+        world.call("task_update", worker, task_id=task, completed_steps=[2])

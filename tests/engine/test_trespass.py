@@ -27,7 +27,8 @@ SEED: Final = int(os.environ.get("TASKMEM_SEED", "1"))
 
 
 def reaches(host: str | None, session_key: str | None) -> bool:
-    return session_key is not None and host in (None, "openclaw")
+    in_gateway = host is None or host.startswith("openclaw")
+    return session_key is not None and in_gateway
 
 
 @dataclass
@@ -96,9 +97,12 @@ class Party:
             self.call("task_background", task_id=self.registers(), note=self.secret)
 
 
-def in_gateway(role: str, session: str, home: str) -> Caller:
-    owner = Owner(role=role, session_key=session, boot="boot_1", home=home)
-    return Caller(session_key=session, host="openclaw", owner=owner, home=home)
+def in_gateway(
+    role: str, session: str, home: str = "home_1", which: str = "one"
+) -> Caller:
+    boot, host = f"boot_{which}", f"openclaw:{which}"
+    owner = Owner(role=role, session_key=session, boot=boot, home=home, host=host)
+    return Caller(session_key=session, host=host, owner=owner, home=home)
 
 
 def as_relay(host: str, process: str) -> Caller:
@@ -107,17 +111,21 @@ def as_relay(host: str, process: str) -> Caller:
 
 @pytest.fixture
 def parties() -> list[Party]:
-    """Three roles and four sessions of a gateway and of another home's, two hosts."""
+    """Three roles and four sessions of a gateway, and two other hosts.
+
+    Another gateway of that home, and one of another home, have a session of one's key.
+    """
     store, clock = MemoryStore(), FakeClock()
     outside = {"reaches": reaches, "lives": lambda _: True}
     here = World(store, clock, home="home_1", **outside)
     there = World(store, clock, home="home_2", **outside)
     there._numbers = here._numbers
     made = [
-        Party("main", here, in_gateway("main", "agent:main:main", "home_1")),
-        Party("second", here, in_gateway("main", "agent:main:two", "home_1")),
-        Party("builder", here, in_gateway("builder", "agent:builder:main", "home_1")),
-        Party("writer", here, in_gateway("writer", "agent:writer:main", "home_1")),
+        Party("main", here, in_gateway("main", "agent:main:main")),
+        Party("second", here, in_gateway("main", "agent:main:two")),
+        Party("builder", here, in_gateway("builder", "agent:builder:main")),
+        Party("writer", here, in_gateway("writer", "agent:writer:main")),
+        Party("double", here, in_gateway("main", "agent:main:main", which="two")),
         Party("twin", there, in_gateway("main", "agent:main:main", "home_2")),
         Party("claude", here, as_relay("claude-code", "1")),
         Party("codex", here, as_relay("codex", "2")),
@@ -163,9 +171,10 @@ class Trespasser:
         if session is None or not self.by.in_gateway:
             return ""
         if method == "packet":
-            return str(gateway.reminder(shell, session, task_id=task))
+            host = self.by.caller.host
+            return str(gateway.reminder(shell, session, host=host, task_id=task))
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
-        caller = Caller(person=True, session_key=session, home=shell.home)
+        caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"
         return str(task_commands.obey(shell, command, words, caller))
 
@@ -250,13 +259,14 @@ def test_no_call_on_what_is_anothers_succeeds(parties: list[Party]) -> None:
     assert refused > CALLS / 2
 
     # What was tried reaches nobody afterwards, and what reaches them is none of it.
-    assert [*parties[0].world.pass_time(3600), *parties[4].world.pass_time(3600)]
+    assert [*parties[0].world.pass_time(3600), *parties[5].world.pass_time(3600)]
     wakes = store.list_wakes(None, None, MOST)
     lines = [event for event in store.list_events(0, MOST) if "line" in event.data]
-    told = [(wake.session_key, wake.home, wake.text) for wake in wakes]
-    told += [(e.data["session_key"], e.data["home"], str(e.data)) for e in lines]
-    for session, home, text in told:
+    told = [(wake.session_key, wake.home, wake.host, wake.text) for wake in wakes]
+    told += [(e.data["session_key"], e.data["home"], None, str(e.data)) for e in lines]
+    for session, home, host, text in told:
         for party in parties:
             if party.word in text:
                 assert session == party.caller.session_key
                 assert home in (None, party.caller.home)
+                assert host in (None, party.caller.host)

@@ -160,7 +160,7 @@ class Session:
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
-        implicit.forget_calls(self.world.shell, self.key)
+        implicit.forget_calls(self.world.shell, self.heard)
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
         turn_ends.turn_over(self.world.shell, self.heard, Turn(**turn))
 
