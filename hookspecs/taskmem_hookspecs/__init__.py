@@ -5,7 +5,7 @@ else is. `taskmem_hookspecs.testing` holds what a plug-in's tests need.
 """
 
 from taskmem_hookspecs import conditions, errors, matching
-from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.changes import Change, Dropped
 from taskmem_hookspecs.conditions import Condition, Side
 from taskmem_hookspecs.errors import (
     ConditionUnclear,
@@ -61,6 +61,7 @@ from taskmem_hookspecs.model import (
     Counts,
     Event,
     Linkage,
+    Maker,
     Message,
     MessageType,
     PlanRevision,
@@ -97,7 +98,6 @@ from taskmem_hookspecs.readers import (
 )
 from taskmem_hookspecs.roles import (
     Clock,
-    Dropped,
     QueryAnswerer,
     QueryFacts,
     RecallSource,
@@ -165,6 +165,7 @@ __all__ = [
     "LedgerEntry",
     "LedgerVerdict",
     "Linkage",
+    "Maker",
     "Message",
     "MessageType",
     "Met",

@@ -1,6 +1,8 @@
-"""`Change`: all that one commit writes, as a value."""
+"""`Change`: all that one commit writes, as a value; and what one call drops."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
@@ -54,3 +56,12 @@ class Change(Value):
     def empty(self) -> bool:
         """Whether there is nothing to write."""
         return self == Change()
+
+
+class Dropped(Value):
+    """What one call has dropped of what has ended."""
+
+    rows: Mapping[str, int]
+    """How many of each kind; a kind of which there were none is left out."""
+    last_event: int = 0
+    """The number of the last event of these, after which the next call looks on."""

@@ -343,6 +343,16 @@ class TaskFacts(Value):
     """What it is to make, as far as that was looked at; oldest first."""
 
 
+class Maker(Value):
+    """Whose doing tasks and waits are, as far as they count together."""
+
+    hosts: tuple[str, ...]
+    """Where it runs, as in `Wake.host`; one program may have several names there."""
+    agent: str | None = None
+    """Of the sessions there only this one, and those whose keys begin with this and a
+    colon; None: all of them, and what has none."""
+
+
 class Counts(Value):
     """How much a store holds, by state."""
 

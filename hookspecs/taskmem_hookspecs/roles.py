@@ -5,15 +5,16 @@ A *provide* hook returns an object that plays one of these parts, or None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.changes import Change, Dropped
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Counts,
     Event,
+    Maker,
     Message,
     PlanRevision,
     Task,
@@ -42,15 +43,6 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return when that many seconds have passed."""
         ...
-
-
-class Dropped(Value):
-    """What one call has dropped of what has ended."""
-
-    rows: Mapping[str, int]
-    """How many of each kind; a kind of which there were none is left out."""
-    last_event: int = 0
-    """The number of the last event of these, after which the next call looks on."""
 
 
 @runtime_checkable
@@ -266,6 +258,14 @@ class TaskStore(Protocol):
 
     def count(self) -> Counts:
         """Return how much there is, by state."""
+        ...
+
+    def count_open_tasks(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open tasks one has registered: `limit` where it is more."""
+        ...
+
+    def count_open_waits(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open waits one has asked for: `limit` where it is more."""
         ...
 
     def commit(self, change: Change) -> None:

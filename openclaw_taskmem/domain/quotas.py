@@ -8,13 +8,58 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, agent_of
 from openclaw_taskmem.domain.updates import Wish
-from taskmem_hookspecs import Task
+from openclaw_taskmem.domain.ways import GATEWAY, names_of_host
+from taskmem_hookspecs import Maker, Task
 from taskmem_hookspecs.errors import LimitReached
 
+TASKS: Final = 25_000
+"""Open tasks of one agent after which it registers none."""
+WAITS: Final = 5_000
+"""Open waits of one agent after which it starts none."""
 MESSAGES: Final = 200_000
 """Messages of a task after which agents add none."""
+
+
+def maker_of(caller: Caller) -> Maker | None:
+    """Return with whose tasks and waits a caller's count; None: nobody counts them.
+
+    Of a gateway each agent is one, whatever its sessions. Of another host the session
+    is what its agent says, so that all agents there are one, as in their shells.
+    """
+    if caller.host is None:  # a person, or the program itself
+        return None
+    agent = agent_of(caller.session_key) if caller.kind == GATEWAY else None
+    return Maker(hosts=names_of_host(caller.host), agent=agent)
+
+
+def guard_tasks(count: int) -> None:
+    """Refuse one more task of an agent that has so many open ones.
+
+    Raises:
+        LimitReached: It has as many as one may.
+    """
+    if count >= TASKS:
+        raise LimitReached(
+            f"You have {TASKS:,} open tasks, as many as one agent may; end those that "
+            'are over with task_update, status "completed" or "cancelled" (task_list '
+            "shows them), before you register another. Nothing was written."
+        )
+
+
+def guard_waits(count: int) -> None:
+    """Refuse one more wait of an agent that has so many open ones.
+
+    Raises:
+        LimitReached: It has as many as one may.
+    """
+    if count >= WAITS:
+        raise LimitReached(
+            f"You have {WAITS:,} open waits, as many as one agent may; cancel those "
+            "that you do not need with wait_cancel, or let some end, before you start "
+            "another. Nothing was written."
+        )
 
 
 def is_full(task: Task, caller: Caller) -> bool:

@@ -57,6 +57,14 @@ def is_named_gateway(host: str | None) -> bool:
     return (host or "").startswith(f"{GATEWAY}:")
 
 
+def names_of_host(host: str) -> tuple[str, ...]:
+    """Return every name of a host: a client's, and that of its shell."""
+    kind, _, name = host.partition(":")
+    if kind not in (MCP, SHELL) or not name:
+        return (host,)
+    return f"{MCP}:{name}", f"{SHELL}:{name}"
+
+
 def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
     """Return by which transport wakes go out, and why not by the one that is named.
 

@@ -11,6 +11,7 @@ from openclaw_taskmem.domain import (
     fencing,
     left_words,
     lifecycle,
+    quotas,
     rights,
     runs,
     task_runs,
@@ -260,3 +261,29 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
 
     if at_work():
         shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
+
+
+def guard_more_tasks(shell: Shell, caller: Caller) -> None:
+    """Refuse one more task of an agent that has as many open ones as one may.
+
+    Calls at the same time may go a few beyond that.
+
+    Raises:
+        LimitReached: It has.
+    """
+    maker, most = quotas.maker_of(caller), quotas.TASKS
+    if maker is not None:
+        quotas.guard_tasks(shell.store.count_open_tasks(maker, most, shell.only))
+
+
+def guard_more_waits(shell: Shell, caller: Caller) -> None:
+    """Refuse one more wait of an agent that has as many open ones as one may.
+
+    Calls at the same time may go a few beyond that.
+
+    Raises:
+        LimitReached: It has.
+    """
+    maker, most = quotas.maker_of(caller), quotas.WAITS
+    if maker is not None:
+        quotas.guard_waits(shell.store.count_open_waits(maker, most, shell.only))

@@ -33,7 +33,7 @@ from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, handovers, ledger
 from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.holding import begin, guard, guard_reopen
+from openclaw_taskmem.engine.holding import begin, guard, guard_more_tasks, guard_reopen
 from openclaw_taskmem.engine.implicit import find_covered
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
@@ -67,7 +67,9 @@ def register(
 
     Raises:
         InvalidArguments: It names what could never be proved.
+        LimitReached: Its agent has as many open tasks as one may.
     """
+    guard_more_tasks(shell, caller)
     folders = [caller.folder] if caller.folder else []
     rows: tuple[WorkFolder, ...] = ()
 
@@ -80,9 +82,8 @@ def register(
         fault = claims.find_fault(claims.list_wanted(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
-        rows = ledger.new_folders(
-            shell, task.task_id, folders, command=caller.in_gateway is None
-        )
+        command = caller.in_gateway is None
+        rows = ledger.new_folders(shell, task.task_id, folders, command=command)
         shell.commit(change.model_copy(update={"folders": rows}))
         return task
 
@@ -316,18 +317,14 @@ def ask(
         if until is None or message.message_id <= until
     ]
     found = thread_search.search_thread(query, facts.task.plan, messages)
-    known = QueryFacts(
-        task=facts.task,
-        waits=facts.waits,
-        messages=tuple(messages[-thread.READ :]),
-        now=shell.clock.now(),
-    )
+    newest, now = tuple(messages[-thread.READ :]), shell.clock.now()
+    known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return Asked(
         task=facts.task,
         summary=_summarize(shell, known, query, found),
         found=found,
         until=messages[-1].message_id if messages else 0,
-        newest=known.messages,
+        newest=newest,
         run=facts.run,
     )
 

@@ -12,7 +12,12 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.rights import Act, Held
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
-from openclaw_taskmem.engine.holding import at_home, find_held, guard
+from openclaw_taskmem.engine.holding import (
+    at_home,
+    find_held,
+    guard,
+    guard_more_waits,
+)
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
 from taskmem_hookspecs import (
@@ -75,8 +80,10 @@ def open_wait(
         TaskEnded: The task has ended.
         InvalidArguments: It is no target, or a queue of another role than the caller's.
         NotAllowed: The task is another's, or the target not for the caller.
+        LimitReached: The caller has as many open waits as one may.
         TaskmemError: What `Watching.sight` refuses.
     """
+    guard_more_waits(shell, caller)
     if task_id:
         _refuse_early(shell, task_id, caller)
     parsed = _confine(shell, targets.parse(target), caller)
@@ -117,10 +124,13 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
         WaitNotFound: No wait has that id.
         NotAllowed: It is another's, or the caller may not look at its target.
         TaskEnded: Its task has ended.
+        LimitReached: It has ended, and the caller has as many open ones as one may.
         TaskmemError: What `Watching.sight` refuses.
     """
     before = shell.store.read_wait(wait_id)
     _guard(shell, before, caller)
+    if before.status is not WaitStatus.WATCHING:
+        guard_more_waits(shell, caller)
     if before.task_id:
         waits.require_open(shell.store.read_task(before.task_id))
     confined = _confine(shell, targets.parse(before.target), caller)

@@ -1,9 +1,13 @@
-"""The column types: instants and JSON as text that reads the same everywhere."""
+"""The column types: instants and JSON as text that reads the same everywhere.
+
+Besides, checks of columns, and indexes of some rows.
+"""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -114,3 +118,19 @@ class JsonText(sa.TypeDecorator[Any]):
             return json.loads(value)
         except (TypeError, ValueError, RecursionError):
             return Broken()
+
+
+def one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
+    """Return a check that a column holds a member of an enum."""
+    members = ", ".join(f"'{member.value}'" for member in enum)
+    return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
+
+
+def index_where(
+    condition: str, name: str, *columns: str, unique: bool = False
+) -> sa.Index:
+    """Return an index of the rows for which a condition holds."""
+    where = sa.text(condition)
+    return sa.Index(
+        name, *columns, unique=unique, sqlite_where=where, postgresql_where=where
+    )

@@ -1,14 +1,27 @@
-"""How much a store holds, by state; what only turns were covered with is left out."""
+"""How much a store holds, by state or by whose doing it is.
+
+What only turns were covered with is left out.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import Counts, RunState, TaskStatus, WaitStatus, WakeState
-from taskmem_sqlmodel.rows import IMPLICIT
+from taskmem_hookspecs import (
+    Counts,
+    Maker,
+    RunState,
+    TaskStatus,
+    WaitStatus,
+    WakeState,
+)
+from taskmem_sqlmodel.columns import Text
+from taskmem_sqlmodel.rows import IMPLICIT, OPEN_TASK, OPEN_WAIT
 from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES
 
 
@@ -29,7 +42,81 @@ _IMPLICIT_RUNS: Final = (
 _EVENTS: Final = sa.select(sa.func.count()).select_from(EVENTS)
 
 
-def read_counts(connection: sa.Connection) -> Counts:
+_AGENT: Final = sa.bindparam("agent", type_=Text)
+_FIRST: Final = sa.bindparam("first", type_=Text)
+_PAST: Final = sa.bindparam("past", type_=Text)
+
+
+@cache
+def open_tasks(*, by_agent: bool) -> sa.Select[Any]:
+    """Select how many open tasks one has registered, up to a limit."""
+    of = TASKS.c.registrar_host, TASKS.c.registrar_session
+    return _made(TASKS, OPEN_TASK, *of, by_agent=by_agent)
+
+
+@cache
+def open_waits(*, by_agent: bool) -> sa.Select[Any]:
+    """Select how many open waits one has asked for, up to a limit."""
+    of = WAITS.c.host, WAITS.c.session_key
+    return _made(WAITS, OPEN_WAIT, *of, by_agent=by_agent)
+
+
+def _made(
+    table: sa.Table,
+    open_: str,
+    host: sa.Column[Any],
+    session: sa.Column[Any],
+    *,
+    by_agent: bool,
+) -> sa.Select[Any]:
+    # With no home nothing is of another one: no comparison with NULL is true.
+    here = (table.c.home != sa.bindparam("home", type_=Text)).is_not(sa.true())
+    of = host.in_(sa.bindparam("hosts", expanding=True))
+    rows = sa.select(sa.literal(1)).where(sa.text(open_), of, here)
+    if by_agent:
+        # One stretch of the index holds both its own session and all below it.
+        own = sa.or_(session == _AGENT, session >= _FIRST)
+        rows = rows.where(session >= _AGENT, session < _PAST, own)
+    some = rows.limit(sa.bindparam("limit", type_=sa.Integer)).subquery()
+    return sa.select(sa.func.count()).select_from(some)
+
+
+class Counting:
+    """Part of `SqlStore`."""
+
+    def _reading(self) -> AbstractContextManager[sa.Connection]:
+        """Lend a connection that sees one snapshot."""
+        raise NotImplementedError
+
+    def count(self) -> Counts:
+        """Return how much there is, by state."""
+        with self._reading() as connection:
+            return _read_counts(connection)
+
+    def count_open_tasks(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open tasks one has registered."""
+        return self._count(open_tasks(by_agent=by.agent is not None), by, limit, home)
+
+    def count_open_waits(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open waits one has asked for."""
+        return self._count(open_waits(by_agent=by.agent is not None), by, limit, home)
+
+    def _count(
+        self, statement: sa.Select[Any], by: Maker, limit: int, home: str | None
+    ) -> int:
+        named = {"hosts": list(by.hosts), "limit": limit, "home": home}
+        if by.agent is not None:
+            # A semicolon is what comes after a colon.
+            named |= {
+                "agent": by.agent,
+                "first": f"{by.agent}:",
+                "past": f"{by.agent};",
+            }
+        with self._reading() as connection:
+            return int(connection.execute(statement, named).scalar_one())
+
+
+def _read_counts(connection: sa.Connection) -> Counts:
     """Return how much there is.
 
     Implicit tasks are few, and found by an index of their own: all are counted, and

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -33,7 +32,14 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_sqlmodel.columns import InstantText, JsonText, Serial, Text
+from taskmem_sqlmodel.columns import (
+    InstantText,
+    JsonText,
+    Serial,
+    Text,
+    index_where,
+    one_of,
+)
 
 Params = dict[str, Any]
 """What a statement is executed with: a value by the name of its column."""
@@ -58,24 +64,10 @@ class Base(SQLModel, registry=registry()):
         return _HUMP.sub("_", cls.__name__).lower()
 
 
-def one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
-    """Return a check that a column holds a member of an enum."""
-    members = ", ".join(f"'{member.value}'" for member in enum)
-    return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
-
-
-def index_where(
-    condition: str, name: str, *columns: str, unique: bool = False
-) -> sa.Index:
-    """Return an index of the rows for which a condition holds."""
-    where = sa.text(condition)
-    return sa.Index(
-        name, *columns, unique=unique, sqlite_where=where, postgresql_where=where
-    )
-
-
 IMPLICIT: Final = "implicit"
 """What holds for a task that the daemon has opened for a turn."""
+OPEN_TASK: Final = f"status IN ('active', 'paused') AND NOT {IMPLICIT}"
+"""What holds for a task that has not ended, and that was registered."""
 
 
 class Tasks(Base, table=True):
@@ -110,6 +102,11 @@ class Tasks(Base, table=True):
             "task_id",
         ),
         index_where(IMPLICIT, "tasks_implicit", "updated_at", "task_id"),
+        index_where(
+            OPEN_TASK,
+            "tasks_open_of_maker",
+            *("registrar_host", "registrar_session", "home", "status", "implicit"),
+        ),
     )
 
     task_id: str = Field(primary_key=True, sa_type=Text)
@@ -243,6 +240,10 @@ def revision_params(revision: PlanRevision) -> Params:
     }
 
 
+OPEN_WAIT: Final = "status = 'watching'"
+"""What holds for a wait that is watched."""
+
+
 class Waits(Base, table=True):
     """One watched condition."""
 
@@ -264,6 +265,11 @@ class Waits(Base, table=True):
             "task_id",
             "changed_at",
             "wait_id",
+        ),
+        index_where(
+            OPEN_WAIT,
+            "waits_open_of_maker",
+            *("host", "session_key", "home", "status"),
         ),
     )
 
@@ -308,13 +314,7 @@ class Wakes(Base, table=True):
         one_of("state", WakeState),
         sa.Index("wakes_by_age", "created_at", "wake_id"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
-        index_where(
-            OPEN_WAKE,
-            "wakes_open",
-            "task_id",
-            "created_at",
-            "wake_id",
-        ),
+        index_where(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
         index_where(
             OPEN_WAKE,
             "wakes_open_of_wait",

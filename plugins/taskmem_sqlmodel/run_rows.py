@@ -18,8 +18,8 @@ from taskmem_hookspecs import (
     RunState,
     Verdict,
 )
-from taskmem_sqlmodel.columns import InstantText, JsonText, Text
-from taskmem_sqlmodel.rows import Base, Params, index_where, one_of
+from taskmem_sqlmodel.columns import InstantText, JsonText, Text, index_where, one_of
+from taskmem_sqlmodel.rows import Base, Params
 
 OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
 """What holds for a run that has not ended."""

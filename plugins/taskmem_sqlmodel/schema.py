@@ -23,6 +23,7 @@ REVISIONS: Final = (
     "0011_registrars",
     "0012_within",
     "0013_wakes_of_a_wait",
+    "0014_open_of_a_maker",
 )
 """Every schema that was ever released, the oldest first."""
 

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from taskmem_hookspecs import (
     Change,
     Checkpoint,
-    Counts,
     Event,
     LedgerEntry,
     Message,
@@ -34,7 +33,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_sqlmodel import reading, rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
-from taskmem_sqlmodel.counting import read_counts
+from taskmem_sqlmodel.counting import Counting
 from taskmem_sqlmodel.dropping import Dropping
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.reading import Value, fetch
@@ -44,7 +43,7 @@ _LARGEST: Final = 2**63 - 1
 _OPEN_WAKES: Final = {WakeState.DUE, WakeState.SENT}
 
 
-class SqlStore(Dropping):
+class SqlStore(Counting, Dropping):
     """Plays `TaskStore` on SQLite and on PostgreSQL."""
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
@@ -328,11 +327,6 @@ class SqlStore(Dropping):
         for row in self._read(statements.BOOKMARK, name=name):
             return str(row["value"])
         return None
-
-    def count(self) -> Counts:
-        """Return how much there is, by state."""
-        with self._reading() as connection:
-            return read_counts(connection)
 
     def commit(self, change: Change) -> None:
         """Write all of a change, durably, or none of it."""

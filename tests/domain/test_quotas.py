@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.updates import Wish
-from taskmem_hookspecs import TaskStatus
+from taskmem_hookspecs import Maker, TaskStatus
 from taskmem_hookspecs.errors import LimitReached
 from taskmem_hookspecs.testing import a_task
 
@@ -47,3 +49,31 @@ def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
 
 def test_a_full_task_takes_a_persons_words() -> None:
     quotas.guard_update(FULL, Wish(message="Go on.", caller=PERSON))
+
+
+def test_agents_of_a_host_count_together_and_a_gateways_each_alone() -> None:
+    claude = Maker(hosts=("mcp:claude-code", "shell:claude-code"))
+    gateway = Caller(host="openclaw:9", session_key="agent:dev:main:thread:5")
+    named = AGENT.model_copy(update={"session_key": "agent:dev:main"})
+
+    assert quotas.maker_of(AGENT) == quotas.maker_of(ITS_SHELL) == claude
+    assert quotas.maker_of(named) == claude
+    assert quotas.maker_of(Caller(host="mcp")) == Maker(hosts=("mcp",))
+    dev = Maker(hosts=("openclaw:9",), agent="agent:dev")
+    assert quotas.maker_of(gateway) == dev
+    assert quotas.maker_of(PERSON) is None
+
+
+@pytest.mark.parametrize(
+    ("guard", "most", "way"),
+    [
+        (quotas.guard_tasks, quotas.TASKS, "task_update"),
+        (quotas.guard_waits, quotas.WAITS, "wait_cancel"),
+    ],
+)
+def test_one_more_than_an_agent_may_have_is_refused_with_a_way(
+    guard: Callable[[int], None], most: int, way: str
+) -> None:
+    guard(most - 1)
+    with pytest.raises(LimitReached, match=f"You have {most:,} open .*{way}"):
+        guard(most)

@@ -9,9 +9,9 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import Change, Role, TaskStatus
+from taskmem_hookspecs import Change, Role, TaskStatus, WaitStatus
 from taskmem_hookspecs.errors import EvidenceMissing, LimitReached
-from taskmem_hookspecs.testing import a_task
+from taskmem_hookspecs.testing import a_task, a_wait
 from tests.support.sessions import Session
 from tests.support.world import PERSON, PLAN, World
 
@@ -69,3 +69,51 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
             session.call("task_step_done", task_id=task_id, outcome=outcome, note="No.")
     assert store.read_thread(task_id) == []
     session.call("task_step_done", task_id=task_id, outcome="done")
+
+
+def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> None:
+    of_claude = own(registrar_host="shell:claude-code", status=TaskStatus.PAUSED)
+    kept = a_task(**of_claude)
+    every = (f"task_{number}" for number in range(quotas.TASKS))
+    tasks = (kept.model_copy(update={"task_id": task_id}) for task_id in every)
+    world.store.commit(Change(tasks=tuple(tasks)))
+    new = {"name": "One more", "plan": PLAN}
+
+    with pytest.raises(LimitReached, match="You have 25,000 open tasks"):
+        world.call("task_register", AGENT, **new)
+    with pytest.raises(LimitReached):
+        world.call("task_register", AGENT, **new, role="coder")
+    world.call("task_register", Caller(host="mcp:codex"), **new)
+    world.call("task_register", PERSON, **new)
+
+    world.call("task_update", AGENT, task_id="task_7", status="cancelled")
+    world.call("task_register", AGENT, **new)
+    with pytest.raises(LimitReached):
+        world.call("task_register", AGENT, **new)
+
+
+def test_who_has_as_many_open_waits_as_one_may_cancels_one_first(world: World) -> None:
+    of_dev = {"host": "openclaw", "session_key": "agent:dev:main", "home": "home_1"}
+    kept = a_wait(**of_dev)
+    every = (f"wait_{number}" for number in range(quotas.WAITS))
+    waits = (kept.model_copy(update={"wait_id": wait_id}) for wait_id in every)
+    ended = kept.model_copy(update={"wait_id": "over", "status": WaitStatus.TIMEOUT})
+    world.store.commit(Change(waits=(*waits, ended)))
+    new = {"target": "pty:build", "wake_when": "the build has ended"}
+    there = Caller(host="openclaw", session_key="agent:dev:main")
+    beside = Caller(host="openclaw", session_key="agent:dev:beside")
+    other = Caller(host="openclaw", session_key="agent:ops:main")
+
+    for session in (there, beside):
+        with pytest.raises(LimitReached, match="You have 5,000 open waits"):
+            world.call("smart_wait", session, **new)
+    with pytest.raises(LimitReached):
+        world.call("wait_update", there, wait_id="over", timeout=60)
+    for caller in (other, PERSON):
+        world.call("smart_wait", caller, **new)
+
+    world.call("wait_update", there, wait_id="wait_8", timeout=60)
+    world.call("wait_cancel", there, wait_id="wait_7")
+    world.call("wait_update", there, wait_id="over", timeout=60)
+    with pytest.raises(LimitReached):
+        world.call("smart_wait", there, **new)

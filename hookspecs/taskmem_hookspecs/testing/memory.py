@@ -13,6 +13,7 @@ from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Counts,
     Event,
+    Maker,
     Message,
     PlanRevision,
     Task,
@@ -33,6 +34,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     check_keys,
     check_tasks,
     in_thread,
+    is_by,
     known,
     moved,
     newest,
@@ -312,6 +314,20 @@ class MemoryStore(Dropping):
                 runs={state: runs[state] for state in RunState},
                 events=len(self._events),
             )
+
+    def count_open_tasks(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open tasks one has registered."""
+        with self._lock:
+            here = of_home(home, self._tasks.values())
+        open_ = (t for t in here if not (t.status.terminal or t.implicit))
+        made = [t for t in open_ if is_by(by, t.registrar_host, t.registrar_session)]
+        return min(limit, len(made))
+
+    def count_open_waits(self, by: Maker, limit: int, home: str | None = None) -> int:
+        """Return how many open waits one has asked for."""
+        waits = self.list_waits(WaitStatus.WATCHING, None, len(self._waits), home)
+        made = [w for w in waits if is_by(by, w.host, w.session_key)]
+        return min(limit, len(made))
 
     def commit(self, change: Change) -> None:
         """Write all of a change, or none of it."""

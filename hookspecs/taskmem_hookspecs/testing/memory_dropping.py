@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.changes import Change, Dropped
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Event,
@@ -20,7 +20,6 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
-from taskmem_hookspecs.roles import Dropped
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.testing.memory_rows import fresh, past, without, without_waits
 

@@ -13,6 +13,7 @@ from taskmem_hookspecs.errors import Conflict, TaskNotFound
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Event,
+    Maker,
     Message,
     MessageType,
     PlanRevision,
@@ -69,6 +70,12 @@ def open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
 def of_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
     """Return what belongs to a home or to none; None: all."""
     return [row for row in rows if home is None or row.home in (None, home)]
+
+
+def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
+    """Return whether what names a host and a session is one's doing."""
+    own = session_key is not None and f"{session_key}:".startswith(f"{maker.agent}:")
+    return host in maker.hosts and (maker.agent is None or own)
 
 
 def of_task(task_id: str, rows: Mapping[tuple[str, str], PathT]) -> list[PathT]:

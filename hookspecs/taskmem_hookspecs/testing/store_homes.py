@@ -1,12 +1,13 @@
 """What a store must do where several homes share it."""
-# ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
+# ruff: noqa: S101, D102, PLR2004 - pytest explains; names and numbers speak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from taskmem_hookspecs.changes import Change
-from taskmem_hookspecs.model import TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.model import Maker, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.testing.clock import DAWN
@@ -167,3 +168,57 @@ class StoreHomes:
         assert listed("home_1") == ["task_0"]
         assert listed("home_1", TaskStatus.ACTIVE) == ["task_0"]
         assert listed("home_1", TaskStatus.PAUSED) == []
+
+    def test_open_tasks_are_counted_by_who_registered_them(
+        self, store: TaskStore
+    ) -> None:
+        rows: tuple[dict[str, object], ...] = (
+            {"registrar_session": "agent:a", "status": TaskStatus.PAUSED},
+            {"registrar_session": "agent:a:main", "session_key": "agent:b:main"},
+            {"registrar_session": "agent:a:main:x", "home": "home_2"},
+            {"registrar_session": "agent:a:main", "status": TaskStatus.COMPLETED},
+            {"registrar_session": "agent:a:main", "implicit": True},
+            {"registrar_session": "agent:a-b:main"},
+            {"registrar_session": "agent:ab:main"},
+            {"registrar_session": "agent:a:main", "registrar_host": "mcp"},
+            {"registrar_session": None},
+            {"registrar_session": "agent:a:main", "registrar_host": None},
+        )
+        tasks = (
+            a_task(**{"task_id": f"task_{n}", "registrar_host": "openclaw", **row})
+            for n, row in enumerate(rows)
+        )
+        store.commit(Change(tasks=tuple(tasks)))
+        self._check_counts(store.count_open_tasks)
+
+    def test_open_waits_are_counted_by_who_asked_for_them(
+        self, store: TaskStore
+    ) -> None:
+        rows: tuple[dict[str, object], ...] = (
+            {"session_key": "agent:a"},
+            {"session_key": "agent:a:main"},
+            {"session_key": "agent:a:main:x", "home": "home_2"},
+            {"session_key": "agent:a:main", "status": WaitStatus.RESOLVED},
+            {"session_key": "agent:a-b:main"},
+            {"session_key": "agent:ab:main"},
+            {"session_key": "agent:a:main", "host": "mcp"},
+            {"session_key": None},
+            {"session_key": "agent:a:main", "host": None},
+        )
+        waits = (
+            a_wait(**{"wait_id": f"wait_{n}", "host": "openclaw", **row})
+            for n, row in enumerate(rows)
+        )
+        store.commit(Change(waits=tuple(waits)))
+        self._check_counts(store.count_open_waits)
+
+    def _check_counts(self, count: Callable[..., int]) -> None:
+        agent = Maker(hosts=("openclaw",), agent="agent:a")
+        assert count(agent, 9) == 3
+        assert count(agent, 2) == 2
+        assert count(agent, 9, "home_1") == 2
+        assert count(agent, 9, "home_2") == 3
+        assert count(Maker(hosts=("openclaw",), agent="agent:a:main"), 9) == 2
+        assert count(Maker(hosts=("openclaw",)), 9) == 6
+        assert count(Maker(hosts=("mcp", "openclaw")), 9) == 7
+        assert count(Maker(hosts=("mcp",), agent="agent:b"), 9) == 0

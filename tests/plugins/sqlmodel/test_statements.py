@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from taskmem_sqlmodel import statements, task_store
+from taskmem_sqlmodel import counting, statements, task_store
 
 YES_AND_NO = (False, True)
 OF_A_HOME = (statements.sent_since, statements.session_runs, statements.watching)
@@ -81,6 +81,29 @@ def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     assert "tasks_of_session" in step
 
 
+@pytest.mark.parametrize("by_agent", YES_AND_NO)
+@pytest.mark.parametrize(
+    ("ask", "index", "columns"),
+    [
+        (
+            counting.open_tasks,
+            "tasks_open_of_maker",
+            ("registrar_host", "registrar_session"),
+        ),
+        (counting.open_waits, "waits_open_of_maker", ("host", "session_key")),
+    ],
+)
+def test_what_is_open_of_an_agent_is_counted_in_an_index(
+    database, ask, index, columns, by_agent
+):
+    steps = plan_of(database, ask(by_agent=by_agent))
+    host, session = columns
+    stretch = f" AND {session}>? AND {session}<?" if by_agent else ""
+    table = index.partition("_")[0]
+    found = f"SEARCH {table} USING COVERING INDEX {index} ({host}=?{stretch})"
+    assert found in steps
+
+
 def test_implicit_tasks_are_found_whatever_others_there_are(database):
     flags = {"by_status": False, "implicit": True}
     [step] = plan_of(database, statements.tasks(**flags))
@@ -122,6 +145,7 @@ def plan_of(database, statement):
     asked = dict.fromkeys(statement.compile().params, 1) | {
         "states": ["due", "sent"],
         "wake_ids": ["wake_1"],
+        "hosts": ["mcp", "shell"],
     }
     sql = str(
         statement.params(asked).compile(
