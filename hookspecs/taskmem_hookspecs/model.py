@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from taskmem_hookspecs.evidence import Artifact
 from taskmem_hookspecs.runs import Run, RunState
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.value import Instant, Seconds, Value
 
 RESERVED_METADATA: Final = (
     "active_wait_ids",
@@ -235,8 +235,8 @@ class Wait(Value):
     wake_when: str
     """The condition, in the agent's words."""
     status: WaitStatus = WaitStatus.WATCHING
-    timeout_seconds: float
-    poll_seconds: float
+    timeout_seconds: Seconds
+    poll_seconds: Seconds
     """The longest time between two looks."""
     created_at: Instant
     armed_at: Instant

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.value import Instant, Seconds, Value
 
 
 class RunState(StrEnum):
@@ -142,7 +142,7 @@ class Run(Value):
     """How often that was before its user last spoke."""
     turn_began_at: Instant | None = None
     """When the turn began that works on it; None: none does."""
-    worked_seconds: float = 0.0
+    worked_seconds: Seconds = 0.0
     """Spent in turns since its user last spoke."""
     idle_rounds: int = 0
     """Turns in a row that brought nothing new."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 def _utc(instant: datetime) -> datetime:
@@ -16,6 +16,9 @@ def _utc(instant: datetime) -> datetime:
 
 Instant = Annotated[datetime, AfterValidator(_utc)]
 """An aware point in time, in UTC."""
+
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+"""A duration that can be added to any instant of ours: no NaN, and not endless."""
 
 
 class Value(BaseModel):

@@ -6,6 +6,7 @@ Besides, checks of columns, and indexes of some rows.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -94,6 +95,10 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 """Made once: `json.dumps` would make an encoder each time."""
 
 
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape of half a character; two of them may be a whole one."""
+
+
 class JsonText(sa.TypeDecorator[Any]):
     """JSON as text, with letters of every script as they are."""
 
@@ -113,11 +118,17 @@ class JsonText(sa.TypeDecorator[Any]):
         value: Any,  # noqa: ANN401 - what the driver read
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> Any:  # noqa: ANN401 - whatever JSON can say
-        """Read it back; what is no JSON is left to whoever makes the value."""
+        """Read it back; what is no JSON is left to whoever makes the value.
+
+        Half a character is none: it could never be written again.
+        """
         try:
-            return json.loads(value)
+            read = json.loads(value)
+            if _SURROGATE.search(value):
+                _encode(read).encode()
         except (TypeError, ValueError, RecursionError):
             return Broken()
+        return read
 
 
 def one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:

@@ -37,6 +37,7 @@ def world(path: Path) -> Iterator[World]:
     ("table", "column", "value"),
     [
         ("tasks", "plan", "{"),
+        ("tasks", "plan", r'["Build \ud83d"]'),
         ("tasks", "stuck_due_at", "0"),
         ("waits", "armed_at", "zzz"),
         ("wakes", "created_at", ""),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -38,7 +39,9 @@ from taskmem_sqlmodel.store import SqlStore
 NOW = DAWN + timedelta(hours=9)
 SOON = DAWN + timedelta(seconds=1)
 INSTANTS = ("", "0", "zzz", "2026-13-45T06:00:00.000000Z", "2026-01-01", b"\xff", 7)
-JSON = ("", "{", "[" * 100_000, "5", '"x"', b"\xff", None)
+HALF = r'["\ud800"]'
+"""Half a character, which JSON can say and no text can hold."""
+JSON = ("", "{", "[" * 100_000, "5", '"x"', HALF, b"\xff", None)
 
 
 def breakages(column):
@@ -47,7 +50,9 @@ def breakages(column):
         values = INSTANTS
     elif isinstance(column.type, JsonText):
         values = JSON
-    elif isinstance(column.type, sa.Integer | sa.BigInteger | sa.Double | sa.Float):
+    elif isinstance(column.type, sa.Double | sa.Float):
+        values = ("many", float("inf"), -1.0)
+    elif isinstance(column.type, sa.Integer | sa.BigInteger):
         values = ("many", 0) if column.name == "version" else ("many",)
     elif isinstance(column.type, sa.Boolean):
         values = ()
@@ -147,6 +152,83 @@ def test_a_broken_row_harms_no_other(table, path, tmp_path):
         seen = health.row(f"sqlite:///{copy}")
         assert seen.state is HealthState.FAIL, (column, value)
         assert f"{table.name} " in seen.detail
+
+
+@pytest.fixture(scope="module")
+def url(postgres):
+    """The same database on PostgreSQL, where a word may be of a later version, too."""
+    url = postgres.new_database()
+    store = SqlStore(url)
+    store.commit(rows_of(1, DAWN))
+    store.commit(rows_of(2, SOON))
+    store.close()
+    with psycopg.connect(url) as raw:
+        for table in statements.EVERY:
+            for check in table.constraints:
+                if isinstance(check, sa.CheckConstraint) and check.name:
+                    raw.execute(
+                        f"ALTER TABLE {table.name} DROP CONSTRAINT {check.name}"
+                    )
+    return url
+
+
+@pytest.fixture(scope="module")
+def on_server(url):
+    store = SqlStore(url)
+    yield store
+    store.close()
+
+
+def breakages_there(column):
+    """Return values that PostgreSQL keeps in a column, and no value can be made of."""
+    if isinstance(column.type, InstantText):
+        values = ("", "zzz")
+    elif isinstance(column.type, JsonText):
+        values = ("{", "5", HALF, None)
+    elif isinstance(column.type, sa.Double | sa.Float):
+        values = ("NaN", "Infinity", "-Infinity")
+    elif column.name == "version":
+        values = (0,)
+    else:
+        known = {check.name for check in column.table.constraints}
+        values = ("no such word",) if f"{column.name}_is_known" in known else ()
+    return [each for each in values if each is not None or column.nullable]
+
+
+@contextmanager
+def broken_there(url, table, column, value):
+    """Write a value into the first row of a table, and then what was there."""
+    first = "run_id = 'run_1'" if table == "checkpoints" else "task_id = 'task_1'"
+    with psycopg.connect(url, autocommit=True) as raw:
+        select = f"SELECT {column} FROM {table} WHERE {first}"  # noqa: S608
+        [(before,)] = raw.execute(select).fetchall()
+        update = f"UPDATE {table} SET {column} = %s WHERE {first}"  # noqa: S608
+        assert raw.execute(update, (value,)).rowcount == 1
+        try:
+            yield
+        finally:
+            raw.execute(update, (before,))
+
+
+@pytest.mark.parametrize(
+    "table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str
+)
+def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
+    for column in table.c:
+        if column.primary_key or column.foreign_keys:
+            continue
+        for value in breakages_there(column):
+            with broken_there(url, table.name, column.name, value):
+                said = f"{table.name}.{column.name} = {value!r}"
+                try:
+                    others_are_read(on_server)
+                except Exception as error:
+                    error.add_note(said)
+                    raise
+                seen = health.row(url)
+                assert seen.state is HealthState.FAIL, said
+                assert f"{table.name} " in seen.detail
+    assert health.row(url).state is HealthState.OK
 
 
 def others_are_read(store):
