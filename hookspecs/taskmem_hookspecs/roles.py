@@ -53,8 +53,7 @@ class TaskStore(Protocol):
     whatever it belongs to.
 
     Synchronous, and called from several threads at once. Every method may raise
-    `StoreBusy` or `StoreUnavailable`; after one, the next call works again as
-    soon as the cause is gone.
+    `StoreBusy` or `StoreUnavailable`; the next call works once the cause is gone.
     """
 
     def read_task(self, task_id: str) -> TaskFacts:
@@ -171,6 +170,10 @@ class TaskStore(Protocol):
         The run comes first whose task was updated last; those of implicit tasks come
         after all others.
         """
+        ...
+
+    def runs_of(self, task_ids: Collection[str]) -> Sequence[Run]:
+        """Return every run of these tasks, in any order; an unknown id has none."""
         ...
 
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -181,9 +181,7 @@ def find_held(shell: Shell, facts: TaskFacts) -> Held:
         queued = run.state is RunState.QUEUED
         ended = recovery.holder_ended if run.state.waiting else recovery.is_abandoned
         gone = (queued and run.why == Why.OWNER_GONE) or ended(shell, run)
-        left = runs.left(run, shell.clock.now(), shell.runs)
-        away = queued and run.told_session is not None and not left
-        return Held(run=run, gone=gone, away=away)
+        return Held(run=run, gone=gone, away=_is_away(shell, run))
     reached = shell.reaches(task.host, task.session_key)
     silent = (shell.clock.now() - task.updated_at).total_seconds()
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
@@ -191,6 +189,31 @@ def find_held(shell: Shell, facts: TaskFacts) -> Held:
     if reached or waits:
         return Held(last=last)
     return Held(last=last, gone=silent >= silence, silence=silence)
+
+
+def find_holders(shell: Shell, task_ids: Sequence[str]) -> Mapping[str, Held]:
+    """Return who works on tasks, or has, by their ids: what shows who is what to them.
+
+    Of those that nobody ever has there is nothing; whether they are gone is not told.
+    """
+    held: dict[str, Held] = {}
+    for run in sorted(shell.store.runs_of(task_ids), key=_age):
+        if run.state.terminal:
+            held[run.task_id] = Held(last=run)
+        else:
+            held[run.task_id] = Held(run=run, away=_is_away(shell, run))
+    return held
+
+
+def _age(run: Run) -> tuple[datetime, str]:
+    return run.created_at, run.run_id
+
+
+def _is_away(shell: Shell, run: Run) -> bool:
+    """Whether a run is queued for a session in the background, which is there."""
+    if run.state is not RunState.QUEUED or run.told_session is None:
+        return False
+    return not runs.left(run, shell.clock.now(), shell.runs)
 
 
 def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:

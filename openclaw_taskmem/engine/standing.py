@@ -10,7 +10,7 @@ from typing import Final
 from openclaw_taskmem.domain import budget, rights
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import StillRunning
-from openclaw_taskmem.domain.rights import Act
+from openclaw_taskmem.domain.rights import Act, Held
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import (
     HistoryPage,
@@ -22,7 +22,7 @@ from openclaw_taskmem.engine.history import (
 from openclaw_taskmem.engine.holding import (
     at_home,
     away,
-    find_held,
+    find_holders,
     guard,
     list_tasks,
     own_tasks,
@@ -32,6 +32,8 @@ from taskmem_hookspecs import Run, Task, TaskNotFound, TaskStatus, Value
 
 MORE: Final = 8
 """By how much more is read where too little of it is a caller's to see."""
+READ: Final = 500
+"""Tasks of which is read at once who works on them."""
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
@@ -134,11 +136,13 @@ def list_named(
 
 def list_seen(shell: Shell, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
     """Yield those of tasks that a caller may see."""
-    here = at_home(shell, caller)
-    for task in tasks:
-        if caller.person:
-            yield task
-            continue
-        held = find_held(shell, shell.store.read_task(task.task_id))
-        if rights.may(Act.LIST, rights.find_tie(here, task, held), held):
-            yield task
+    if caller.person:
+        yield from tasks
+        return
+    here, left = at_home(shell, caller), iter(tasks)
+    while some := [*islice(left, READ)]:
+        held = find_holders(shell, [task.task_id for task in some])
+        for task in some:
+            its = held.get(task.task_id, Held())
+            if rights.may(Act.LIST, rights.find_tie(here, task, its), its):
+                yield task

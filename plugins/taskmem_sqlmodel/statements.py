@@ -208,6 +208,9 @@ OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(
     RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN)
 )
 
+RUNS_OF_TASKS: Final = sa.select(RUNS).where(
+    RUNS.c.task_id.in_(sa.bindparam("task_ids", expanding=True))
+)
 ARTIFACTS_OF_TASK: Final = _of_task(ARTIFACTS, ARTIFACTS.c.artifact_id)
 LEDGER_OF_TASK: Final = _of_task(LEDGER, LEDGER.c.path)
 FOLDERS_OF_TASK: Final = _of_task(FOLDERS, FOLDERS.c.path)
@@ -337,8 +340,6 @@ def _first(
     return both.order_by(dues.at.name, dues.key.name).limit(_LIMIT)
 
 
-# --- reading the rest -------------------------------------------------------
-
 EVENTS_AFTER: Final = (
     EVERY[EVENTS]
     .where(EVENTS.c.id > sa.bindparam("after"))
@@ -360,7 +361,6 @@ EVENTS_OF_WAIT: Final = (
     .order_by(EVENTS.c.id.desc())
     .limit(_LIMIT)
 )
-
 
 BOOKMARK: Final = sa.select(BOOKMARKS.c.value).where(
     BOOKMARKS.c.name == sa.bindparam("name")

@@ -262,6 +262,11 @@ class SqlStore(Counting, Dropping):
         statement = statements.session_runs(by_home=home is not None)
         return self._all(reading.RUN, statement, session_key=session_key, home=home)
 
+    def runs_of(self, task_ids: Collection[str]) -> Sequence[Run]:
+        """Return every run of these tasks."""
+        named = list(task_ids)
+        return self._all(reading.RUN, statements.RUNS_OF_TASKS, task_ids=named)
+
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
         """Return the queued runs that a role may claim, oldest first."""
         statement = statements.queued_runs(by_role=role is not None)

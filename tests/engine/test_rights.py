@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.rights import TABLE, Act, Tie, When
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, task_commands, turn_ends, turns
 from openclaw_taskmem.engine.turns import Heard
-from taskmem_hookspecs import Owner, WakeState
+from taskmem_hookspecs import Owner, TaskFacts, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
     NotAllowed,
@@ -23,6 +23,7 @@ from taskmem_hookspecs.errors import (
     TaskEnded,
     TaskNotFound,
 )
+from taskmem_hookspecs.testing import MemoryStore
 from tests.support.rows import read_rows
 from tests.support.world import PERSON, PLAN, World
 
@@ -265,6 +266,32 @@ def test_an_agent_finds_its_own_tasks_behind_many_of_others(world: World) -> Non
     listed = world.call("task_list", A, limit=2)["tasks"]
 
     assert [each["task_id"] for each in listed] == [own]
+
+
+class Counting(MemoryStore):
+    """Counts what is read task by task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+
+    def read_task(self, task_id: str) -> TaskFacts:
+        self.read += 1
+        return super().read_task(task_id)
+
+
+def test_a_list_reads_who_works_on_tasks_at_once() -> None:
+    store = Counting()
+    world = World(store)
+    own = [registers(world, A), queues(world, A)]
+    for _ in range(30):
+        registers(world, C)
+    store.read = 0
+
+    listed = world.call("task_list", A, status="all")["tasks"]
+
+    assert {each["task_id"] for each in listed} == {*own}
+    assert store.read <= len(own)
 
 
 def test_no_claim_attaches_what_is_anothers(world: World) -> None:

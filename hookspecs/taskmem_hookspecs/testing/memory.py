@@ -251,10 +251,13 @@ class MemoryStore(Dropping):
         with self._lock:
             here = of_home(home, open_runs(self._runs))
             open_ = [r for r in here if r.session_key == session_key]
-            tasks = [self._tasks[run.task_id] for run in open_]
-        paired = zip(tasks, open_, strict=True)
-        latest = sorted(paired, key=lambda p: recency(p[0]), reverse=True)
-        return [run for _, run in latest]
+            moved = {r.run_id: recency(self._tasks[r.task_id]) for r in open_}
+        return sorted(open_, key=lambda run: moved[run.run_id], reverse=True)
+
+    def runs_of(self, task_ids: Collection[str]) -> Sequence[Run]:
+        """Return every run of these tasks."""
+        with self._lock:
+            return [run for run in self._runs.values() if run.task_id in task_ids]
 
     def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
         """Return the queued runs that a role may claim, oldest first."""

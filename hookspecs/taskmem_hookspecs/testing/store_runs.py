@@ -171,6 +171,18 @@ class StoreRuns:
         found = [run.run_id for run in store.session_runs("s")]
         assert found == ["run_1", "run_0", "run_2"]
 
+    def test_the_runs_of_several_tasks_are_read_at_once(self, store: TaskStore) -> None:
+        ids = ("task_1", "task_2", "task_3")
+        runs = [
+            a_run(run_id=f"run_{n}", task_id=task_id, state=RunState.COMPLETED)
+            for n, task_id in enumerate((*ids, "task_1"))
+        ]
+        tasks = tuple(a_task(task_id=task_id) for task_id in ids)
+        store.commit(Change(tasks=tasks, runs=tuple(runs)))
+        found = store.runs_of(["task_1", "task_3", "task_9"])
+        assert sorted(run.run_id for run in found) == ["run_0", "run_2", "run_3"]
+        assert list(store.runs_of([])) == []
+
     def test_a_role_sees_what_is_queued_for_it_or_for_anybody_oldest_first(
         self, store: TaskStore
     ) -> None:

@@ -145,6 +145,7 @@ def plan_of(database, statement):
     asked = dict.fromkeys(statement.compile().params, 1) | {
         "states": ["due", "sent"],
         "wake_ids": ["wake_1"],
+        "task_ids": ["task_1"],
         "hosts": ["mcp", "shell"],
     }
     sql = str(
