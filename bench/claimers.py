@@ -20,7 +20,7 @@ from pathlib import Path
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.updates import Wish
 from openclaw_taskmem.engine import handovers, recovery, runs, tasks
 from openclaw_taskmem.engine.shell import Shell

@@ -22,7 +22,8 @@ from figures import Figure, amount, count_of, rate
 from homes import BATCH, disk
 from postgres import NoServer, a_server
 
-from openclaw_taskmem.domain import lifecycle, runs
+from openclaw_taskmem.domain import lifecycle
+from openclaw_taskmem.domain.run_machine import begin_run
 from openclaw_taskmem.engine.ids import new_id
 from taskmem_hookspecs import Change
 from taskmem_sqlmodel.store import SqlStore
@@ -114,7 +115,7 @@ def _queued() -> Change:
         session_key=None,
         now=now,
     )
-    begun = runs.begin(made.tasks[0], run_id=new_id("run", now), now=now, role=ROLE)
+    begun = begin_run(made.tasks[0], run_id=new_id("run", now), now=now, role=ROLE)
     log = (*made.events, *begun.events)
     return made.model_copy(update={"runs": (begun.run,), "events": log})
 

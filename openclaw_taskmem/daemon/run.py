@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.readers import order_readers
 from openclaw_taskmem.domain.retention import MIB, KeepPolicy
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, sharing, tell
 from openclaw_taskmem.engine.shell import Due, Shell

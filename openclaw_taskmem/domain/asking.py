@@ -17,12 +17,13 @@ from openclaw_taskmem.domain import (
     lifecycle,
     notices,
     reminders,
-    runs,
     working,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.checkpoints import digest
-from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.run_events import RoundCounted, UserAnswered, UserSpoke
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
 from taskmem_hookspecs import (
     Change,
@@ -139,9 +140,8 @@ def tell_answer(
     """
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
-    after = runs.asked_by_user(run)
-    if run.state is RunState.BLOCKED:
-        after = after.model_copy(update={"why": Why.ANSWERED, "question": None})
+    happened = (UserSpoke(), UserAnswered())
+    after = apply(run, *happened[: 1 + (run.state is RunState.BLOCKED)], now=now).run
     said = lifecycle.answered(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuations.make_wake(run, wake_id, _told(task, run, answer), now)
@@ -189,7 +189,8 @@ def tell_again(
     rest = timedelta(seconds=policy.idle_pauses[0])
     wake = continuations.make_wake(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
     wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
-    return Change(runs=(run.model_copy(update={"idle_rounds": 1}),), wakes=(wake,))
+    again = apply(run, RoundCounted(idle_rounds=1, said=run.said), now=now)
+    return Change(runs=(again.run,), wakes=(wake,))
 
 
 def _told(task: Task, run: Run, answer: str) -> str:

@@ -13,10 +13,10 @@ from openclaw_taskmem.domain import (
     continuations,
     events,
     reminders,
-    runs,
     working,
 )
-from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.domain.run_events import RoundReplaced, ToldToGoOn
+from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.domain.texts import clip, plain
 from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
 
@@ -87,8 +87,6 @@ def _told_instead(
     facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
 ) -> Change:
     """Return what tells a run to go on now, for it need not rest any longer."""
-    told = runs.next_round(run, now)
-    # The round before it was never told.
-    told = told.model_copy(update={"rounds_before": run.rounds_before + 1})
-    wake = continuations.make_wake(told, wake_id, text, now)
-    return carrying.change_of(facts, Moved(run=told, events=()), now, wake=wake)
+    told = apply(run, ToldToGoOn(), RoundReplaced(), now=now)
+    wake = continuations.make_wake(told.run, wake_id, text, now)
+    return carrying.change_of(facts, told, now, wake=wake)

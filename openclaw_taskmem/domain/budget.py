@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.texts import plural, step_name
 from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
 

@@ -21,12 +21,24 @@ from openclaw_taskmem.domain import (
     notices,
     outbox,
     reminders,
-    runs,
     turns,
     working,
 )
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.run_events import (
+    Blocked,
+    Claimed,
+    Failed,
+    ProviderFailed,
+    Rested,
+    RoundCounted,
+    ToldToGoOn,
+    TurnEnded,
+    TurnSucceeded,
+    UserSpoke,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import (
     clip,
@@ -109,7 +121,7 @@ def after_turn(
     course = judge(facts, run, turn, now, policy)
     match course:
         case Rest():
-            rested = Moved(run=runs.rest(course.run), events=())
+            rested = apply(course.run, Rested(), now=now)
             held = None if course.held is None else now + course.held
             return change_of(facts, rested, now, keep=course.keep, held=held)
         case Block():
@@ -117,7 +129,7 @@ def after_turn(
         case Fail():
             return failed(facts, course, now)
         case GoOn():
-            moved = runs.next_round(course.run, now)
+            moved = apply(course.run, ToldToGoOn(), now=now).run
             rest = timedelta(seconds=course.seconds)
             wake = continuations.make_wake(moved, wake_id, course.text, now, rest)
             told = Moved(run=moved, events=course.events)
@@ -139,12 +151,10 @@ def promoted(
         return None
     if not policy.carry_on or continuations.list_open(facts):
         return Change()
-    moved = Moved(run=run, events=())
-    if run.state is RunState.QUEUED:
-        moved = runs.claim(run, owner, now, policy)
-    told = runs.next_round(moved.run, now)
-    wake = continuations.make_wake(told, wake_id, reminders.go_on(facts.task), now)
-    return change_of(facts, Moved(run=told, events=moved.events), now, wake=wake)
+    claim = (Claimed(owner=owner),) if run.state is RunState.QUEUED else ()
+    told = apply(run, *claim, ToldToGoOn(), now=now, policy=policy)
+    wake = continuations.make_wake(told.run, wake_id, reminders.go_on(facts.task), now)
+    return change_of(facts, told, now, wake=wake)
 
 
 def judge(
@@ -160,8 +170,8 @@ def judge(
     if turn.error is not None:
         return _after_failure(facts, run, turn, now, policy)
     progressed = _brought_news(run, turn)
-    ended = runs.turn_ended(runs.came_to_an_end(run), now)
-    counted = _counted(ended, turn, progressed=progressed)
+    ended = apply(run, TurnEnded(), TurnSucceeded(), now=now).run
+    counted = _counted(ended, turn, now, progressed=progressed)
     return _after_round(facts, counted, turn, now, policy, progressed=progressed)
 
 
@@ -247,8 +257,8 @@ def _after_failure(
         return Rest(run=run, keep=True)
     task = facts.task
     said = clip(plain(turn.error or ""), SAID_BYTES)
-    failures = run.provider_failures + 1
-    run = run.model_copy(update={"provider_failures": failures})
+    run = apply(run, ProviderFailed(), now=now).run
+    failures = run.provider_failures
     if trouble is Trouble.CREDENTIALS:
         how, said = notices.to_resume(task, run), clip(said, REFUSED_BYTES)
         line = f"the model's provider refuses ({said}). Mend that, then say {how}."
@@ -274,7 +284,7 @@ def _after_failure(
 def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Return what a failure writes: of the run, of its task, and for the user."""
     task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
-    moved = runs.move(course.run, RunState.FAILED, now, course.why)
+    moved = apply(course.run, Failed(why=course.why), now=now)
     message = lifecycle.noted(task, f"Failed ({course.why}): {course.said}", now)
     # Whoever is told to say /resume says it where the run is heard of.
     session = course.run.told_session or task.session_key
@@ -299,7 +309,7 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
 
 
 def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
-    moved = runs.move(course.run, RunState.BLOCKED, now, course.why)
+    moved = apply(course.run, Blocked(why=course.why), now=now)
     told: tuple[Event, ...] = ()
     if course.line is not None:
         line = f"{notices.name(facts.task)}: {course.line}"
@@ -314,16 +324,17 @@ def _brought_news(run: Run, turn: Turn) -> bool:
     return run.news is News.CALL
 
 
-def _counted(run: Run, turn: Turn, *, progressed: bool) -> Run:
+def _counted(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
     """Return a run with what a turn counts for its limits."""
     if turn.origin is Origin.USER:
-        run = runs.asked_by_user(run)
+        run = apply(run, UserSpoke(), now=now).run
     idle = run.idle_rounds
     if progressed:
         idle = 0
     elif turn.origin in _COUNTED and not turn.awaited:
         idle += 1
-    return run.model_copy(update={"idle_rounds": idle, "said": _digest(turn.said)})
+    counted = RoundCounted(idle_rounds=idle, said=_digest(turn.said))
+    return apply(run, counted, now=now).run
 
 
 def _digest(said: str) -> str | None:

@@ -19,7 +19,22 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.run_events import (
+    Cancelled,
+    Failed,
+    HandedToRole,
+    Requeued,
+    SentToBackground,
+    SentToReview,
+    ToldToGoOn,
+)
+from openclaw_taskmem.domain.run_machine import (
+    Moved,
+    apply,
+    begin_run,
+    describe_standing,
+)
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import plain, quoted
 from taskmem_hookspecs import (
@@ -90,10 +105,8 @@ def to_background(
         )
     _, agent, *_ = home.split(":")
     away = f"agent:{agent}:taskmem:{run.run_id}"
-    queued = runs.move(run, RunState.QUEUED, now, Why.BACKGROUND)
-    there = runs.next_round(queued.run, now).model_copy(
-        update={"told_session": home, "session_key": away}
-    )
+    queued = apply(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
+    there = queued.run
     task, message = _said(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
     gone = continuations.drop_open(facts)
@@ -152,7 +165,7 @@ def cancelled(
             messages=(message,),
             events=lifecycle.status_changed(facts.task.status, task, now, by=caller),
         )
-    moved = runs.move(run, RunState.CANCELLED, now)
+    moved = apply(run, Cancelled(), now=now)
     inside = caller.owner is not None and caller.owner.same(run.owner)
     stop = () if turn is None or inside else (notices.stop(run, turn, now),)
     line = f"{notices.name(task)}: cancelled. {reason}".strip()
@@ -166,7 +179,7 @@ def cancelled(
 def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
     """Return what gives a task up, as its own agent asks."""
     task, message = _ended(facts.task, TaskStatus.FAILED, reason, now)
-    moved = runs.move(run, RunState.FAILED, now, Why.ABORTED)
+    moved = apply(run, Failed(why=Why.ABORTED), now=now)
     said = f"Its agent gave it up: {reason}"
     told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
     return _written(facts, (task, message), moved, now, (told,))
@@ -191,7 +204,7 @@ def handed_to_user(
     ]
     rest = [change for change in asked if not change.empty]
     task, message = _paused(facts.task, left_words.describe_review(note), now)
-    moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
+    moved = apply(run, SentToReview(), now=now)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{notices.name(task)}: for you to review{more}. {note}".strip()
     told = notices.notice("review", task, moved.run, line, now)
@@ -214,20 +227,8 @@ def handed_to_role(
     """
     ready, _ = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
     task, message = _said(ready, f"{left_words.describe_handed(role)} {note}", now)
-    moved = Moved(run=run, events=())
-    if run.state is not RunState.QUEUED:
-        moved = runs.move(run, RunState.QUEUED, now, Why.HANDED_OFF)
-    queued = moved.run.model_copy(
-        update={
-            "role": role,
-            "session_key": None,
-            "told_session": None,
-            "why": Why.HANDED_OFF,
-            "changed_at": now,
-        }
-    )
-    after = Moved(run=queued, events=moved.events)
-    return _written(facts, (task, message), after, now)
+    queued = apply(run, HandedToRole(role=role), now=now)
+    return _written(facts, (task, message), queued, now)
 
 
 def reset(
@@ -249,14 +250,14 @@ def reset(
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
         nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
-        why = nobody if run is None else runs.standing(run)
+        why = nobody if run is None else describe_standing(run)
         raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
-    moved = runs.move(run, RunState.QUEUED, now, Why.RESET)
+    moved = apply(run, Requeued(why=Why.RESET), now=now)
     queued = moved.run
     stop = () if turn is None else (notices.stop(run, turn, now),)
     told: tuple[Wake, ...] = ()
     if is_gateway_session(queued.session_key):
-        queued = runs.next_round(queued, now)
+        queued = apply(queued, ToldToGoOn(), now=now).run
         told = (continuations.make_wake(queued, wake_id, text, now),)
     task, message = _said(facts.task, "Its run was reset.", now)
     gone = continuations.drop_open(facts)
@@ -276,11 +277,10 @@ def _attached(
     if facts.task.status.terminal:
         return Change()
     if run is None:
-        made = runs.begin(facts.task, run_id=run_id, now=now, last=last)
-        moved = runs.move(made.run, RunState.REVIEW, now, Why.HANDED_OFF)
-        moved = Moved(run=moved.run, events=(*made.events, *moved.events))
+        made = begin_run(facts.task, run_id=run_id, now=now, last=last)
+        moved = apply(made, SentToReview(), now=now)
     elif run.state in REVIEWED and _of_the_same(run, by):
-        moved = runs.move(run, RunState.REVIEW, now, Why.HANDED_OFF)
+        moved = apply(run, SentToReview(), now=now)
     else:
         return Change()
     task, message = _paused(facts.task, left_words.describe_along(by.task_id), now)

@@ -20,21 +20,30 @@ from openclaw_taskmem.domain import (
     lifecycle,
     notices,
     outbox,
-    runs,
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_events import (
+    AgentDescribed,
+    Claimed,
+    Completed,
+    PlanReplaced,
+    Rested,
+    TaskRegistered,
+    TurnBegan,
+    TurnCovered,
+    TurnEnded,
+)
+from openclaw_taskmem.domain.run_machine import apply, begin_run
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.texts import clip, plain
 from openclaw_taskmem.domain.turns import Turn
 from taskmem_hookspecs import (
     Change,
-    News,
     Owner,
     Run,
-    RunState,
     Task,
     TaskFacts,
     TaskStatus,
@@ -106,7 +115,7 @@ def open_task(
         request=request,
         implicit=True,
     )
-    begun = runs.begin(
+    begun = begin_run(
         change.tasks[0],
         run_id=run_id,
         now=now,
@@ -114,18 +123,19 @@ def open_task(
         session_key=owner.session_key,
         home=home,
     )
-    claimed = runs.claim(begun.run, owner, now, policy)
-    run = claimed.run.model_copy(
-        update={
-            "folder": folder,
-            "fingerprint": fingerprint,
-            "step": 0,
-            "step_calls": CALLS,
-            "checkpoints": len(seen),
-            "calls": sum(isinstance(each.entry, Ended) for each in seen),
-            "news": News.CALL,
-            "turn_began_at": seen[0].at,
-        }
+    covered = TurnCovered(
+        step_calls=CALLS,
+        checkpoints=len(seen),
+        calls=sum(isinstance(each.entry, Ended) for each in seen),
+    )
+    moved = apply(
+        begun,
+        Claimed(owner=owner),
+        AgentDescribed(folder=folder, fingerprint=fingerprint),
+        covered,
+        TurnBegan(turn_began_at=seen[0].at),
+        now=now,
+        policy=policy,
     )
     written = (
         checkpoints.write(run_id, number, _first_step(each.entry), each.at)
@@ -133,9 +143,9 @@ def open_task(
     )
     return change.model_copy(
         update={
-            "runs": (run,),
+            "runs": (moved.run,),
             "checkpoints": tuple(written),
-            "events": (*change.events, *begun.events, *claimed.events),
+            "events": (*change.events, *moved.events),
         }
     )
 
@@ -153,7 +163,7 @@ def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
     """
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
     if turn.empty or (waits and not turn.aborted):
-        return Change(runs=(runs.rest(runs.turn_ended(run, now)),))
+        return Change(runs=(apply(run, TurnEnded(), Rested(), now=now).run,))
     return end_task(facts, run, now)
 
 
@@ -162,7 +172,7 @@ def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
     task, _ = lifecycle.move(facts.task, TaskStatus.COMPLETED, now)
     done = frozenset(range(len(task.plan)))
     task = lifecycle.touch(task, now).model_copy(update={"done": done})
-    moved = runs.move(run, RunState.COMPLETED, now)
+    moved = apply(run, Completed(), now=now)
     log = lifecycle.status_changed(
         facts.task.status, task, now, run_id=moved.run.run_id
     )
@@ -204,16 +214,13 @@ def register_task(
             "implicit": False,
         }
     )
-    own = run.model_copy(
-        update={
-            "segmented": segmented,
-            "attached": task_runs.attached(metadata),
-            "folder": caller.folder or run.folder,
-            "step": None,
-            "step_calls": 0,
-            "step_bonus": False,
-        }
-    )
+    own = apply(
+        run,
+        TaskRegistered(segmented=segmented, attached=task_runs.attached(metadata)),
+        PlanReplaced(step=None, same=False),
+        AgentDescribed(folder=caller.folder),
+        now=now,
+    ).run
     told = (
         notices.milestone(which, task, own, now)
         for which in (Milestone.ACCEPTED, Milestone.STARTED)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import lifecycle
+from openclaw_taskmem.domain.run_events import UserHeard
+from openclaw_taskmem.domain.run_machine import apply
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -91,11 +94,13 @@ def find_completed(messages: Sequence[Message]) -> int:
     return messages[place].message_id if place >= 0 else 0
 
 
-def hear(change: Change, facts: TaskFacts, unheard: Sequence[Message]) -> Change:
+def hear(
+    change: Change, facts: TaskFacts, unheard: Sequence[Message], now: datetime
+) -> Change:
     """Return a change that also notes that a run's holder is told of messages."""
     written = change.runs or ((facts.run,) if facts.run else ())
-    until = {"heard_until": unheard[-1].message_id}
-    runs = tuple(run.model_copy(update=until) for run in written)
+    heard = UserHeard(heard_until=unheard[-1].message_id)
+    runs = tuple(apply(run, heard, now=now).run for run in written)
     return change.model_copy(update={"runs": runs})
 
 

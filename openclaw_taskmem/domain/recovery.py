@@ -8,7 +8,7 @@ put back to be worked on, and never worked on here. Source: requirements D2, D3,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -19,14 +19,22 @@ from openclaw_taskmem.domain import (
     notices,
     outbox,
     registrars,
-    runs,
     thread,
     working,
 )
 from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
-from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.run_events import (
+    Blocked,
+    LeaseSet,
+    Requeued,
+    Rested,
+    ResumeTried,
+    ToldToGoOn,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import duration, plain, plural, quoted
 from taskmem_hookspecs import (
@@ -209,10 +217,10 @@ def lapsed(
     assert run is not None  # noqa: S101 - only runs lapse
     match verdict.course:
         case Course.RENEW:
-            until = now + timedelta(seconds=policy.lease_seconds)
-            return Change(runs=(run.model_copy(update={"lease_until": until}),))
+            renewed = LeaseSet(lease_until=policy.lease_until(now))
+            return Change(runs=(apply(run, renewed, now=now).run,))
         case Course.REST:
-            return Change(runs=(runs.rest(run),))
+            return Change(runs=(apply(run, Rested(), now=now).run,))
         case Course.QUEUE:
             return _put_back(facts, run, verdict.why, now)
         case Course.RESUME:
@@ -237,17 +245,16 @@ def _put_back(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Cha
 
 def _queued(run: Run, why: Why | None, now: datetime) -> Moved:
     if run.state is RunState.QUEUED:
-        return Moved(run=runs.rest(run), events=())
-    return runs.move(run, RunState.QUEUED, now, why)
+        return apply(run, Rested(), now=now)
+    return apply(run, Requeued(why=why), now=now)
 
 
 def _resumed(
     facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
 ) -> Change:
-    moved = _queued(run, Why.INTERRUPTED, now)
-    again = runs.next_round(moved.run, now)
-    # It is as old as it was: being told to go on is no sign of its owner.
-    again = again.model_copy(update={"tries": run.tries + 1, "seen_at": run.seen_at})
+    queued = _queued(run, Why.INTERRUPTED, now)
+    moved = apply(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
+    again = moved.run
     told = told_resumed(facts.task, again, now)
     gone = continuations.drop_open(facts)
     task = facts.task.model_copy(update={"held_until": now + HELD})
@@ -261,7 +268,7 @@ def _resumed(
 
 def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change:
     task = facts.task
-    moved = runs.move(run, RunState.BLOCKED, now, why)
+    moved = apply(run, Blocked(why=why), now=now)
     age = duration((now - run.seen_at).total_seconds())
     because = {
         Why.STALE: f"it was interrupted {age} ago",
@@ -283,7 +290,7 @@ def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change
     )
 
 
-def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
+def began_anew(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:
     """Return a run as the new start of its gateway leaves it; None: as it was.
 
     Whoever held it has until the gateway's own recovery had its time.
@@ -299,7 +306,7 @@ def began_anew(run: Run, boot: str, started_at: datetime) -> Run | None:
     due = started_at + SETTLES
     if run.lease_until is not None and run.lease_until <= due:
         return None
-    return run.model_copy(update={"lease_until": due})
+    return apply(run, LeaseSet(lease_until=due), now=now).run
 
 
 def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> bool:
@@ -315,23 +322,6 @@ def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) ->
         for wake in facts.wakes
     )
     return owed and _doubtful(run, sight, now, policy) is None
-
-
-def not_ahead(run: Run, now: datetime, policy: RunPolicy) -> Run:
-    """Return a run as no clock that is ahead has left it.
-
-    It did not change in what is the future, nor was its owner seen there, nor is that
-    one trusted for longer than one that is seen now.
-    """
-    longest = now + timedelta(seconds=policy.lease_seconds)
-    lease = None if run.lease_until is None else min(run.lease_until, longest)
-    return run.model_copy(
-        update={
-            "lease_until": lease,
-            "seen_at": min(run.seen_at, now),
-            "changed_at": min(run.changed_at, now),
-        }
-    )
 
 
 def wake_not_ahead(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:

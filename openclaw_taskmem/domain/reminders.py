@@ -10,7 +10,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
 from taskmem_hookspecs import Run, Task
 

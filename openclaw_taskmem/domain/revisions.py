@@ -19,10 +19,12 @@ from openclaw_taskmem.domain import (
     metadata,
     outbox,
     plan,
-    runs,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_events import PlanReplaced
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
+from openclaw_taskmem.domain.runs import note_call
 from taskmem_hookspecs import (
     Author,
     Change,
@@ -57,7 +59,7 @@ def revise(
     caller: Caller,
     artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
-    policy: RunPolicy = runs.POLICY,
+    policy: RunPolicy = POLICY,
 ) -> tuple[Change, Revised]:
     """Decide what a revision writes: the row, the plan, a message, the marks.
 
@@ -101,7 +103,9 @@ def revise(
     )
     worked: tuple[Run, ...] = ()
     if run is not None:
-        worked = (runs.called(_anew(run, before, task), caller, token, now, policy),)
+        worked = (
+            note_call(_replan(run, before, task, now), caller, token, now, policy),
+        )
     change = Change(
         tasks=(task,),
         runs=worked,
@@ -156,13 +160,11 @@ def _require_provable(task: Task) -> None:
         raise InvalidArguments(f"{said} Nothing was written.")
 
 
-def _anew(run: Run, before: Task, task: Task) -> Run:
+def _replan(run: Run, before: Task, task: Task, now: datetime) -> Run:
     """Return a run whose plan was replaced; only the same step keeps its count."""
-    was, now = plan.progress(before).current, plan.progress(task).current
-    fresh = run.model_copy(update={"step": now, "failed_steps": ()})
-    if run.step == was and _step(before, was) == _step(task, now):
-        return fresh
-    return fresh.model_copy(update={"step_calls": 0, "step_bonus": False})
+    was, step = plan.progress(before).current, plan.progress(task).current
+    same = run.step == was and _step(before, was) == _step(task, step)
+    return apply(run, PlanReplaced(step=step, same=same), now=now).run
 
 
 def _step(task: Task, index: int | None) -> tuple[str, ...] | None:

@@ -23,7 +23,7 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.gateway import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.texts import duration, plural
 from taskmem_hookspecs import (
     Change,

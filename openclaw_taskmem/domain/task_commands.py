@@ -15,7 +15,7 @@ from unicodedata import normalize
 
 from openclaw_taskmem.domain import notices, working
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
     brief,

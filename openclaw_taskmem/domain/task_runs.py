@@ -18,13 +18,20 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.runs import Moved, RunPolicy, Why
+from openclaw_taskmem.domain.run_events import (
+    AgentDescribed,
+    Claimed,
+    QuestionAsked,
+    Requeued,
+    StepsDone,
+    TasksAttached,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.texts import quoted
 from taskmem_hookspecs import (
     Change,
     Event,
-    News,
-    Owner,
     Run,
     RunState,
     Task,
@@ -64,7 +71,7 @@ def begun(
     owner = caller.in_gateway
     if owner is None:
         return None
-    moved = runs.begin(
+    moved = begin_run(
         task,
         run_id=run_id,
         now=now,
@@ -74,16 +81,14 @@ def begun(
         segmented=segmented,
         last=last,
     )
-    named = moved.run.model_copy(
-        update={"attached": attached(task.metadata), "folder": caller.folder}
-    )
-    claimed = runs.claim(named, owner, now, policy)
-    held = runs.held_by(claimed.run, caller)
-    # The log holds how it came to run, and the store a row of it.
-    log = (*moved.events, *claimed.events)
-    if last is None:
-        log = (*log, notices.milestone(Milestone.ACCEPTED, task, held, now))
-    return Moved(run=held, events=log)
+    attach = TasksAttached(task_ids=attached(task.metadata))
+    folder = AgentDescribed(folder=caller.folder)
+    moved = apply(moved, attach, folder, Claimed(owner=owner), now=now, policy=policy)
+    held = runs.hold(moved, caller, now)
+    if last is not None:
+        return held
+    told = notices.milestone(Milestone.ACCEPTED, task, held.run, now)
+    return Moved(run=held.run, events=(*held.events, told))
 
 
 def queue_for_role(
@@ -100,7 +105,7 @@ def queue_for_role(
 
     `last` is the task's run before it; None: there was none.
     """
-    moved = runs.begin(
+    moved = begin_run(
         task,
         run_id=run_id,
         now=now,
@@ -109,8 +114,7 @@ def queue_for_role(
         segmented=segmented,
         last=last,
     )
-    run = moved.run.model_copy(update={"attached": attached(task.metadata)})
-    return moved.model_copy(update={"run": run})
+    return apply(moved, TasksAttached(task_ids=attached(task.metadata)), now=now)
 
 
 def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -147,18 +151,16 @@ def followed(
     if run is None:
         return Change()
     change = (facts.task.status, task.status)
-    moved = Moved(run=run, events=())
+    moved = Moved(run=run)
     if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller):
-        moved = runs.move(run, RunState.QUEUED, now)
+        moved = apply(run, Requeued(), now=now)
     elif status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
         moved = _moved(run, change, caller, now, policy)
     if ask is not None:
         moved = _asked(task, moved, ask, options, now)
-    after = runs.called(moved.run, caller, token, now, policy)
+    after = runs.note_call(moved.run, caller, token, now, policy)
     if marked:
-        after = runs.came_to_an_end(after).model_copy(
-            update={"news": News.CALL, "idle_rounds": 0}
-        )
+        after = apply(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
     told: tuple[Event, ...] = ()
     if after.state is not run.state:
@@ -238,14 +240,8 @@ def _asked(
     task: Task, moved: Moved, ask: str, options: tuple[str, ...], now: datetime
 ) -> Moved:
     """Return a run that waits for its user's answer."""
-    blocked = moved
-    if moved.run.state is not RunState.BLOCKED:
-        blocked = runs.move(moved.run, RunState.BLOCKED, now, Why.QUESTION)
-    # After an answer it is another question, also in the same words.
-    since = now if blocked.run.why == Why.ANSWERED else blocked.run.changed_at
-    run = blocked.run.model_copy(
-        update={"question": ask, "why": Why.QUESTION, "changed_at": since}
-    )
+    blocked = apply(moved, QuestionAsked(question=ask), now=now)
+    run = blocked.run
     how = ""
     if run.told_session is not None:
         how = f" Say {notices.to_resume(task, run)} and your answer."
@@ -266,14 +262,13 @@ def _moved(
     """Return the run after its task's status went from one to another, or stayed."""
     before, after = change
     if after is not before and after is not TaskStatus.ACTIVE:
-        why = Why.PAUSED if after is TaskStatus.PAUSED else None
-        return runs.follow(run, after, now, why)
+        return runs.follow(run, after, now)
     reviewed = run.state is RunState.REVIEW and after is before
     if after is TaskStatus.ACTIVE and _works(run, caller) and not reviewed:
         return taken_up(run, caller, now, policy)
     if after is not before and run.state in (RunState.BLOCKED, RunState.REVIEW):
-        return runs.move(run, RunState.QUEUED, now)
-    return Moved(run=run, events=())
+        return apply(run, Requeued(), now=now)
+    return Moved(run=run)
 
 
 def _works(run: Run, caller: Caller) -> bool:
@@ -296,17 +291,5 @@ def taken_up(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> Move
     """Return a run that rested as its caller goes on with it."""
     owner = caller.owner
     if owner is None:
-        return Moved(run=run, events=())
-    moved = gone_on_with(run, owner, now, policy)
-    return moved.model_copy(update={"run": runs.held_by(moved.run, caller)})
-
-
-def gone_on_with(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Moved:
-    """Return a run that rested as an owner goes on with it, in a turn.
-
-    A process that goes on with what it holds keeps its role and its token.
-    """
-    by_itself = owner.boot is None and owner.same(run.owner)
-    if run.owner == owner or by_itself:
-        return runs.move(runs.seen(run, now, policy), RunState.RUNNING, now)
-    return runs.claim(run, owner, now, policy)
+        return Moved(run=run)
+    return runs.hold(runs.take_up(run, owner, now, policy), caller, now)

@@ -13,12 +13,12 @@ from openclaw_taskmem.domain import (
     fencing,
     lifecycle,
     outbox,
-    runs,
     step_phrases,
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import Moved, RunPolicy
+from openclaw_taskmem.domain.run_machine import Moved
+from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.step_phrases import StepMarks
 from openclaw_taskmem.domain.texts import step_numbers
 from taskmem_hookspecs import (
@@ -124,7 +124,7 @@ def update(
     wish: Wish,
     now: datetime,
     *,
-    policy: RunPolicy = runs.POLICY,
+    policy: RunPolicy = POLICY,
     begin: Begin = lambda _: None,
 ) -> tuple[Change, Updated]:
     """Decide what an update writes.

@@ -11,7 +11,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import notices, registrars
 from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import brief, clip, plain
 from taskmem_hookspecs import Run, Task, Value, Wait, WaitStatus, Wake, WakeCause

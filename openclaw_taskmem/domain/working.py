@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers import is_gateway_session
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from taskmem_hookspecs import Owner, Run, RunState
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)

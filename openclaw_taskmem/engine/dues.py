@@ -10,6 +10,8 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, recovery, ways
+from openclaw_taskmem.domain.run_events import ClockSetBack
+from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Bookmark, Change, Run, Task, Wake, WakeState
 from taskmem_hookspecs.errors import Conflict
@@ -113,7 +115,7 @@ def _set_lease(shell: Shell, run_id: str) -> None:
 
 
 def _run_not_ahead(shell: Shell, run: Run) -> Run:
-    return recovery.not_ahead(run, shell.clock.now(), shell.runs)
+    return apply(run, ClockSetBack(), now=shell.clock.now(), policy=shell.runs).run
 
 
 def _one_by_one(shell: Shell, batch: Sequence[Task]) -> None:

@@ -18,7 +18,8 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.runs import asked_by_user, next_round
+from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
+from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.holding import (
@@ -248,7 +249,7 @@ def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) ->
             return
         unheard = _read_unheard(shell, run)
         if [message.content for message in unheard] == [words]:
-            shell.commit(left_words.hear(Change(), facts, unheard))
+            shell.commit(left_words.hear(Change(), facts, unheard, shell.clock.now()))
 
     shell.decide(task_id, once)
 
@@ -263,7 +264,7 @@ def tell_sent_back(
     """
     task, run = next(iter(change.tasks), facts.task), change.runs[0]
     after = facts.model_copy(update={"task": task, "run": run})
-    told = next_round(asked_by_user(run), now)
+    told = apply(run, UserSpoke(), ToldToGoOn(), now=now).run
     wake = told_again(shell, after, told, now, words)
     if wake is None:
         return change

@@ -20,7 +20,9 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.rights import Act, Held, Tie
-from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.run_events import UserHeard
+from openclaw_taskmem.domain.run_machine import Moved, apply
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.shell import Shell
@@ -248,7 +250,7 @@ def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
         now=now,
         home=shell.home,
         segmented=last.segmented,
-        last=last.model_copy(update={"heard_until": heard}),
+        last=apply(last, UserHeard(heard_until=heard), now=now).run,
     )
 
 
@@ -277,7 +279,7 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
         now = shell.clock.now()
         fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
         return tuple(
-            runs.called(run, caller, token, now, shell.runs)
+            runs.note_call(run, caller, token, now, shell.runs)
             for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
             if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
         )

@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import awaited, events, recovery, runs, thread, working
+from openclaw_taskmem.domain import awaited, events, recovery, thread, working
 from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import Course, Sight
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_events import LeaseSet, Rested, ResumeTried
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -84,9 +86,12 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
 
 def _look_later(shell: Shell, run: Run) -> None:
     """Leave a run whose task cannot be read, until somebody may have put that right."""
-    later = shell.clock.now() + LATER
+    now = shell.clock.now()
+    later = now + LATER
     with suppress(Conflict):
-        shell.commit(Change(runs=(run.model_copy(update={"lease_until": later}),)))
+        shell.commit(
+            Change(runs=(apply(run, LeaseSet(lease_until=later), now=now).run,))
+        )
 
 
 def requeue_abandoned(
@@ -152,7 +157,7 @@ def _requeue(shell: Shell, task_id: str) -> bool:
     change = recovery.lapsed(
         facts, verdict, wake_id="", text="", now=now, policy=shell.runs
     )
-    tried = (run.model_copy(update={"tries": run.tries + 1}) for run in change.runs)
+    tried = (apply(run, ResumeTried(), now=now).run for run in change.runs)
     shell.commit(change.model_copy(update={"runs": tuple(tried)}))
     _log_reset(facts.run, verdict.why)
     return True
@@ -271,7 +276,7 @@ def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
         wake_id = shell.new_id("wake", now)
         shell.commit(awaited.tell_restart(facts, newest, wake_id=wake_id, now=now))
         return
-    left = recovery.began_anew(facts.run, presence.boot, presence.started_at)
+    left = recovery.began_anew(facts.run, presence.boot, presence.started_at, now)
     if left is not None:
         shell.commit(Change(runs=(left,)))
 
@@ -282,7 +287,7 @@ def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None
     if facts.run is None or facts.run.run_id != run.run_id:
         ended = shell.store.read_run(run.run_id)
         if ended.lease_until is not None:
-            shell.commit(Change(runs=(runs.rest(ended),)))
+            shell.commit(Change(runs=(apply(ended, Rested(), now=now).run,)))
         return None
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return None

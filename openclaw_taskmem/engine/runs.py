@@ -23,7 +23,17 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
 from openclaw_taskmem.domain.left_words import Left, find_left
 from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.run_events import (
+    Claimed,
+    Requeued,
+    TakenUpAgain,
+    TasksAttached,
+    ToldToGoOn,
+    UserHeard,
+    UserSpoke,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.texts import plain, quoted
 from openclaw_taskmem.engine import packets, recovery
 from openclaw_taskmem.engine.handovers import attachable, note_heard
@@ -41,7 +51,6 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
     Change,
-    Event,
     Owner,
     Run,
     RunState,
@@ -113,8 +122,7 @@ def resume(
         task = task.model_copy(update={"message_count": count})
         moved = _taken_up(shell, facts, task, caller, now)
         if moved is not None and (answer is not None or caller.person):
-            spoken = runs.asked_by_user(moved.run)
-            moved = moved.model_copy(update={"run": spoken})
+            moved = apply(moved, UserSpoke(), now=now)
         wake = None
         if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
@@ -145,7 +153,7 @@ def resume(
     return facts.task, facts.run, text
 
 
-class Claimed(NamedTuple):
+class ClaimResult(NamedTuple):
     """A run as its new owner holds it."""
 
     task: Task
@@ -157,7 +165,7 @@ class Claimed(NamedTuple):
 
 def claim(
     shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
-) -> Claimed:
+) -> ClaimResult:
     """Claim a run: of a task, or the next that is queued for a role.
 
     What is held by a process that has ended is queued first.
@@ -282,9 +290,9 @@ def _told(
     answer: str | None,
 ) -> tuple[Moved, Wake | None]:
     """Return a run whose session is told to go on; None: it has none, and stays so."""
-    told = runs.next_round(moved.run, now)
-    wake = told_again(shell, facts, told, now, answer)
-    return (moved.model_copy(update={"run": told}) if wake else moved), wake
+    told = apply(moved, ToldToGoOn(), now=now)
+    wake = told_again(shell, facts, told.run, now, answer)
+    return (told if wake else moved), wake
 
 
 def _taken_up(
@@ -293,24 +301,22 @@ def _taken_up(
     run = facts.run
     if run is None:
         return _begun(shell, task, caller, now)
-    forgiven = run.model_copy(
-        update={"tries": 0, "provider_failures": 0, "idle_rounds": 0}
-    )
+    forgiven = apply(run, TakenUpAgain(), now=now)
     waits = run.state.waiting
     at_work = run.state is RunState.RUNNING
     gone = waits and recovery.holder_ended(shell, run)
     if at_work or not (_hears(run, caller) or gone):
         fencing.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
-        return Moved(run=forgiven, events=())
+        return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
         if fencing.its(run, owner) if waits else same:
-            return task_runs.taken_up(forgiven, caller, now, shell.runs)
+            return task_runs.taken_up(forgiven.run, caller, now, shell.runs)
     if waits:
-        return runs.move(forgiven, RunState.QUEUED, now)
-    return Moved(run=forgiven, events=())
+        return apply(forgiven, Requeued(), now=now)
+    return forgiven
 
 
 def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
@@ -321,7 +327,7 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
     session = task.session_key
     if not is_gateway_session(session) or not shell.reaches(task.host, session):
         return None
-    return runs.begin(
+    return begin_run(
         task,
         run_id=shell.new_id("run", now),
         now=now,
@@ -339,10 +345,10 @@ def _claim_one(
     caller: Caller,
     *,
     queued: bool = False,
-) -> Claimed:
+) -> ClaimResult:
     """Claim the run of a task; `queued`: only if nobody did meanwhile."""
 
-    def once() -> Claimed:
+    def once() -> ClaimResult:
         facts = shell.store.read_task(task_id)
         waits = facts.run is not None and facts.run.state.waiting
         if waits or facts.task.status is not TaskStatus.ACTIVE:
@@ -358,15 +364,14 @@ def _claim_one(
                 f"{task_id} is paused, so nobody can claim it; call task_resume first."
             )
         now = shell.clock.now()
-        before: tuple[Event, ...] = ()
-        run = facts.run
+        run, made = facts.run, None
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
         if queued and goes_on(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
-            made = runs.begin(
+            made = begin_run(
                 facts.task,
                 run_id=shell.new_id("run", now),
                 now=now,
@@ -374,23 +379,20 @@ def _claim_one(
                 home=shell.home,
                 last=last_run(shell, task_id),
             )
-            run, before = made.run, made.events
-        moved = runs.claim(run, owner, now, shell.runs)
+            run = made.run
+        moved = apply(made or run, Claimed(owner=owner), now=now, policy=shell.runs)
         guard(shell, Act.CLAIM, facts, caller)
         words = shell.store.read_thread(task_id, said_after=0)
-        held = runs.held_by(moved.run, caller).model_copy(
-            update={
-                "attached": (*run.attached, *attached),
-                "heard_until": words[-1].message_id if words else 0,
-            }
-        )
+        moved = runs.hold(moved, caller, now)
+        heard = UserHeard(heard_until=words[-1].message_id if words else 0)
+        held = apply(moved, TasksAttached(task_ids=attached), heard, now=now).run
         left = find_left(held, words, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
         gone = continuations.drop_open(facts)
-        log = (*before, *moved.events, *outbox.settled_events(gone, now))
+        log = (*moved.events, *outbox.settled_events(gone, now))
         task = _of_holder(shell, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return Claimed(task, held, left, recovery.describe_left(shell, run))
+        return ClaimResult(task, held, left, recovery.describe_left(shell, run))
 
     return shell.decide(task_id, once)

@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.domain.runs import RunPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.engine.watching import Nobody, Watching

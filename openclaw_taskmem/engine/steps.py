@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from openclaw_taskmem.domain import lifecycle, quotas, revisions, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
+from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.domain.updates import Wish
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.holding import held
@@ -91,15 +93,9 @@ def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
                 f"Step {current + 1} has had its {shell.runs.step_bonus} more calls; "
                 "end it as done or failed. Nothing was written."
             )
-        given = run.model_copy(
-            update={
-                "step": current,
-                "step_bonus": True,
-                "step_calls": run.step_calls if same else 0,
-            }
-        )
         now = shell.clock.now()
-        seen = runs.called(given, caller, wish.token, now, shell.runs)
+        given = apply(run, StepGivenMore(step=current), now=now).run
+        seen = runs.note_call(given, caller, wish.token, now, shell.runs)
         shell.commit(Change(runs=(seen,)))
         return facts.task
 
@@ -117,9 +113,8 @@ def _failed(
         def once() -> Task:
             again, run = held(shell, task_id, caller, NOTHING, wish.token)
             now = shell.clock.now()
-            failed = (*(s for s in run.failed_steps if s != current), current)
-            seen = runs.called(run, caller, wish.token, now, shell.runs)
-            marked = seen.model_copy(update={"failed_steps": failed})
+            seen = runs.note_call(run, caller, wish.token, now, shell.runs)
+            marked = apply(seen, StepFailed(index=current), now=now).run
             task = lifecycle.touch(again.task, now)
             note_ = lifecycle.noted(task, said, now)
             counted = task.model_copy(update={"message_count": task.message_count + 1})

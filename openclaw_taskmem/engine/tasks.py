@@ -28,7 +28,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.revisions import Revised
 from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.runs import Moved
+from openclaw_taskmem.domain.run_machine import Moved
 from openclaw_taskmem.domain.thread_search import Found
 from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
 from openclaw_taskmem.engine import evidence, handovers, ledger
@@ -228,7 +228,7 @@ def _applied(
     if updated.sent_back:
         change = handovers.tell_sent_back(shell, facts, change, wish.message, now)
     if heard:
-        change = left_words.hear(change, facts, heard)
+        change = left_words.hear(change, facts, heard, now)
     if unheard:
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})

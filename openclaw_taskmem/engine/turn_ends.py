@@ -14,7 +14,9 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_events import LastWordsSaid, Rested
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
@@ -100,7 +102,8 @@ def _keep_words(shell: Shell, found: Run, said: str) -> None:
     """Keep with a run the end of what its agent said last in a turn."""
 
     def once(_: TaskFacts, run: Run) -> None:
-        after = runs.spoken(run, said)
+        spoken = LastWordsSaid(words=said)
+        after = apply(run, spoken, now=shell.clock.now()).run
         shell.commit(Change(runs=(after,) if after != run else ()))
 
     decide_on_run(shell, found, once)
@@ -113,9 +116,10 @@ def _let_rest(shell: Shell, found: Run) -> None:
     """
 
     def once(facts: TaskFacts, run: Run) -> None:
-        change = Change(runs=(runs.rest(run),))
+        now = shell.clock.now()
+        change = Change(runs=(apply(run, Rested(), now=now).run,))
         if facts.task.implicit:
-            change = implicit.end_task(facts, run, shell.clock.now())
+            change = implicit.end_task(facts, run, now)
         shell.commit(change)
 
     decide_on_run(shell, found, once)

@@ -18,7 +18,6 @@ from openclaw_taskmem.domain import (
     notices,
     recovery,
     runs,
-    task_runs,
     working,
 )
 from openclaw_taskmem.domain.budget import Budget
@@ -26,7 +25,20 @@ from openclaw_taskmem.domain.checkpoints import Began, Ended
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import progress
 from openclaw_taskmem.domain.recovery import Course, Sight
-from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.run_events import (
+    AgentDescribed,
+    CallBegan,
+    CallEnded,
+    CheckpointWritten,
+    Claimed,
+    OwnerSeen,
+    Rested,
+    ResumeTried,
+    RunEvent,
+    TurnBegan,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
@@ -36,7 +48,6 @@ from openclaw_taskmem.engine.reported import Reported, mark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
-    News,
     Owner,
     Run,
     RunState,
@@ -122,9 +133,9 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         if moved is None:
             return True
         if origin is Origin.RECOVERY:
-            again = moved.run.model_copy(update={"tries": run.tries + 1})
-            told = recovery.told_resumed(facts.task, again, now)
-            moved = Moved(run=again, events=(*moved.events, told))
+            moved = apply(moved, ResumeTried(), now=now)
+            told = recovery.told_resumed(facts.task, moved.run, now)
+            moved = Moved(run=moved.run, events=(*moved.events, told))
         shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
         return True
 
@@ -148,16 +159,7 @@ def call_began(
         moved = _for_call(shell, run, heard)
         if moved is None:
             return True
-        step = _step(facts)
-        same = moved.run.step == step
-        counted = moved.run.model_copy(
-            update={
-                "step": step,
-                "step_calls": moved.run.step_calls + 1 if same else 1,
-                "step_bonus": moved.run.step_bonus and same,
-            }
-        )
-        moved = moved.model_copy(update={"run": counted})
+        moved = apply(moved, CallBegan(step=_step(facts)), now=shell.clock.now())
         call = Deed() if facts.task.implicit else deed or Deed()
         used = ledger.find_used_folders(shell, run, call)
         ledger.note_named_files(shell, run, call, used)
@@ -186,26 +188,14 @@ def call_ended(
         moved = _for_call(shell, run, heard)
         if moved is None:
             return True
-        run = moved.run
-        whole = checkpoints.call_digest(call.given, call.result)
-        given = checkpoints.given_digest(call.given)
-        news = run.news
-        if not any(each.startswith(given) for each in run.recent):
-            news = News.CALL
-        elif whole not in run.recent and news is News.NONE:
-            news = News.RESULT
-        recent = [each for each in run.recent if each != whole]
-        noted = run.model_copy(
-            update={
-                "calls": run.calls + 1,
-                "news": news,
-                "recent": (*recent, whole)[-checkpoints.RECENT :],
-            }
-        )
-        moved = moved.model_copy(update={"run": noted})
         now = shell.clock.now()
+        ended = CallEnded(
+            given=checkpoints.given_digest(call.given),
+            result=checkpoints.call_digest(call.given, call.result),
+        )
+        moved = apply(moved, ended, now=now)
         did = Deed() if facts.task.implicit else deed or Deed()
-        more = ledger.record_call(shell, facts, noted, did, now)
+        more = ledger.record_call(shell, facts, moved.run, did, now)
         new[:] = more.folders
         _write(shell, heard, facts, moved, entry, more=more)
         return True
@@ -306,13 +296,12 @@ def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
     """
     if working.waits_for_word(run):
         if run.why != Why.ANSWERED or heard.turn_since is None:
-            return Moved(run=run, events=())
+            return Moved(run=run)
         if not asking.was_told(list_newest(shell, run), heard.turn_since):
-            return Moved(run=run, events=())
+            return Moved(run=run)
         now = shell.clock.now()
-        moved = task_runs.gone_on_with(run, heard.owner, now, shell.runs)
-        begun = moved.run.model_copy(update={"turn_began_at": now})
-        return moved.model_copy(update={"run": begun})
+        moved = runs.take_up(run, heard.owner, now, shell.runs)
+        return apply(moved, TurnBegan(turn_began_at=now), now=now)
     return _taken(shell, run, heard)
 
 
@@ -330,22 +319,19 @@ def _taken(
     if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
         return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
-        held = Moved(run=runs.seen(run, now, shell.runs), events=())
+        seen: RunEvent = OwnerSeen()
     elif run.state in working.OPEN:
-        held = runs.claim(run, heard.owner, now, shell.runs)
+        seen = Claimed(owner=heard.owner)
     else:
         return None
-    said = {"folder": heard.folder, "fingerprint": heard.fingerprint}
-    known: dict[str, object] = {
-        name: value for name, value in said.items() if value is not None
-    }
+    agent = AgentDescribed(folder=heard.folder, fingerprint=heard.fingerprint)
+    held = apply(run, seen, agent, now=now, policy=shell.runs)
     if begins:
-        known["turn_began_at"] = now
-    taken = held.run.model_copy(update=known)
-    if not (begins or heard.in_turn or working.at_work(run)):
-        # Between two turns nothing is expected, however long a sub-agent's call takes.
-        taken = runs.rest(taken)
-    return held.model_copy(update={"run": taken})
+        return apply(held, TurnBegan(turn_began_at=now), now=now)
+    if heard.in_turn or working.at_work(run):
+        return held
+    # Between two turns nothing is expected, however long a sub-agent's call takes.
+    return apply(held, Rested(), now=now)
 
 
 def _step(facts: TaskFacts) -> int | None:
@@ -365,8 +351,8 @@ def _write(
     more: Change,
 ) -> None:
     now = shell.clock.now()
-    number = moved.run.checkpoints + 1
-    run = moved.run.model_copy(update={"checkpoints": number})
+    moved = apply(moved, CheckpointWritten(), now=now)
+    run, number = moved.run, moved.run.checkpoints
     effect = judge_call(
         entry.tool, entry.about, entry.method, changed=bool(more.ledger)
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import awaited, carrying, stuck
 from openclaw_taskmem.domain.carrying import Block, Fail, GoOn, Rest
 from openclaw_taskmem.domain.checkpoints import digest
-from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.turns import Origin, Turn
 from taskmem_hookspecs import (
     Change,

@@ -6,14 +6,16 @@ from typing import Final
 
 import pytest
 
-from openclaw_taskmem.domain import fencing, runs
+from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_events import Claimed, Requeued
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import Why
 from taskmem_hookspecs import Owner, Run, RunState
 from taskmem_hookspecs.errors import Fenced, RunHeld
 from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.support.owners import AGAIN, MAIN, NOW, OTHER, POLICY, held
+from tests.support.owners import AGAIN, MAIN, NOW, OTHER, held
 
 THE_OWNER: Final = Caller(owner=MAIN)
 THE_OTHER: Final = Caller(owner=OTHER)
@@ -185,8 +187,8 @@ def test_nobody_of_another_role_writes_for_what_is_queued_for_one(
 
 
 def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
-    first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
-    back = runs.move(first, RunState.QUEUED, DAWN, Why.RESET).run
+    first = apply(a_run(), Claimed(owner=MAIN), now=DAWN).run
+    back = apply(first, Requeued(why=Why.RESET), now=DAWN).run
 
     with pytest.raises(Fenced, match="nobody holds it by now: claim it with"):
         fencing.guard_write(back, THE_OWNER, first.token, "nothing was written")
@@ -200,14 +202,14 @@ def test_what_waits_for_the_user_and_nobody_holds_is_its_sessions_alone(
 
     for waits in (run, run.model_copy(update={"session_key": None})):
         with pytest.raises(RunHeld, match="waits for the user"):
-            runs.claim(waits, OTHER, NOW, POLICY)
-    assert runs.claim(run, MAIN, NOW, POLICY).run.owner == MAIN
+            apply(waits, Claimed(owner=OTHER), now=NOW)
+    assert apply(run, Claimed(owner=MAIN), now=NOW).run.owner == MAIN
 
 
 def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
-    first = runs.claim(a_run(), MAIN, DAWN, POLICY).run
-    again = runs.move(first, RunState.QUEUED, DAWN, Why.LEASE_EXPIRED).run
-    second = runs.claim(again, OTHER, NOW, POLICY).run
+    first = apply(a_run(), Claimed(owner=MAIN), now=DAWN).run
+    again = apply(first, Requeued(why=Why.LEASE_EXPIRED), now=DAWN).run
+    second = apply(again, Claimed(owner=OTHER), now=NOW).run
 
     with pytest.raises(Fenced):
         fencing.guard_write(second, THE_OWNER, first.token, "nothing was written")

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain import recovery, runs, stuck
+from openclaw_taskmem.domain import recovery, stuck
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.recovery import Course, Lapsed, Sight
-from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.run_events import Claimed
+from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -413,7 +415,7 @@ def test_what_an_earlier_start_held_has_until_its_gateway_has_settled(
 ) -> None:
     run = (queued if free else held)(lease_until=lease, started_at=NOW)
 
-    left = recovery.began_anew(run, "boot-2", STARTED)
+    left = recovery.began_anew(run, "boot-2", STARTED, NOW)
 
     assert left == run.model_copy(update={"lease_until": TIME})
 
@@ -441,7 +443,7 @@ def test_what_an_earlier_start_held_has_until_its_gateway_has_settled(
     ],
 )
 def test_what_no_earlier_start_of_the_gateway_held_stays_as_it_is(run: Run) -> None:
-    assert recovery.began_anew(run, "boot-2", STARTED) is None
+    assert recovery.began_anew(run, "boot-2", STARTED, NOW) is None
 
 
 def test_the_user_hears_again_of_what_waits_for_them() -> None:
@@ -472,7 +474,7 @@ def test_what_waits_is_announced_once_while_it_waits(
 
 def adopted(*wakes: Wake) -> Change:
     known = TaskFacts(task=a_task(), run=queued(), wakes=wakes)
-    moved = runs.claim(queued(), MAIN, NOW, POLICY)
+    moved = apply(queued(), Claimed(owner=MAIN), now=NOW)
     return recovery.adopted(known, moved, NOW)
 
 

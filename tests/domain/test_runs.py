@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,16 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openclaw_taskmem.domain import fencing, recovery, runs
+from openclaw_taskmem.domain import fencing, runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import SETTLES
-from openclaw_taskmem.domain.runs import RunPolicy, Why
-from taskmem_hookspecs import Event, News, Owner, Run, RunState, TaskStatus
+from openclaw_taskmem.domain.run_events import (
+    Blocked,
+    Cancelled,
+    Claimed,
+    Completed,
+    Continued,
+    Failed,
+    OwnerSeen,
+    Requeued,
+    Rested,
+    RunEvent,
+    SentToReview,
+    StepGivenMore,
+    ToldToGoOn,
+    TurnSucceeded,
+)
+from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from taskmem_hookspecs import News, Owner, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, POLICY, held
+from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, held
 
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "run-machine.md"
 OPEN: Final = [state for state in RunState if not state.terminal]
 ENDED: Final = [state for state in RunState if state.terminal]
 
@@ -28,7 +46,7 @@ ENDED: Final = [state for state in RunState if state.terminal]
 
 
 def test_a_run_begins_queued_with_nobody_who_holds_it() -> None:
-    moved = runs.begin(
+    moved = begin_run(
         a_task(),
         run_id="run_7",
         now=NOW,
@@ -67,7 +85,7 @@ def test_a_run_begins_queued_with_nobody_who_holds_it() -> None:
 
 
 def test_who_claims_a_queued_run_holds_it_under_a_lease_with_a_new_token() -> None:
-    moved = runs.claim(a_run(token=4), MAIN, NOW, POLICY)
+    moved = apply(a_run(token=4), Claimed(owner=MAIN), now=NOW)
 
     assert moved.run == a_run(
         state=RunState.RUNNING,
@@ -89,23 +107,23 @@ def test_who_claims_a_queued_run_holds_it_under_a_lease_with_a_new_token() -> No
 
 
 def test_a_run_keeps_the_instant_of_its_first_claim() -> None:
-    moved = runs.claim(a_run(started_at=DAWN), MAIN, NOW, POLICY)
+    moved = apply(a_run(started_at=DAWN), Claimed(owner=MAIN), now=NOW)
 
     assert moved.run.started_at == DAWN
 
 
 def test_a_claim_of_what_another_holds_is_refused_and_says_who_does() -> None:
     with pytest.raises(RunHeld, match="held by main in session agent:main:main"):
-        runs.claim(held(), OTHER, NOW, POLICY)
+        apply(held(), Claimed(owner=OTHER), now=NOW)
 
 
 def test_a_run_that_rests_is_still_held() -> None:
     with pytest.raises(RunHeld, match="run_1 is held by main"):
-        runs.claim(runs.rest(held()), OTHER, NOW, POLICY)
+        apply(held(), Rested(), Claimed(owner=OTHER), now=NOW)
 
 
 def test_an_owner_that_began_anew_claims_its_own_run_and_fences_what_it_was() -> None:
-    moved = runs.claim(held(why="kept"), AGAIN, NOW, POLICY)
+    moved = apply(held(why="kept"), Claimed(owner=AGAIN), now=NOW)
 
     assert moved.run.state is RunState.RUNNING
     assert (moved.run.owner, moved.run.token) == (AGAIN, 5)
@@ -116,15 +134,15 @@ def test_an_owner_that_began_anew_claims_its_own_run_and_fences_what_it_was() ->
 
 def test_a_run_for_a_role_is_claimed_by_no_other() -> None:
     with pytest.raises(RunHeld, match="for the role main, and not for builder"):
-        runs.claim(a_run(role="main"), OTHER, NOW, POLICY)
+        apply(a_run(role="main"), Claimed(owner=OTHER), now=NOW)
 
-    assert runs.claim(a_run(role="main"), MAIN, NOW, POLICY).run.owner == MAIN
+    assert apply(a_run(role="main"), Claimed(owner=MAIN), now=NOW).run.owner == MAIN
 
 
 def test_an_owner_without_a_session_leaves_the_runs_own() -> None:
     worker = Owner(role="main", process="7:9")
 
-    moved = runs.claim(a_run(session_key="agent:main:x"), worker, NOW, POLICY)
+    moved = apply(a_run(session_key="agent:main:x"), Claimed(owner=worker), now=NOW)
 
     assert moved.run.session_key == "agent:main:x"
 
@@ -132,7 +150,7 @@ def test_an_owner_without_a_session_leaves_the_runs_own() -> None:
 @pytest.mark.parametrize("state", ENDED)
 def test_what_has_ended_is_claimed_by_nobody(state: RunState) -> None:
     with pytest.raises(RunNotReady, match=f"run_1 has ended as {state}"):
-        runs.claim(held(state=state, lease_until=None), MAIN, NOW, POLICY)
+        apply(held(state=state, lease_until=None), Claimed(owner=MAIN), now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +172,23 @@ def test_an_owner_is_known_by_its_role_and_its_session(
 
 
 # --- moved ----------------------------------------------------------------------
+
+ENTERS: Final[dict[RunState, RunEvent]] = {
+    RunState.QUEUED: Requeued(why=Why.RESET),
+    RunState.RUNNING: Continued(),
+    RunState.BLOCKED: Blocked(why=Why.STALE),
+    RunState.REVIEW: SentToReview(),
+    RunState.COMPLETED: Completed(),
+    RunState.FAILED: Failed(why=Why.ABORTED),
+    RunState.CANCELLED: Cancelled(),
+}
+"""An event that puts a run in each state."""
+
+
+def enter(state: RunState, before: RunState = RunState.RUNNING) -> RunEvent:
+    claims = (before, state) == (RunState.QUEUED, RunState.RUNNING)
+    return Claimed(owner=MAIN) if claims else ENTERS[state]
+
 
 FOLLOWS: Final = {
     RunState.QUEUED: "running blocked review completed failed cancelled",
@@ -187,26 +222,26 @@ def test_a_state_follows_another_or_it_does_not(
 ) -> None:
     run = held(state=before)
     if after in FOLLOWS[before].split():
-        moved = runs.move(run, after, NOW, "because")
-        assert (moved.run.state, moved.run.why) == (after, "because")
+        moved = apply(run, enter(after, before), now=NOW)
+        assert moved.run.state is after
         assert moved.run.changed_at == NOW
         (logged,) = moved.events
         assert (logged.data["from"], logged.data["to"]) == (before, after)
-        assert logged.data["why"] == "because"
+        assert logged.data["why"] == moved.run.why
     else:
         with pytest.raises(RunNotReady) as refused:
-            runs.move(run, after, NOW)
+            apply(run, enter(after, before), now=NOW)
         assert str(refused.value) == f"{run.run_id} {REFUSALS[before]}."
 
 
 @pytest.mark.parametrize("state", ENDED)
 def test_a_run_that_ended_moves_no_more_and_says_how_to_go_on(state: RunState) -> None:
     with pytest.raises(RunNotReady, match="reopen its task with task_update"):
-        runs.move(a_run(state=state), RunState.RUNNING, NOW)
+        apply(a_run(state=state), Continued(), now=NOW)
 
 
 def test_a_run_that_is_queued_again_is_held_by_nobody_and_keeps_its_token() -> None:
-    moved = runs.move(held(), RunState.QUEUED, NOW, Why.RESET)
+    moved = apply(held(), Requeued(why=Why.RESET), now=NOW)
 
     assert (moved.run.owner, moved.run.lease_until) == (None, None)
     assert moved.run.token == 4
@@ -219,20 +254,20 @@ def test_nobody_is_expected_to_be_seen_of_a_run_that_does_not_run(
 ) -> None:
     run = held(state=RunState.BLOCKED if state is RunState.QUEUED else RunState.QUEUED)
 
-    assert runs.move(run, state, NOW).run.lease_until is None
+    assert apply(run, enter(state), now=NOW).run.lease_until is None
 
 
 @pytest.mark.parametrize("state", [s for s in RunState if s is not RunState.RUNNING])
 def test_only_what_has_ended_has_an_end(state: RunState) -> None:
-    ended_at = runs.move(held(), state, NOW).run.ended_at
+    ended_at = apply(held(), enter(state), now=NOW).run.ended_at
 
     assert ended_at == (NOW if state.terminal else None)
 
 
 def test_a_reason_is_forgotten_in_the_next_state() -> None:
-    blocked = runs.move(held(), RunState.BLOCKED, NOW, Why.QUESTION).run
+    blocked = apply(held(), Blocked(why=Why.STALE), now=NOW).run
 
-    assert runs.move(blocked, RunState.RUNNING, NOW).run.why is None
+    assert apply(blocked, Continued(), now=NOW).run.why is None
 
 
 # --- the task's status ----------------------------------------------------------
@@ -248,9 +283,10 @@ def test_a_reason_is_forgotten_in_the_next_state() -> None:
     ],
 )
 def test_a_run_goes_the_way_of_its_task(status: TaskStatus, state: RunState) -> None:
-    moved = runs.follow(held(), status, NOW, "because")
+    moved = runs.follow(held(), status, NOW)
 
-    assert (moved.run.state, moved.run.why) == (state, "because")
+    assert moved.run.state is state
+    assert moved.run.why == (Why.PAUSED if state is RunState.BLOCKED else None)
     assert len(moved.events) == 1
 
 
@@ -258,15 +294,13 @@ def test_a_run_goes_the_way_of_its_task(status: TaskStatus, state: RunState) -> 
 def test_an_active_task_moves_no_run(state: RunState) -> None:
     run = held(state=state)
 
-    assert runs.follow(run, TaskStatus.ACTIVE, NOW, None) == runs.Moved(
-        run=run, events=()
-    )
+    assert runs.follow(run, TaskStatus.ACTIVE, NOW) == Moved(run=run)
 
 
 def test_a_run_that_is_there_already_keeps_its_reason_and_its_instant() -> None:
     asked = held(state=RunState.BLOCKED, why=Why.QUESTION, lease_until=None)
 
-    moved = runs.follow(asked, TaskStatus.PAUSED, NOW, Why.PAUSED)
+    moved = runs.follow(asked, TaskStatus.PAUSED, NOW)
 
     assert (moved.run, moved.events) == (asked, ())
 
@@ -276,7 +310,7 @@ def test_a_run_that_is_there_already_keeps_its_reason_and_its_instant() -> None:
 def test_no_open_run_keeps_its_task_from_changing(
     state: RunState, status: TaskStatus
 ) -> None:
-    after = runs.follow(held(state=state), status, NOW, None).run
+    after = runs.follow(held(state=state), status, NOW).run
 
     assert after.state.terminal is status.terminal
 
@@ -284,7 +318,7 @@ def test_no_open_run_keeps_its_task_from_changing(
 def test_a_run_in_review_stays_there_while_its_task_is_set_aside() -> None:
     run = held(state=RunState.REVIEW, why=Why.HANDED_OFF, lease_until=None)
 
-    assert runs.follow(run, TaskStatus.PAUSED, NOW, Why.PAUSED).run == run
+    assert runs.follow(run, TaskStatus.PAUSED, NOW).run == run
 
 
 # --- seen, resting, told to go on -----------------------------------------------
@@ -293,23 +327,26 @@ def test_a_run_in_review_stays_there_while_its_task_is_set_aside() -> None:
 def test_who_is_seen_has_the_whole_lease_again() -> None:
     policy = RunPolicy(lease_seconds=7)
 
-    assert runs.seen(held(), NOW, policy) == held(
+    assert apply(held(), OwnerSeen(), now=NOW, policy=policy).run == held(
         seen_at=NOW, lease_until=NOW + timedelta(seconds=7)
     )
 
 
 def test_nothing_is_expected_of_a_run_that_rests() -> None:
-    assert runs.rest(held()) == held(lease_until=None)
+    assert apply(held(), Rested(), now=NOW).run == held(lease_until=None)
 
 
 def test_a_turn_that_ended_in_order_forgets_what_failed_before() -> None:
-    assert runs.came_to_an_end(held(tries=2, provider_failures=3)) == held()
+    assert (
+        apply(held(tries=2, provider_failures=3), TurnSucceeded(), now=NOW).run
+        == held()
+    )
 
 
 def test_the_next_round_is_numbered_and_measured_anew() -> None:
     before = held(rounds=4, news=News.CALL, idle_rounds=2)
 
-    assert runs.next_round(before, NOW) == held(
+    assert apply(before, ToldToGoOn(), now=NOW).run == held(
         rounds=5, news=News.NONE, idle_rounds=2, lease_until=None, seen_at=NOW
     )
 
@@ -317,7 +354,7 @@ def test_the_next_round_is_numbered_and_measured_anew() -> None:
 def test_a_clock_that_went_back_makes_a_round_no_older() -> None:
     run = held(seen_at=NOW)
 
-    assert runs.next_round(run, DAWN).seen_at == NOW
+    assert apply(run, ToldToGoOn(), now=DAWN).run.seen_at == NOW
 
 
 def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
@@ -326,7 +363,7 @@ def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
     worker = Owner(role="agent", process="7:9")
 
     def places(owner: Owner) -> tuple[str | None, str | None]:
-        run = runs.claim(away, owner, NOW, POLICY).run
+        run = apply(away, Claimed(owner=owner), now=NOW).run
         return run.session_key, run.told_session
 
     assert places(own) == (away.session_key, MAIN.session_key)
@@ -337,116 +374,113 @@ def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
 def test_a_tasks_next_run_is_later_than_its_last_though_the_clock_went_back() -> None:
     last = a_run(created_at=NOW)
 
-    begun = runs.begin(a_task(), run_id="run_2", now=DAWN, last=last).run
+    begun = begin_run(a_task(), run_id="run_2", now=DAWN, last=last).run
 
     assert begun.created_at > NOW
     assert (begun.changed_at, begun.seen_at) == (DAWN, DAWN)
 
 
 def test_the_tokens_of_a_tasks_next_run_go_on_from_those_of_its_last() -> None:
-    begun = runs.begin(a_task(), run_id="run_2", now=NOW, last=a_run(token=7)).run
+    begun = begin_run(a_task(), run_id="run_2", now=NOW, last=a_run(token=7)).run
 
-    assert runs.claim(begun, MAIN, NOW, POLICY).run.token == 8
+    assert apply(begun, Claimed(owner=MAIN), now=NOW).run.token == 8
 
 
 # --- any sequence of all of that -------------------------------------------------
 
 OWNERS: Final = st.sampled_from([MAIN, AGAIN, OTHER])
+INSTANTS: Final = st.integers(0, 10_000).map(lambda s: DAWN + timedelta(seconds=s))
+STEPS: Final = st.none() | st.integers(0, 3)
+COUNTS: Final = st.integers(0, 3)
+WORDS: Final = st.sampled_from(["a", "b", "a b"])
+FIELDS: Final = {
+    "owner": OWNERS,
+    "why": st.none() | st.sampled_from(Why),
+    "role": st.sampled_from(["main", "builder"]),
+    "session_key": st.just("agent:main:taskmem:run_1"),
+    "lease_until": INSTANTS,
+    "turn_began_at": INSTANTS,
+    "idle_rounds": COUNTS,
+    "step_calls": COUNTS,
+    "checkpoints": COUNTS,
+    "calls": COUNTS,
+    "heard_until": COUNTS,
+    "index": COUNTS,
+    "attached": st.just(("task_2",)),
+    "task_ids": st.just(("task_2",)),
+    "ages": st.booleans(),
+    "same": st.booleans(),
+    "segmented": st.booleans(),
+    **dict.fromkeys(("said", "words", "question", "given", "result"), WORDS),
+    **dict.fromkeys(("folder", "fingerprint"), st.none() | WORDS),
+}
+
+
+def draw(kind: type[RunEvent]) -> st.SearchStrategy[RunEvent]:
+    """An event of a kind, with anything that it may say."""
+    said = {name: FIELDS[name] for name in kind.model_fields if name != "step"}
+    if "step" in kind.model_fields:
+        said["step"] = COUNTS if kind is StepGivenMore else STEPS
+    return st.builds(kind, **said)
 
 
 class AnyLife(RuleBasedStateMachine):
-    """One run, and everything that anybody may try with it, in any order."""
+    """One run, and everything that may happen to it, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = DAWN
-        self.run = runs.begin(a_task(), run_id="run_1", now=DAWN).run
+        self.run = begin_run(a_task(), run_id="run_1", now=DAWN).run
         self.tokens = [0]
         self.logged = [RunState.QUEUED]
-        self.window = DAWN
 
-    def _becomes(self, run: Run, events: tuple[Event, ...] = ()) -> None:
-        assert not self.run.state.terminal or run.state is self.run.state
-        changed = [event for event in events if event.kind == "run_changed"]
-        assert len(changed) == (run.state is not self.run.state)
-        self.logged += [RunState(str(event.data["to"])) for event in changed]
-        self.run = run
-
-    @rule(seconds=st.integers(0, 1000))
+    @rule(seconds=st.integers(-10, 1000))
     def time_passes(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
+
+    @rule(event=st.one_of(*map(draw, RunEvent.__subclasses__())))
+    def happens(self, event: RunEvent) -> None:
+        before = self.run
+        try:
+            moved = apply(before, event, now=self.now)
+        except RunNotReady:
+            nobodys = isinstance(event, Continued) and before.owner is None
+            assert nobodys or before.state not in event.states
+            return
+        except RunHeld:
+            assert isinstance(event, Claimed)
+            return
+        self.run = moved.run
+        assert self.run.state is (event.to or before.state)
+        assert not before.state.terminal or self.run.state is before.state
+        changed = [each for each in moved.events if each.kind == "run_changed"]
+        assert len(changed) == (self.run.state is not before.state)
+        self.logged += [RunState(str(each.data["to"])) for each in changed]
+        if isinstance(event, Claimed):
+            self.tokens.append(self.run.token)
+        else:
+            assert self.run.token == before.token
+            assert self.run.owner in (before.owner, None)
 
     @rule(owner=OWNERS)
     def claimed(self, owner: Owner) -> None:
         before = self.run
         try:
-            moved = runs.claim(before, owner, self.now, POLICY)
+            claim = apply(before, Claimed(owner=owner), now=self.now)
         except RunHeld:
             waits = before.state in (RunState.BLOCKED, RunState.REVIEW)
-            assert waits or before.state is RunState.RUNNING
-            if before.owner is None:
-                assert waits
-                assert before.session_key != owner.session_key
-            else:
-                assert not owner.same(before.owner)
+            other = before.owner is not None and not owner.same(before.owner)
+            away = before.owner is None and before.session_key != owner.session_key
+            role = before.role not in (None, owner.role)
+            assert other or role or (waits and away)
+            return
         except RunNotReady:
             assert before.state.terminal
-        else:
-            free = before.owner is None
-            assert free or owner.same(before.owner)
-            if before.state in (RunState.BLOCKED, RunState.REVIEW):
-                own = before.session_key in (None, owner.session_key)
-                assert own or owner.same(before.owner)
-            self._becomes(moved.run, moved.events)
-            assert self.run.owner == owner
-            assert self.run.token > max(self.tokens)
-            self.tokens.append(self.run.token)
-
-    @rule(state=st.sampled_from(RunState))
-    def moved(self, state: RunState) -> None:
-        if state is RunState.RUNNING and self.run.owner is None:
-            return  # Only a claim makes it run for somebody.
-        try:
-            moved = runs.move(self.run, state, self.now)
-        except RunNotReady:
             return
-        self._becomes(moved.run, moved.events)
-
-    @rule(status=st.sampled_from(TaskStatus))
-    def its_task_changed(self, status: TaskStatus) -> None:
-        if not self.run.state.terminal:
-            moved = runs.follow(self.run, status, self.now, None)
-            self._becomes(moved.run, moved.events)
-
-    @rule()
-    def seen(self) -> None:
-        if self.run.state is RunState.RUNNING:
-            self._becomes(runs.seen(self.run, self.now, POLICY))
-
-    @rule()
-    def rested(self) -> None:
-        self._becomes(runs.rest(self.run))
-
-    @rule()
-    def told_to_go_on(self) -> None:
-        self._becomes(runs.next_round(self.run, self.now))
-
-    @rule()
-    def its_gateway_began_anew(self) -> None:
-        left = recovery.began_anew(self.run, "boot-9", self.now)
-        if left is not None:
-            self.window = self.now + SETTLES
-            self._becomes(left)
-
-    @rule()
-    def lapsed(self) -> None:
-        if self.run.lease_until is None or self.run.lease_until > self.now:
-            return
-        if self.run.state is RunState.QUEUED:
-            self._becomes(runs.rest(self.run))
-        else:
-            moved = runs.move(self.run, RunState.QUEUED, self.now, Why.LEASE_EXPIRED)
-            self._becomes(moved.run, moved.events)
+        assert before.owner is None or owner.same(before.owner)
+        self.run = claim.run
+        self.logged += [RunState.RUNNING] * (before.state is not RunState.RUNNING)
+        self.tokens.append(self.run.token)
 
     @rule(owner=OWNERS, place=st.integers(0))
     def written_with_a_token(self, owner: Owner, place: int) -> None:
@@ -459,21 +493,23 @@ class AnyLife(RuleBasedStateMachine):
                 fencing.guard_write(self.run, Caller(owner=owner), token, "nothing")
 
     @invariant()
-    def a_lease_is_only_there_while_it_runs(self) -> None:
-        """Or where what is queued is left to its gateway's own recovery."""
-        if self.run.state is RunState.QUEUED:
-            assert self.run.lease_until in (None, self.window)
-        else:
-            running = self.run.state is RunState.RUNNING
-            assert self.run.lease_until is None or running
+    def only_what_runs_is_worked_on(self) -> None:
+        run = self.run
+        assert run.worked_seconds >= 0
+        assert run.state is not RunState.RUNNING or run.owner is not None
 
     @invariant()
     def nobody_holds_what_is_queued(self) -> None:
         assert self.run.state is not RunState.QUEUED or self.run.owner is None
 
     @invariant()
-    def the_token_is_that_of_the_last_claim(self) -> None:
+    def only_what_is_blocked_asks(self) -> None:
+        assert self.run.question is None or self.run.state is RunState.BLOCKED
+
+    @invariant()
+    def tokens_only_grow(self) -> None:
         assert self.run.token == self.tokens[-1]
+        assert self.tokens == sorted({*self.tokens})
 
     @invariant()
     def the_log_tells_where_it_stands(self) -> None:
@@ -487,6 +523,24 @@ class AnyLife(RuleBasedStateMachine):
 TestAnyLife = AnyLife.TestCase
 
 
+def test_the_page_lists_every_event_as_it_is() -> None:
+    page = PAGE.read_text()
+    rows = [
+        f"| `{kind.__name__}` | {(kind.__doc__ or '').splitlines()[0]} | "
+        f"{list_states(kind)} | {kind.to or 'as before'} |"
+        for kind in RunEvent.__subclasses__()
+    ]
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
+
+
+def list_states(kind: type[RunEvent]) -> str:
+    if kind.states == frozenset(RunState):
+        return "any"
+    open_ = [state for state in RunState if not state.terminal]
+    found = [str(state) for state in RunState if state in kind.states]
+    return "open" if kind.states == frozenset(open_) else ", ".join(found)
+
+
 @given(seconds=st.floats(0.001, 1e6), ages=st.lists(st.integers(0, 10_000)))
 def test_a_lease_lasts_from_when_its_owner_was_seen_last(
     seconds: float, ages: list[int]
@@ -494,7 +548,8 @@ def test_a_lease_lasts_from_when_its_owner_was_seen_last(
     policy = RunPolicy(lease_seconds=seconds)
     run = held()
     for age in sorted(ages):
-        run = runs.seen(run, DAWN + timedelta(seconds=age), policy)
+        at = DAWN + timedelta(seconds=age)
+        run = apply(run, OwnerSeen(), now=at, policy=policy).run
 
     last = DAWN + timedelta(seconds=max(ages, default=0))
     until = last + timedelta(seconds=seconds) if ages else held().lease_until

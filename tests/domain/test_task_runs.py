@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import task_runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import Moved, Why
+from openclaw_taskmem.domain.run_machine import Moved
+from openclaw_taskmem.domain.run_policy import Why
 from taskmem_hookspecs import (
     Change,
     News,

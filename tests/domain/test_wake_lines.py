@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.wake_lines import (
     LINE_BYTES,

@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import READ
 from openclaw_taskmem.domain.ledger import Touch
-from openclaw_taskmem.domain.runs import LAST_WORDS_BYTES
+from openclaw_taskmem.domain.run_events import LAST_WORDS_BYTES
 from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import history

@@ -12,7 +12,7 @@ import pytest
 from openclaw_taskmem.domain import checkpoints, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.lifecycle import REQUEST_BYTES
-from openclaw_taskmem.domain.runs import RunPolicy, Why
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import json_size
 from openclaw_taskmem.domain.turns import Origin

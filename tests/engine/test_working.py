@@ -10,7 +10,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.runs import Why
+from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery, turns
 from openclaw_taskmem.faces import detail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import inspect
 import re
@@ -14,11 +15,17 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem import __version__
-from taskmem_hookspecs import specs
+from taskmem_hookspecs import Run, specs
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("openclaw_taskmem", "hookspecs", "plugins")
 LINES = 400
+OF_RUNS = """
+owner token lease_until told_session attached step_calls step_bonus failed_steps
+question heard_until rounds rounds_before turn_began_at worked_seconds idle_rounds
+recent tries provider_failures seen_at started_at
+"""
+"""Fields that nothing but a run has."""
 
 
 def sources() -> list[Path]:
@@ -168,3 +175,21 @@ def test_the_built_in_plugins_come_in_by_the_same_door_as_everyones() -> None:
     found = importlib.metadata.entry_points(group="openclaw_taskmem")
     built_in = {"evidence", "openclaw", "sqlmodel", "terminal", "vision"}
     assert {entry.name for entry in found} >= built_in
+
+
+def test_a_run_changes_by_the_events_of_its_machine_alone() -> None:
+    own = set(OF_RUNS.split())
+    assert own <= {*Run.model_fields}
+    elsewhere = {
+        f"{path.relative_to(ROOT)}: {key.value}"
+        for path in (ROOT / "openclaw_taskmem").rglob("*.py")
+        if path.name not in ("run_events.py", "run_machine.py")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "attr", None) == "model_copy"
+        for said in ast.walk(call)
+        if isinstance(said, ast.Dict)
+        for key in said.keys
+        if isinstance(key, ast.Constant) and key.value in own
+    }
+    assert elsewhere == set()

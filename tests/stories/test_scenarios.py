@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from openclaw_taskmem.domain import carrying, task_runs, turns
-from openclaw_taskmem.domain.runs import POLICY, RunPolicy
+from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from tests.support import scenarios as played
 from tests.support.scenarios import Player, Scenario, Seen, loops, scenarios
 from tests.support.world import World

@@ -17,7 +17,8 @@ from alembic import command
 from alembic.config import Config
 
 import taskmem_evidence
-from openclaw_taskmem.domain import runs
+from openclaw_taskmem.domain.run_events import Continued
+from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery
@@ -125,7 +126,7 @@ def test_unit_task_state_transitions_end_in_what_nothing_leaves(
     session.ends()
     session.settles(session.restarts("boot_2"))
     with pytest.raises(RunNotReady, match=f"has ended as {end}"):
-        runs.move(before, RunState.RUNNING, session.world.clock.now())
+        apply(before, Continued(), now=session.world.clock.now())
     assert session.run(task) == before
     assert session.world.deliver() == []
 

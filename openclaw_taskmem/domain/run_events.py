@@ -1,0 +1,400 @@
+"""What happens to runs: each event, where it may happen, and what it changes.
+
+`run_machine` applies them; `docs/run-machine.md` lists them.
+"""
+
+# ruff: noqa: ARG002, D102 - `change` is described once, and each uses what it needs
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import ClassVar, Final
+
+from openclaw_taskmem.domain import checkpoints, fencing
+from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.texts import clip_start
+from taskmem_hookspecs import News, Owner, Run, RunState, Value
+from taskmem_hookspecs.errors import RunNotReady
+
+LAST_WORDS_BYTES: Final = 1000
+"""Kept of what an agent said last in a turn."""
+
+_QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
+_BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
+_OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
+_ANY: Final = frozenset(RunState)
+_FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
+"""What is over once a turn has come to its end, or somebody takes a run up again."""
+
+Fields = Mapping[str, object]
+
+
+class RunEvent(Value):
+    """Something that happens to a run: what its fields say becomes true of the run."""
+
+    states: ClassVar[frozenset[RunState]]
+    """The states in which it may happen; in others it is refused."""
+    to: ClassVar[RunState | None]
+    """The state in which it puts the run; None: it stays in its own."""
+    sets: ClassVar[Fields]
+    """What it sets besides, whatever was there."""
+    adds: ClassVar[str | None]
+    """The field that it makes greater by one; None: none."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        states: frozenset[RunState] = _OPEN,
+        to: RunState | None = None,
+        sets: Fields | None = None,
+        adds: str | None = None,
+    ) -> None:
+        """Take where an event may happen, where it leads, and what it changes."""
+        cls.states, cls.to, cls.sets, cls.adds = states, to, sets or {}, adds
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        """Return the fields that it changes, besides those of a state it enters."""
+        more = {} if self.adds is None else {self.adds: getattr(run, self.adds) + 1}
+        return {**self.sets, **more, **dict(self)}
+
+
+# --- from state to state ------------------------------------------------------
+
+
+class Claimed(RunEvent, to=_RUNNING):
+    """An owner claims it, and gets a token that nobody had before."""
+
+    owner: Owner
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        fencing.guard_claim(run, self.owner)
+        session = self.owner.session_key
+        here = run.session_key is not None and run.session_key == session
+        return {
+            "owner": self.owner,
+            "session_key": session or run.told_session or run.session_key,
+            # Who goes on with it elsewhere takes it out of the background.
+            "told_session": run.told_session if here else None,
+            "home": self.owner.home or run.home,
+            "token": run.token + 1,
+            "started_at": run.started_at or now,
+            "seen_at": now,
+            "lease_until": policy.lease_until(now),
+        }
+
+
+class Continued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
+    """Who held it last goes on with it, with the same token."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        if run.owner is None:
+            raise RunNotReady(
+                f"{run.run_id} is held by nobody; claim it with task_claim."
+            )
+        return {"seen_at": now, "lease_until": policy.lease_until(now)}
+
+
+class Requeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
+    """Nobody holds it any more, and somebody is to claim it."""
+
+    why: Why | None = None
+
+
+class HandedToRole(
+    RunEvent,
+    to=_QUEUED,
+    sets={"session_key": None, "told_session": None, "why": Why.HANDED_OFF},
+):
+    """It is queued for another role."""
+
+    role: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**super().change(run, now, policy), "changed_at": now}
+
+
+class SentToBackground(
+    RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED, sets={"why": Why.BACKGROUND}
+):
+    """It is queued for a session of its own, and its own session hears of it."""
+
+    session_key: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**super().change(run, now, policy), "told_session": run.session_key}
+
+
+class Blocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
+    """It waits for the user."""
+
+    why: Why | None = None
+
+
+class QuestionAsked(
+    RunEvent, states=_OPEN - {_REVIEW}, to=_BLOCKED, sets={"why": Why.QUESTION}
+):
+    """Its agent asks the user something, and it waits for the answer."""
+
+    question: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        # After an answer it is another question, also in the same words.
+        again = run.state is _BLOCKED and run.why != Why.ANSWERED
+        since = run.changed_at if again else now
+        return {**super().change(run, now, policy), "changed_at": since}
+
+
+class SentToReview(RunEvent, states=_OPEN - {_REVIEW}, to=_REVIEW):
+    """The user is to review what it made."""
+
+    why: Why | None = Why.HANDED_OFF
+
+
+class Completed(RunEvent, to=RunState.COMPLETED):
+    """Its task is completed."""
+
+
+class Failed(RunEvent, to=RunState.FAILED):
+    """Its task has failed."""
+
+    why: Why | None = None
+
+
+class Cancelled(RunEvent, to=RunState.CANCELLED):
+    """Its task was called off."""
+
+
+# --- leases and turns ---------------------------------------------------------
+
+
+class OwnerSeen(RunEvent, states=_ANY):
+    """Its owner was seen at work: the lease begins anew."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"seen_at": now, "lease_until": policy.lease_until(now)}
+
+
+class LeaseSet(RunEvent):
+    """Its lease runs out at an instant."""
+
+    lease_until: datetime
+
+
+class Rested(RunEvent, states=_ANY, sets={"lease_until": None}):
+    """Nothing is expected of its owner until a turn begins."""
+
+
+class TurnBegan(RunEvent):
+    """A turn works on it, since an instant."""
+
+    turn_began_at: datetime
+
+
+class TurnEnded(RunEvent):
+    """Its turn has ended: the time that it took counts."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return end_turn(run, now)
+
+
+class TurnSucceeded(RunEvent, sets=_FORGIVEN):
+    """A turn has come to its end in order: what failed before is over."""
+
+
+class RoundCounted(RunEvent):
+    """What a turn brought counts for the limits of its run."""
+
+    idle_rounds: int
+    """Turns in a row that brought nothing new, this one included."""
+    said: str | None
+    """A digest of what it said; None: nothing."""
+
+
+class StepsDone(
+    RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}
+):
+    """Steps were marked as done: its work goes forward."""
+
+
+class ProviderFailed(RunEvent, adds="provider_failures"):
+    """A turn failed for the provider's sake."""
+
+
+class LastWordsSaid(RunEvent):
+    """A turn has ended with words to the user; their end is kept."""
+
+    words: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"last_response": clip_start(scrub(self.words), LAST_WORDS_BYTES)}
+
+
+class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
+    """Its session is told to go on; what comes is measured anew."""
+
+    ages: bool = False
+    """Whether it stays as old as it was: to be told is no sign of its owner."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        seen = run.seen_at if self.ages else max(run.seen_at, now)
+        return {**self.sets, "rounds": run.rounds + 1, "seen_at": seen}
+
+
+class RoundReplaced(RunEvent, adds="rounds_before"):
+    """It is told to go on in place of a round of which it was never told."""
+
+
+class ResumeTried(RunEvent, adds="tries"):
+    """It is resumed after an interruption."""
+
+
+class TakenUpAgain(RunEvent, sets={**_FORGIVEN, "idle_rounds": 0}):
+    """Somebody wants it to go on: what failed, and what was idle, is over."""
+
+
+class ClockSetBack(RunEvent, states=_ANY):
+    """The clock was ahead when it was written: nothing of it lies in the future."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        until, latest = run.lease_until, policy.lease_until(now)
+        return {
+            "lease_until": None if until is None else min(until, latest),
+            "seen_at": min(run.seen_at, now),
+            "changed_at": min(run.changed_at, now),
+        }
+
+
+# --- what the user says -------------------------------------------------------
+
+
+class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
+    """The user has spoken in its session: its limits count anew."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**self.sets, "rounds_before": run.rounds}
+
+
+class UserAnswered(
+    RunEvent, states=frozenset({_BLOCKED}), sets={"why": Why.ANSWERED, "question": None}
+):
+    """The user has answered its question; it waits until its agent acts on that."""
+
+
+class UserHeard(RunEvent, states=_ANY):
+    """Its holder was told what the user says, up to a message."""
+
+    heard_until: int
+
+
+# --- calls and steps ----------------------------------------------------------
+
+
+class CallBegan(RunEvent):
+    """A tool call begins, for a step, from 0; None: none is worked on."""
+
+    step: int | None
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        same = run.step == self.step
+        count = {"step_calls": run.step_calls * same + 1}
+        return {**count, "step": self.step, "step_bonus": run.step_bonus and same}
+
+
+class CallEnded(RunEvent):
+    """A tool call has ended, and was new, or its result was, or neither."""
+
+    given: str
+    """A digest of what was called, with which that of the result begins."""
+    result: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        news = run.news
+        if not any(each.startswith(self.given) for each in run.recent):
+            news = News.CALL
+        elif self.result not in run.recent and news is News.NONE:
+            news = News.RESULT
+        others = [each for each in run.recent if each != self.result]
+        recent = (*others, self.result)[-checkpoints.RECENT :]
+        return {"calls": run.calls + 1, "news": news, "recent": recent}
+
+
+class CheckpointWritten(RunEvent, adds="checkpoints"):
+    """A checkpoint of it is written."""
+
+
+class StepGivenMore(RunEvent, sets={"step_bonus": True}):
+    """A step is given more calls, once."""
+
+    step: int
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        calls = run.step_calls if run.step == self.step else 0
+        return {**self.sets, "step": self.step, "step_calls": calls}
+
+
+class StepFailed(RunEvent):
+    """A step was given up."""
+
+    index: int
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"failed_steps": (*{*run.failed_steps} - {self.index}, self.index)}
+
+
+class PlanReplaced(RunEvent, sets={"failed_steps": ()}):
+    """The plan of its task was replaced."""
+
+    step: int | None
+    """The step that the budget counts for now, from 0; None: none."""
+    same: bool
+    """Whether that is the step that it counted for before."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        anew = {"step_calls": 0, "step_bonus": False} if not self.same else {}
+        return {**self.sets, "step": self.step, **anew}
+
+
+# --- who works on it, and with what -------------------------------------------
+
+
+class AgentDescribed(RunEvent):
+    """Its host says where its agent works and what shapes its prompt, if it knows."""
+
+    folder: str | None = None
+    fingerprint: str | None = None
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {name: value for name, value in self if value is not None}
+
+
+class TasksAttached(RunEvent):
+    """Tasks are to go to review with it."""
+
+    task_ids: tuple[str, ...]
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"attached": (*run.attached, *self.task_ids)}
+
+
+class TaskRegistered(RunEvent):
+    """The agent registers the task that covered its turn by itself."""
+
+    segmented: bool
+    attached: tuple[str, ...]
+
+
+class TurnCovered(RunEvent, sets={"step": 0, "news": News.CALL}):
+    """It covers a turn from its first call on, as the only step of its task."""
+
+    step_calls: int
+    checkpoints: int
+    calls: int
+
+
+def end_turn(run: Run, now: datetime) -> Fields:
+    """Return the fields of a run whose turn has ended: the time that it took counts."""
+    began = run.turn_began_at
+    spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
+    return {"turn_began_at": None, "worked_seconds": run.worked_seconds + spent}
