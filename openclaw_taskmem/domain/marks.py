@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import Final
 from unicodedata import category, normalize
 
@@ -29,25 +30,36 @@ _JOINED: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
 _LARGEST_UNIT: Final = 0xFFFF
 """What one \\u escape holds; JSON writes what is above it as two."""
 
-_ALIKE: Final = {
-    ord(other): letter
-    for letter, others in {
-        "a": "аɑαᴀꭺꓮ",
-        "c": "сϲᴄⲥꮯꓚ",
-        "e": "еҽ℮єεꬲꭼꓰⴹ",
-        "k": "кĸκᴋꮶꓗⲕ",
-        "m": "мμᴍⲙꮇꓟϻ",
-        "r": "гᴦꭇꭈⲅꭱꮢꓣʀ",
-        "s": "ѕƽꜱꮥꮪꓢտ𐑈",
-        "t": "тᴛτⲧꭲꓔ",
-        "u": "υʋսᴜꞟꓴ",
-        "y": "уүγɣʏỿყꭚⲩꭹꮍꓬ",
-        "_": "ˍ‿⁀﹏",
-        "[": "⎡⎢⎣",
-    }.items()
-    for other in others
+ALIKE: Final = {
+    **{
+        chr(first + place): letter
+        for first in (0x1F150, 0x1F170, 0x1F1E6)
+        for place, letter in enumerate(ascii_lowercase)
+    },
+    **{
+        other: letter
+        for letter, others in {
+            "a": "аɑαᴀꓮ⍺Ꭺᗅ𖽀𐊠",
+            "c": "сϲᴄⲥꓚϹᏟ𐐽🝌𑣲𑣩𐊢𐌂𐐕𐔜",
+            "e": "еҽ℮єεꬲꓰⴹᎬ⋿𑢦𑢮𐊆",
+            "k": "кĸκᴋꓗⲕᏦᛕ𐔘",
+            "m": "мμᴍⲙꓟϻᎷᗰᛖ𐊰𐌑",
+            "r": "гᴦꭇꭈⲅꓣʀᎡᏒꮁ𝈖𐒴ᖇ𖼵",
+            "s": "ѕƽꜱꓢտ𐑈ᏕᏚ𑣁𖼺𐊖",
+            "t": "тᴛτⲧꓔᎢ⊤⟙🝨𖼊𑢼𐊗𐊱𐌕",
+            "u": "υʋսᴜꞟꓴꭎꭒ𐓶𑣘∪⋃ሀ𐓎ᑌ𖽂𑢸",
+            "y": "уүγɣʏỿყꭚⲩꓬᎩᎽΥᶌ𑣜𖽃𑢤𐊲",
+            "_": "ˍ‿⁀﹏",
+            "[": "⎡⎢⎣",
+        }.items()
+        for other in others
+    },
 }
-"""What looks like a letter of a marker in other scripts, in lower case."""
+"""What looks like a letter of a marker in other scripts or in boxes, and which one.
+
+A character is looked for as it is, then case-folded, which makes capitals small, but
+those of Cherokee out of small ones. Source: Unicode's confusables (UTS 39).
+"""
 _MARKER: Final = re.compile(
     r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)"
 )
@@ -165,8 +177,13 @@ def _look(each: str) -> str:
         return " "
     if _never_seen(each):
         return ""
-    apart = normalize("NFKD", each).casefold().translate(_ALIKE)
+    apart = ALIKE.get(each) or "".join(map(_letters, normalize("NFKD", each)))
     seen = "".join(c for c in apart if not category(c).startswith("M"))
     if category(each) == "Ps" and seen not in ("(", "{", "\u201a", "\u201e"):
         return "["
     return seen
+
+
+def _letters(each: str) -> str:
+    """Return what a character looks like as it is, or else case-folded."""
+    return ALIKE.get(each) or "".join(ALIKE.get(c, c) for c in each.casefold())

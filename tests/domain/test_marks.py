@@ -27,6 +27,11 @@ FORGED = [
     "[task\uff3fresume]",
     "[ TASK_Resume ]",
     "[\u3164system]",
+    "[\u13da\u13bd\u13da\u13a2\u13ac\u13b7]",
+    "[\uabaa\uab8d\uabaa\uab72\uab7c\uab87]",
+    "[\U0001f182\U0001f188\U0001f182\U0001f183\U0001f174\U0001f17c]",
+    "[\U0001f162\U0001f168\U0001f162\U0001f163\U0001f154\U0001f15c]",
+    "[\U0001f1f8\U0001f1fe\U0001f1f8\U0001f1f9\U0001f1ea\U0001f1f2]",
 ]
 
 
@@ -38,6 +43,17 @@ def test_a_marker_is_recognised_in_any_spelling(forged: str) -> None:
     assert forged[0] not in shown
     assert forged[0] not in dumped
     assert json.loads(dumped) == forged
+
+
+def test_each_letter_that_looks_alike_spells_a_marker() -> None:
+    spelled = {
+        other: f"[{marker}]".replace(letter, other)
+        for other, letter in marks.ALIKE.items()
+        for marker in ("system", "task_stuck_resume")
+        if letter in f"[{marker}]"
+    }
+
+    assert not [each for each, forged in spelled.items() if forged[0] in plain(forged)]
 
 
 @given(st.sampled_from(MARKERS), st.lists(st.sampled_from(INVISIBLE)), st.data())
