@@ -115,7 +115,7 @@ async def serve(
     known = seams.readers()
     chosen = [known[name] for name in order_readers(settings.readers, known)]
     store = seams.store(settings.database)
-    opened = _database_file(settings)
+    opened = _database_files(settings)
     loops: Loops | None = None
 
     album = Album(settings.home.pictures, settings.picture_days)
@@ -288,12 +288,13 @@ async def _load_ahead(room: Watchroom, door: Door) -> None:
     gc.enable()
 
 
-def _database_file(settings: Settings) -> tuple[int, int] | None:
-    """Tell the file of the tasks from others; None: it is gone, or on a server."""
+def _database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
+    """Return which files hold the tasks, a log among them; none: it is on a server."""
     kind, _, path = settings.database.partition(":///")
     if kind != "sqlite":
-        return None
-    return identity_of(Path(unquote(path.partition("?")[0])))
+        return ()
+    file = unquote(path.partition("?")[0])
+    return [identity_of(Path(each)) for each in (file, f"{file}-wal")]
 
 
 async def _stay_in_place(
@@ -303,7 +304,7 @@ async def _stay_in_place(
     settings: Settings,
     clock: Clock,
     *,
-    opened: tuple[int, int] | None,
+    opened: Sequence[tuple[int, int] | None],
 ) -> None:
     """Stop when the home is gone, or another's; listen again when only the socket is.
 
@@ -318,7 +319,7 @@ async def _stay_in_place(
             )
             stop.set()
             return
-        if _database_file(settings) != opened:
+        if _database_files(settings) != opened:
             log.warning("the database was replaced or removed; this daemon ends")
             stop.set()
             return

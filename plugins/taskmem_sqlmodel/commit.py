@@ -80,6 +80,7 @@ class GroupCommit:
                 refusals = self._write_all(changes)
             # What went into a file that was taken away meanwhile is lost.
             self._database.require_in_place()
+            self._database.note_write()
         except (StoreBusy, StoreFull, StoreUnavailable):
             self.close()
             raise

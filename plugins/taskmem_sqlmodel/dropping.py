@@ -195,6 +195,7 @@ class Dropping:
                     with writer.begin():
                         gone = writer.execute(_DROP[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
+        self._database.note_write()
         rows = {name: number for name, number in dropped.items() if number}
         return Dropped(rows=rows, last_event=last)
 

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 from taskmem_hookspecs import StoreUnavailable
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.place import Place
 from taskmem_sqlmodel.translation import translated
 
 BUSY_TIMEOUT: Final = 5.0
@@ -43,24 +44,27 @@ class Database:
     """
 
     engine: sa.Engine
-    path: Path | None = None
-    """The file; None: it is on a server."""
-    opened: tuple[int, int] | None = None
-    """The device and inode of the file, as it was opened."""
+    place: Place | None = None
+    """Where its files are; None: it is on a server."""
 
     def require_in_place(self) -> None:
-        """See that the file is still where everybody looks for it.
+        """See that its files are still where everybody looks for them.
 
         Raises:
-            StoreUnavailable: It was replaced or removed: what is written into the
-                open one will be found by nobody.
+            StoreUnavailable: One was replaced or removed.
         """
-        if self.path is not None and file_identity(self.path) != self.opened:
-            raise StoreUnavailable(
-                f"The database {self.path} was replaced or removed while a daemon had "
-                "it open, so this is not kept; that daemon ends by itself, so try "
-                "again in a few seconds."
-            )
+        if self.place is not None:
+            self.place.require_in_place()
+
+    def note_write(self) -> None:
+        """Note that something was written."""
+        if self.place is not None:
+            self.place.note_write()
+
+    def close(self) -> None:
+        """Let go of it, once every other connection is closed."""
+        if self.place is not None:
+            self.place.close()
 
     @property
     def dialect(self) -> str:
@@ -86,15 +90,6 @@ class Database:
         return self.engine.connect().execution_options(**options)
 
 
-def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None: it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
     """Open a database, made or migrated where it needs to be.
 
@@ -109,6 +104,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         StoreUnavailable: It cannot be reached or read.
     """
     address = _address(url)
+    path: Path | None = None
     with translated():
         if address.get_backend_name() == "sqlite":
             path = _path(address)
@@ -116,7 +112,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             ready = _is_newest(read_only(path, busy_timeout))
             _close_to_others(path)
             engine = _sqlite_engine(address, busy_timeout)
-            database = Database(engine, path, file_identity(path))
+            database = Database(engine)
             _switch_to_wal(database)
         else:
             database = Database(_postgresql_engine(address, busy_timeout))
@@ -124,7 +120,9 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         if not ready:
             with database.writer() as connection, connection.begin():
                 schema.bring_to_head(connection)
-    return database
+        if path is None:
+            return database
+        return replace(database, place=Place(path, database.engine.connect()))
 
 
 def _is_newest(engine: sa.Engine) -> bool:

@@ -342,6 +342,7 @@ class SqlStore(Counting, Dropping):
         while self._idle:
             self._idle.pop().close()
         self._commits.close()
+        self._database.close()
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[rows.Row]:  # noqa: ANN401 - what SQLAlchemy takes
         with self._reading() as connection:

@@ -59,6 +59,44 @@ def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
     assert found == (["Found", "Known"] if by == "replacement" else ["Found"])
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, None])
+def test_a_copy_that_is_written_over_the_database_stays_whole(daemon, end):
+    for name in ("One", "Two"):
+        daemon.register(name)
+    database = daemon.home.database
+    copy = database.with_name("copy.db")
+    with closing(sqlite3.connect(database)) as opened:
+        opened.execute("VACUUM INTO ?", (str(copy),))
+    for number in range(60):
+        daemon.register(f"Later {number}", plan=["x" * 300] * 20)
+    shutil.copyfile(copy, database)
+    for name in ("taskmem.db-wal", "taskmem.db-shm"):
+        database.with_name(name).unlink()
+
+    with pytest.raises(LinkError):
+        daemon.register("Lost", plan=["x" * 300] * 20)
+
+    if end is not None:
+        daemon.process.send_signal(end)
+    daemon.wait()
+    daemon.restart()
+    daemon.register("Three")
+    found = [name for (name,) in rows(daemon.home, "SELECT name FROM tasks ORDER BY 1")]
+    assert found == ["One", "Three", "Two"]
+
+
+def test_what_was_answered_outlives_the_loss_of_its_log(daemon):
+    daemon.register("Known")
+    daemon.home.database.with_name("taskmem.db-wal").unlink()
+
+    with pytest.raises(LinkError, match="its log was replaced or removed"):
+        daemon.register("Lost")
+
+    assert daemon.wait() == 0
+    daemon.restart()
+    assert rows(daemon.home, "SELECT name FROM tasks") == [("Known",)]
+
+
 def test_it_leaves_the_socket_of_its_successor_alone(daemon, start):
     remove(daemon.home)
     successor = start()
