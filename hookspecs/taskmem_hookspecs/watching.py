@@ -29,7 +29,7 @@ class Target(Value):
     """What comes after the colon; empty for `screen`."""
     within: tuple[str, ...] | None = None
     """The folders that a file must lie in once links are followed, whatever becomes of
-    its name; None: anywhere."""
+    its name; None: anywhere. Where it is set, no other target is named in a refusal."""
 
     def __str__(self) -> str:
         """Return it as it is written."""

@@ -25,6 +25,8 @@ _SUM: Final = re.compile(r"[0-9a-f]{64}")
 _URL: Final = re.compile(r"(?i)https?://")
 _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
 """What `~/` may mean."""
+COMMAND: Final = "command"
+"""The kind of a command that was recorded."""
 ELSEWHERE: Final = "elsewhere"
 """The kind of what lies on another machine or service; nobody here looks at it."""
 
@@ -76,8 +78,8 @@ def read_thing(text: str) -> Wanted:
     if _URL.match(text):
         return Wanted(kind="url", subject=text)
     kind, _, rest = text.partition(":")
-    if kind in ("command", "pty") and rest:
-        return Wanted(kind="command", subject=rest)
+    if kind in (COMMAND, "pty") and rest:
+        return Wanted(kind=COMMAND, subject=rest)
     if is_elsewhere(text):
         return Wanted(kind=ELSEWHERE, subject=text)
     return Wanted(kind="file", subject=_path(text))

@@ -33,7 +33,13 @@ NAMED: Final = 3
 """Things that a refusal names."""
 LOGGED: Final = 100
 """Things that one entry of the log names."""
+HIDDEN: Final = (
+    "A recorded command is not shown to you, for you run in a sandbox of your host."
+)
+"""Said of each alike, so that nothing tells which there are."""
 _CURES: Final = {
+    HIDDEN: "Name a file of your folder that shows the same instead, or let the user "
+    "complete the task.",
     "file": "Name a file that lies elsewhere by its whole path in artifacts.",
     "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
     "name that is claimed, until it ends with status 0.",
@@ -280,9 +286,14 @@ def _why(names: Sequence[str], detail: str) -> str:
 
 def _advice(open_: Sequence[Checked]) -> str:
     """Return what to do about what is not proved, each kind once."""
-    kinds = dict.fromkeys(each.claim.kind for each in open_)
-    said = [_CURES.get(kind, f"See that the {kind} is as claimed.") for kind in kinds]
-    return " ".join((*said, _UNWANTED))
+    cures = dict.fromkeys(map(_find_cure, open_))
+    return " ".join((*cures, _UNWANTED))
+
+
+def _find_cure(each: Checked) -> str:
+    kind = each.claim.kind
+    known = _CURES.get(each.finding.detail) or _CURES.get(kind)
+    return known or f"See that the {kind} is as claimed."
 
 
 def _row(

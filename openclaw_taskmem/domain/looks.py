@@ -1,4 +1,4 @@
-"""What a caller may look at: one policy for all that is waited for.
+"""What a caller may look at: one policy for waits, and for commands that prove.
 
 | who asks | a file | terminals, windows, the screen |
 | --- | --- | --- |
@@ -9,6 +9,8 @@
 Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
+
+Whose a recorded command was that has ended, nothing tells, so none is shown there.
 
 Source: decision 25.
 """
@@ -71,7 +73,7 @@ def confine(
         within = (*own, *policy.roots) if is_file else None
         return target.model_copy(update={"within": within})
     if target.scheme == "pty" and target.name in runs:
-        return target
+        return target.model_copy(update={"within": ()})
     files = own if policy.sandbox is SandboxLooks.WORKSPACE else ()
     if files and is_file:
         return target.model_copy(update={"within": files})
@@ -81,6 +83,15 @@ def confine(
         f"you; wait on a command that your session runs in the background{where}, or "
         "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
     )
+
+
+def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:
+    """Return whether a recorded command that has ended is not shown to a caller."""
+    try:
+        confine(Target(scheme="pty", name=name), caller, policy)
+    except NotAllowed:
+        return True
+    return False
 
 
 def keep_folders(

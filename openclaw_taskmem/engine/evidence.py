@@ -60,10 +60,12 @@ class Sought(Value):
     folder: str | None
     boxed: bool
     """Whether nothing else may be looked into, as for an agent in a sandbox."""
+    hidden: tuple[Wanted, ...]
+    """The things that its caller may not look at."""
 
     def same(self, other: Sought) -> bool:
         """Whether the other asks for the same."""
-        fields = ("things", "said", "entries", "folder", "boxed")
+        fields = ("things", "said", "entries", "folder", "boxed", "hidden")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
@@ -116,7 +118,14 @@ def list_sought(
         folders=tuple(shell.store.read_folders(task.task_id)),
         folder=reported or caller.folder,
         boxed=boxed,
+        hidden=tuple(each for each in things if _is_hidden(shell, each, caller)),
     )
+
+
+def _is_hidden(shell: Shell, thing: Wanted, caller: Caller) -> bool:
+    """Whether a caller may not look at a thing that proves a completion."""
+    command = thing.kind == claims.COMMAND
+    return command and looks.is_command_hidden(thing.subject, caller, shell.looks)
 
 
 def look(shell: Shell, sought: Sought) -> Seen:
@@ -128,7 +137,10 @@ def look(shell: Shell, sought: Sought) -> Seen:
     boxed = sought.boxed
     looker = Looker(shell, task, run, sought.folders, sought.folder, boxed=boxed)
     found = looker.find_entries(sought.entries)
-    checked = tuple(looker.check(thing, found) for thing in sought.things)
+    checked = tuple(
+        looker.check(thing, found, hidden=thing in sought.hidden)
+        for thing in sought.things
+    )
     entries = looker.enter(checked, looker.judge(found))
     named = find_names(*task.plan, sought.said)
     whys = {

@@ -215,12 +215,17 @@ class Looker:
 
     # --- what is to be there -----------------------------------------------
 
-    def check(self, thing: Wanted, entries: Iterable[str]) -> Checked:
-        """Return what is found out about a thing that is to be there."""
+    def check(
+        self, thing: Wanted, entries: Iterable[str], *, hidden: bool = False
+    ) -> Checked:
+        """Return what is found out about a thing that is to be there.
+
+        `hidden`: who asks may not look at it, and so nobody is asked.
+        """
         if thing.kind == "file":
             place = self._place(thing.subject, entries)
             thing = thing.model_copy(update={"subject": place})
-        return self._look(thing)
+        return self._look(thing, evidence.HIDDEN if hidden else None)
 
     def _place(self, name: str, entries: Iterable[str]) -> str:
         """Return where a file lies that is named without its folder."""
@@ -231,13 +236,17 @@ class Looker:
         there = (os.path.join(folder, name) for folder in self.places)
         return next((p for p in (*made, *there) if os.path.lexists(p)), name)
 
-    def _look(self, thing: Wanted) -> Checked:
+    def _look(self, thing: Wanted, doubt: str | None = None) -> Checked:
+        """Return what is found out about a thing; `doubt`: why it is not looked at."""
         now = self._shell.clock.now()
         claim = claims.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == claims.ELSEWHERE or now > self._until:
-            detail = ELSEWHERE if thing.kind == claims.ELSEWHERE else _LATE
-            doubt = Finding(verdict=Verdict.UNPROVEN, detail=detail)
-            return Checked(claim=claim, finding=doubt)
+        if thing.kind == claims.ELSEWHERE:
+            doubt = ELSEWHERE
+        elif doubt is None and now > self._until:
+            doubt = _LATE
+        if doubt is not None:
+            finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
+            return Checked(claim=claim, finding=finding)
         return evidence.combine_findings(
             claim, proving.findings(self._shell.seams, claim)
         )

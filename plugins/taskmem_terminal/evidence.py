@@ -13,7 +13,7 @@ from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
 from taskmem_terminal.endings import describe_end
-from taskmem_terminal.recorded import not_found
+from taskmem_terminal.recorded import describe_missing
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
     UNSEEN,
@@ -21,6 +21,7 @@ from taskmem_terminal.recording import (
     Recording,
     Segments,
     is_name,
+    recordings,
     terminals,
 )
 
@@ -57,7 +58,8 @@ class Commands:
         try:
             about = recording.about()
         except FileNotFoundError:
-            return _refute(not_found(terminals(), name))
+            root = terminals()
+            return _refute(describe_missing(root, name, recordings(root)))
         except (OSError, ValueError, TypeError):
             return _leave_open(f"What is known of pty:{name} cannot be read.")
         return _doubt(name, about, claim.since, running=running) or _prove(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,8 +33,10 @@ class _Ending(NamedTuple):
 class Recorded:
     """One recording, watched."""
 
-    def __init__(self, root: Path, name: str, bell: Doorbell) -> None:
-        """Begin to watch.
+    def __init__(
+        self, root: Path, name: str, bell: Doorbell, *, names_others: bool = True
+    ) -> None:
+        """Begin to watch; where it is not there, others that are may be named.
 
         Raises:
             TargetNotFound: There is no such recording.
@@ -43,7 +46,8 @@ class Recorded:
         try:
             about = self._recording.about()
         except (OSError, ValueError, TypeError):
-            raise TargetNotFound(not_found(root, name)) from None
+            found = recordings(root) if names_others else ()
+            raise TargetNotFound(describe_missing(root, name, found)) from None
         self._id = about.id
         self._reader = Reader()
         self._news = asyncio.Event()
@@ -168,9 +172,8 @@ def _manner(about: About) -> Manner:
     return Manner(columns, about.rows, about.interactive)
 
 
-def not_found(root: Path, name: str) -> str:
-    """Return a sentence that names the recordings there are."""
-    there = recordings(root)
+def describe_missing(root: Path, name: str, there: Sequence[tuple[str, bool]]) -> str:
+    """Return that a recording is not there, and which are, as `recordings` gives."""
     if not there:
         return (
             f"Nothing is recorded as pty:{name} in {root}; start the command with "

@@ -77,7 +77,7 @@ class Terminals:
             self._folders = self._folders or Folders()
             return GrowingFile(rest, self._folders, target.within)
         _check(target.name)
-        return await self._watch_recording(target.name)
+        return await self._watch_recording(target)
 
     async def feed(self, target: Target, output: Output) -> None:
         """Keep a piece of output, durably; it makes the target when it is new.
@@ -121,7 +121,7 @@ class Terminals:
             async with self._turn:
                 await asyncio.to_thread(make_room, terminals(), {*watched, name})
 
-    async def _watch_recording(self, name: str) -> Recorded:
+    async def _watch_recording(self, target: Target) -> Recorded:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.
 
         One that ended before that may be of an earlier run, and is watched only if no
@@ -132,7 +132,7 @@ class Terminals:
         """
         from taskmem_terminal.recorded import Recorded
 
-        bell, rang = self._doorbell(), asyncio.Event()
+        name, bell, rang = target.name, self._doorbell(), asyncio.Event()
         bell.listen(name, rang.set)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
@@ -143,7 +143,8 @@ class Terminals:
             pass
         finally:
             bell.forget(name, rang.set)
-        return Recorded(terminals(), name, bell)
+        names_others = target.within is None
+        return Recorded(terminals(), name, bell, names_others=names_others)
 
     def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return who writes a target; None: it has ended, and this is its end again."""

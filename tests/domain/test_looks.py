@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.looks import LookPolicy, SandboxLooks, confine
+from openclaw_taskmem.domain.looks import (
+    LookPolicy,
+    SandboxLooks,
+    confine,
+    is_command_hidden,
+)
 from openclaw_taskmem.domain.targets import parse
 from taskmem_hookspecs.errors import NotAllowed
 
@@ -54,8 +59,25 @@ def test_terminals_windows_and_screen_are_hidden_in_a_sandbox(target):
 def test_what_a_sandboxed_session_runs_is_shown_to_it():
     for sandbox in SandboxLooks:
         look("pty:vivid-shoal", BOXED, sandbox, runs={"vivid-shoal"})
+    # So that no sensor names another, where it is not there.
+    assert look("pty:vivid-shoal", BOXED, runs={"vivid-shoal"}) == ()
     with pytest.raises(NotAllowed):
         look("pty:vivid-shoal", BOXED, runs={"other-shoal"})
+
+
+@pytest.mark.parametrize(
+    ("caller", "sandbox", "hidden"),
+    [
+        (PERSON, "none", False),
+        (AGENT, "none", False),
+        (BOXED, "none", True),
+        (BOXED, "workspace", True),
+        (BOXED, "all", False),
+    ],
+)
+def test_no_command_that_has_ended_is_shown_in_a_sandbox(caller, sandbox, hidden):
+    policy = LookPolicy(roots=ROOTS, sandbox=sandbox)
+    assert is_command_hidden("okbuild", caller, policy) is hidden
 
 
 def test_no_file_is_shown_in_a_sandbox_without_a_folder():

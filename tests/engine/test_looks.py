@@ -11,7 +11,8 @@ import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import StillRunning
 from openclaw_taskmem.domain.looks import LookPolicy
-from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
+from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
 from tests.support.world import PERSON, World
 
 MAIN = "agent:main:main"
@@ -85,12 +86,46 @@ def test_what_a_sandboxed_agent_says_is_made_lies_in_its_folder(
     assert world.task(task).status == "completed"
 
 
+class Commands:
+    """Proves each command, and tells whose it is."""
+
+    async def verify(self, claim: Claim) -> Finding:
+        return Finding(verdict=Verdict.VERIFIED, detail=f"{claim.subject} of another")
+
+    @hookimpl
+    def evidence_verifier(self, kind: str) -> Commands | None:
+        return self if kind == "command" else None
+
+
+@pytest.mark.parametrize("named", ["artifacts", "metadata"])
+def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str) -> None:
+    policy = LookPolicy(roots=("/home/all",))
+    world = World(plugins=[("commands", Commands())], looks=policy)
+    things = {"artifacts": ["command:okbuild"]}
+    given = {"name": "Deploy", "plan": ["Build"]}
+    more, proof = ({"metadata": things}, {}) if named == "metadata" else ({}, things)
+    task_id = world.call("task_register", AGENT, **given, **more)["task_id"]
+    ended = {"task_id": task_id, "status": "completed", **proof}
+
+    with pytest.raises(EvidenceMissing) as refused:
+        world.call("task_update", BOXED, **ended)
+
+    said = str(refused.value)
+    assert '"okbuild": A recorded command is not shown to you, for you run in a' in said
+    assert "Name a file of your folder" in said
+    assert "of another" not in said
+    assert "taskmem run" not in said
+    assert world.call("task_update", AGENT, **ended)["status"] == "completed"
+
+
 def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
     runs = StillRunning(
         kind="command", name="vivid-shoal", about="make", since=world.clock.now()
     )
     world.shell.still_running[MAIN] = (runs,)
-    assert wait(world, "pty:vivid-shoal", BOXED)["status"] == "watching"
+    armed = wait(world, "pty:vivid-shoal", BOXED)
+    assert armed["status"] == "watching"
+    assert world.store.read_wait(armed["wait_id"]).within == ()
     other = BOXED.model_copy(update={"session_key": "agent:main:other"})
     with pytest.raises(NotAllowed):
         wait(world, "pty:vivid-shoal", other)

@@ -275,6 +275,14 @@ async def test_an_unknown_name_names_those_that_are_there(at_once):
     runs.close()
 
 
+async def test_where_folders_are_set_no_other_recording_is_named(at_once):
+    record("secret")
+    with pytest.raises(TargetNotFound) as refused:
+        await Terminals().watch(Target(scheme="pty", name="job", within=()))
+    assert str(refused.value).startswith("Nothing is recorded as pty:job in ")
+    assert "secret" not in str(refused.value)
+
+
 async def test_where_nothing_is_recorded_the_sentence_says_how_to(at_once):
     with pytest.raises(TargetNotFound) as refused:
         await Terminals().watch(Target(scheme="pty", name="job"))
