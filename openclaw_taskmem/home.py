@@ -220,7 +220,8 @@ def _require_own_file(path: Path, *, is_open: bool) -> None:
         )
     # A group of the same number is the user's own: umask 002 counts on it.
     others = 0o002 if found.st_gid == found.st_uid else 0o022
-    if is_open and stat.S_ISREG(found.st_mode) and found.st_mode & others:
+    is_kept = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    if is_open and is_kept and found.st_mode & others:
         raise HomeRefused(
             f"{path} can be written by other users; see that its content is yours, "
             f"then run: chmod go-w {path}"

@@ -171,9 +171,10 @@ def test_a_file_of_root_in_a_home_is_taken(tmp_path, monkeypatch):
     find_home({"TASKMEM_HOME": str(tmp_path)})
 
 
-def test_a_file_that_others_can_write_makes_a_home_refused(tmp_path):
-    (tmp_path / "config.toml").touch()
-    (tmp_path / "config.toml").chmod(0o666)
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+def test_what_others_can_write_makes_a_home_refused(tmp_path, make):
+    make(tmp_path / "terminals")
+    (tmp_path / "terminals").chmod(0o777)
     find_home({"TASKMEM_HOME": str(tmp_path)})
     tmp_path.chmod(0o755)
     with pytest.raises(HomeRefused, match=r"written by other users.*chmod go-w"):
