@@ -24,7 +24,8 @@ class Target(Value):
     """Something that can be watched, as `scheme:name`."""
 
     scheme: str
-    """`pty`, `window`, `screen`, or `queue`, which the core watches itself."""
+    """`pty`, `window`, `screen`, a plug-in's own (an identifier in lower case), or
+    `queue`, which the core watches itself."""
     name: str
     """What comes after the colon; empty for `screen`."""
     within: tuple[str, ...] | None = None

@@ -11,6 +11,7 @@ from typing import Final
 from openclaw_taskmem.daemon.lanes import Lane, Lanes
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.daemon.watcher import Watcher
+from openclaw_taskmem.domain import targets
 from openclaw_taskmem.domain.queues import SCHEME
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.seams import Seams
@@ -133,8 +134,8 @@ class Watchers:
             sensors = await self._apart(self._seams.sensors, target)
         if not sensors:
             raise NoProvider(
-                f"Nothing here can watch {target.scheme}; install a plug-in that does, "
-                "or wait on a terminal: pty:NAME."
+                f"Nothing here can watch {target.scheme}; install a plug-in that does. "
+                f"{targets.FORMS}."
             )
         missing: list[TargetNotFound] = []
         failed: NoProvider | None = None

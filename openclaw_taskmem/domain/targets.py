@@ -1,6 +1,6 @@
-"""What can be watched, as an agent writes it.
+"""What can be watched, as an agent writes it: `scheme:name`, or `screen`.
 
-`pty:NAME`, `window:TITLE`, `screen`, `queue:ROLE`.
+The core watches `queue:ROLE` itself; all other schemes are those of plug-ins.
 """
 
 from __future__ import annotations
@@ -16,28 +16,31 @@ LONGEST: Final = 4096
 
 LABEL_BYTES: Final = 80
 """Of a target's name in a line for people."""
-_NAMED: Final = ("pty", "window")
 _NAMELESS: Final = ("task", "session", "wait")
 """Schemes of targets that an id names."""
-_FORMS: Final = (
+FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
-    "pty:file:/absolute/path, window:TITLE, window:0xID, screen, or queue:ROLE"
+    "pty:file:/absolute/path, window:TITLE, window:0xID, screen, queue:ROLE, or what a "
+    "plug-in adds"
 )
 
 
 def parse(text: str) -> Target:
-    """Return the target that a text names. Source: seed 001 tool 4.
+    """Return the target that a text names; whether it can be watched is not known yet.
 
     Raises:
         InvalidArguments: It names none; the sentence shows the forms.
+
+    Source: seed 001 tool 4.
     """
-    scheme, colon, name = (part.strip() for part in text.strip().partition(":"))
+    scheme, _, name = (part.strip() for part in text.strip().partition(":"))
     scheme = scheme.lower()
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
     if scheme == queues.SCHEME and name:
         return _parse_queue(scheme, name.lower())
-    if scheme in _NAMED and colon and name and name.isprintable():
+    known = scheme not in (queues.SCHEME, "screen") and scheme.isascii()
+    if known and scheme.isidentifier() and name and name.isprintable():
         if len(name.encode()) > LONGEST:
             raise InvalidArguments(
                 f"The target has more than {LONGEST:,} bytes, and nothing has such a "
@@ -45,7 +48,7 @@ def parse(text: str) -> Target:
             )
         return Target(scheme=scheme, name=name)
     raise InvalidArguments(
-        f"{quoted(text, 80)} is no target. {_FORMS}. Nothing was written."
+        f"{quoted(text, 80)} is no target. {FORMS}. Nothing was written."
     )
 
 

@@ -31,28 +31,26 @@ def test_its_hooks_fit(example: ModuleType) -> None:
 
 
 async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> None:
-    window = tmp_path / "Firefox"
-    window.write_text("Downloads - 40 %")
+    tab = tmp_path / "News"
+    tab.write_text("Downloads - 40 %")
     async with watched(("titles", example)) as room:
-        wait = await room.wait("window:Firefox", wake_when="100 %")
-        window.write_text("Downloads - 100 %")
+        wait = await room.wait("browser:News", wake_when="100 %")
+        tab.write_text("Downloads - 100 %")
         await room.pass_time(3)
         ended = await room.ended(wait)
         assert ended.status is WaitStatus.RESOLVED
         assert ended.last_observation == "The title is 'Downloads - 100 %'."
 
 
-async def test_a_window_that_closes_is_told(
-    example: ModuleType, tmp_path: Path
-) -> None:
-    window = tmp_path / "Firefox"
-    window.write_text("Downloads")
+async def test_a_tab_that_closes_is_told(example: ModuleType, tmp_path: Path) -> None:
+    tab = tmp_path / "News"
+    tab.write_text("Downloads")
     async with watched(("titles", example)) as room:
-        wait = await room.wait("window:Firefox", wake_when="100 %")
-        window.unlink()
+        wait = await room.wait("browser:News", wake_when="100 %")
+        tab.unlink()
         await room.pass_time(3)
         ended = await room.ended(wait)
         assert ended.status is WaitStatus.ERROR
-        assert "The window was closed." in str(ended.last_observation)
+        assert "The tab was closed." in str(ended.last_observation)
         with pytest.raises(TargetNotFound, match="open it first"):
-            await room.wait("window:Firefox")
+            await room.wait("browser:News")

@@ -17,6 +17,8 @@ from taskmem_hookspecs import InvalidArguments
         ("screen", "screen", ""),
         ("Screen", "screen", ""),
         ("queue: Writer_2", "queue", "writer_2"),
+        ("Browser:tab 1", "browser", "tab 1"),
+        ("http://x", "http", "//x"),
     ],
 )
 def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
@@ -28,9 +30,9 @@ def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", ":", "pty", "pty:", "pty: ", "window:", "build", "file:/tmp/x"),
+        *("", " ", ":", "pty", "pty:", "pty: ", "window:", "build", "a b:c"),
         *("queue", "queue:", "queue:a b", "queue:user", "queue:" + "r" * 65),
-        *("screen:1", "pty:a\nb", "pty:\x1b[31m", "http://x", "pty" + ":" + "x" * 5000),
+        *("screen:1", "pty:a\nb", "pty:\x1b[31m", "ſcreen:x", "pty" + ":" + "x" * 5000),
     ],
 )
 def test_anything_else_is_refused_and_nothing_written(text: str) -> None:
