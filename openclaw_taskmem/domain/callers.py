@@ -55,6 +55,8 @@ class Caller(Value):
     """Whether a person says so, by a command in the chat of the session."""
     session_key: str | None = None
     """The session the call comes from; None: unknown."""
+    session_said: bool = False
+    """Whether only its agent says so, which counts among the agents of its host."""
     host: str | None = None
     """Where its agent runs, as in `Wake.host`; None: not known, or a person calls."""
     owner: Owner | None = None
@@ -117,7 +119,8 @@ class Caller(Value):
                 f"{named} is a session of OpenClaw, and this call comes from "
                 f"{self.name_relay()}; leave session_key out."
             )
-        return self.model_copy(update={"session_key": named})
+        said = not (self.person or reached)
+        return self.model_copy(update={"session_key": named, "session_said": said})
 
     @property
     def kind(self) -> str:

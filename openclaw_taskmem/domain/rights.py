@@ -227,7 +227,8 @@ def is_of(
 
     A gateway says which session calls, and each has sessions of its own, also where two
     name them alike. Of another host the session is what its agent says, so that all
-    agents of one such host count as one.
+    agents of one such host count as one, and none is that of a session whose host is
+    not known, as where a person named it.
     """
     if not caller.at_home(home) or (session is None and host is None):
         return False
@@ -241,7 +242,8 @@ def is_of(
         return session in (caller.session_key, owner)
     if caller.session_key is None:
         return same
-    return session == caller.session_key and (same or None in (host, caller.host))
+    unknown = host is None and not caller.session_said
+    return session == caller.session_key and (same or unknown or caller.host is None)
 
 
 def _whose(caller: Caller, task: Task, run: Run | None) -> str:

@@ -76,6 +76,27 @@ def test_the_page_prints_the_table_as_it_is() -> None:
             id="a-session-that-another-host-names",
         ),
         pytest.param(
+            Caller(host="mcp:codex", session_key="thread-1", session_said=True),
+            a_task(session_key="thread-1"),
+            None,
+            Tie.OTHER,
+            id="a-session-of-no-host-that-an-agent-says-it-is",
+        ),
+        pytest.param(
+            Caller(host="mcp:codex", session_key="thread-1", session_said=True),
+            a_task(session_key="thread-1", host="mcp:codex"),
+            None,
+            Tie.SESSION,
+            id="a-session-of-its-host-that-it-says-it-is",
+        ),
+        pytest.param(
+            Caller(host="mcp:codex", session_key="thread-1"),
+            a_task(session_key="thread-1"),
+            None,
+            Tie.SESSION,
+            id="a-session-of-no-host-that-a-way-leads-to",
+        ),
+        pytest.param(
             OWN.model_copy(update={"home": "b"}),
             OURS.model_copy(update={"home": "a"}),
             None,

@@ -135,6 +135,43 @@ def test_where_a_way_leads_there_a_host_names_a_gateways_session() -> None:
     assert wait.session_key == SESSION
 
 
+NAMED = {"session_key": "build-bot"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "why"),
+    [
+        ("task_update", {"query": "Where?"}, "belongs to another session"),
+        ("task_update", {"message": "Done."}, "belongs to another session"),
+        ("task_cancel", {}, "belongs to another session"),
+        ("wait_cancel", {}, "is a wait of another session"),
+    ],
+)
+def test_no_host_becomes_a_persons_session_by_naming_it(
+    world: World, tool: str, given: dict[str, str], why: str
+) -> None:
+    made = {"name": "Deploy", "plan": ["Build"], **NAMED}
+    task_id = str(world.call("task_register", PERSON, **made)["task_id"])
+    wait_id = open_wait(world, PERSON, task_id=task_id, **NAMED)["wait_id"]
+    which = {"wait_id": wait_id} if tool == "wait_cancel" else {"task_id": task_id}
+
+    with pytest.raises(NotAllowed, match=why):
+        world.call(tool, CODEX, **which, **given, **NAMED)
+
+    assert world.call("task_list", CODEX, status="all", **NAMED)["tasks"] == []
+    world.call(tool, PERSON, **which, **given, **NAMED)
+
+
+def test_where_a_way_leads_there_a_host_goes_on_for_a_session() -> None:
+    world = World()
+    made = {"name": "Deploy", "plan": ["Build"], **NAMED}
+    task_id = str(world.call("task_register", PERSON, **made)["task_id"])
+
+    world.call("task_update", CODEX, task_id=task_id, message="Built.", **NAMED)
+
+    assert world.thread(task_id)[-1][-1] == "Built."
+
+
 def test_a_task_that_another_host_left_goes_on_in_no_gateway(world: World) -> None:
     task = world.call("task_register", CLAUDE, name="Deploy", plan=["Build"])
     task_id = str(task["task_id"])
