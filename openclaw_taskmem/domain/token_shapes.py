@@ -98,20 +98,19 @@ _SAID: Final = re.compile(
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only what has letters and digits; `is required` is no credential."""
-_END: Final = re.compile(
-    r"(?<![\w+/=\s\\])[\w+/=\s\\]++-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"|\A[\w+/=\s\\]++-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-)
-_KEY_LINE: Final = re.compile(r"[\w+/=]{1,100}")
+_END: Final = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BREAK: Final = re.compile(r"(\n|\\n)")
+_BACKWARDS: Final = re.compile(r"[^\w+/=]{0,4}+([\w+/=]{1,100}+)(?![\w+/=])")
+"""A line of a key from its end on; quotes, a comma or a return may follow it."""
+_SEEN: Final = 300
+"""Characters at a line's end that are looked at: its part of a key, and before it."""
 _WIDE: Final = 40
 """Letters of a line of a key, but for its last."""
-_CUT: Final = re.compile(
-    r"\A(?:[A-Za-z0-9+/]{0,75}\r?\n)?"
-    r"(?:(?:[A-Za-z0-9+/]{64}\r?\n){5,}+|(?:[A-Za-z0-9+/]{70}\r?\n){5,}+"
-    r"|(?:[A-Za-z0-9+/]{76}\r?\n){5,}+)"
-    r"(?:[A-Za-z0-9+/]{1,76}={0,2}\r?(?=\n|\Z))?"
-)
-"""Lines as wide as keys are wrapped (PEM, OpenSSH, MIME), from a text's start on."""
+_WIDTHS: Final = frozenset({64, 70, 76})
+"""Letters of a line where keys are wrapped (PEM, OpenSSH, MIME)."""
+_FEWEST: Final = 5
+"""Whole lines that make a key of what has neither a beginning nor an end."""
+_WRAPPED: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _MIXED: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 """What the lines of a key have all of, and lists of checksums have not."""
 
@@ -131,39 +130,91 @@ def mask_shapes(text: str, mask: str) -> str:
 
 
 def mask_key_tails(text: str, mask: str) -> str:
-    """Return a text with `mask` for a private key whose first line is not there."""
+    """Return a text with `mask` for a private key whose first line is not there.
+
+    Its lines may be indented or quoted, and a time may stand before each.
+    """
     if "PRIVATE KEY" not in text or "-----END" not in text:
         return text
-    return _END.sub(
-        lambda found: _without_tail(found[0], mask, cut=found.start() == 0), text
-    )
+    pieces: list[str] = []
+    done = 0
+    for end in _END.finditer(text):
+        before = text[done : end.start()]
+        kept = _without_tail(before, cut=done == 0)
+        pieces.append(f"{before}{end[0]}" if kept == before else f"{kept}{mask}")
+        done = end.end()
+    return "".join((*pieces, text[done:]))
 
 
 def mask_cut_keys(text: str, mask: str) -> str:
     """Return a text that may begin anywhere with `mask` for the middle of a key.
 
     Neither its first line nor its last need be there: five whole lines and more that
-    look like a key's count, at the beginning alone. What else is wrapped so (an image
-    in a mail) is masked too, where the text begins within it.
+    look like a key's count, at the beginning alone, with the same before each of them.
+    What else is wrapped so (an image in a mail) is masked too, where the text begins
+    within it.
     """
-    found = _CUT.match(text)
-    if found is None or not all(each.search(found[0]) for each in _MIXED):
-        return text
-    lines = found[0]
-    return f"{mask}{lines[len(lines.rstrip()) :]}{text[found.end() :]}"
+    lines = text.split("\n")
+    after = _end_of_key(lines, 0) or _end_of_key(lines, 1)
+    return "\n".join((mask, *lines[after:])) if after else text
 
 
-def _without_tail(text: str, mask: str, *, cut: bool) -> str:
-    """Return a text that ends with a key's last lines without them.
+def _end_of_key(lines: list[str], first: int) -> int:
+    """Return where the lines of a key that begin at `first` are over; 0: no key's.
+
+    What stands before `first` must be the rest of one of them.
+    """
+    start, whole = _part(lines[first]) if first < len(lines) else ("", "")
+    added = whole.startswith("+") and len(whole) - 1 in _WIDTHS  # by a diff
+    if len(whole) - added not in _WIDTHS or re.search(r"\w-\Z", start):
+        return 0
+    at, like, letters = first, _shape(start), ""
+    while at < len(lines):
+        start, part = _part(lines[at])
+        if not _WRAPPED.fullmatch(part) or _shape(start) != like:
+            break
+        if len(part) != len(whole) or "=" in part:
+            at += 0 < len(part) <= len(whole)  # its last line
+            break
+        letters += part
+        at += 1
+    if len(letters) < _FEWEST * len(whole):
+        return 0
+    rest, part = _part(lines[0])
+    fits = like.endswith(_shape(rest)) and _WRAPPED.fullmatch(part)
+    return at if fits and all(each.search(letters) for each in _MIXED) else 0
+
+
+def _part(line: str) -> tuple[str, str]:
+    """Return a line's last word, where it may be a key's, and what stands before it."""
+    found = _BACKWARDS.match(line[: -_SEEN - 1 : -1])
+    if found is None:
+        return line, ""
+    return line[: len(line) - found.end()], found[1][::-1]
+
+
+def _shape(start: str) -> str:
+    """Return the same for what stands before each line of a text: a time, a number."""
+    return re.sub(r"\d+", "0", " ".join(start[-_SEEN:].split())).strip("+ ")
+
+
+def _without_tail(text: str, *, cut: bool) -> str:
+    """Return what stands before a key's last line without the lines before it.
 
     `cut`: nothing stands before it, so that its first line may be half a key's.
     """
-    lines = re.split(r"(\n|\\n)", text)
-    first = len(lines) - 1
-    while first >= 2 and _KEY_LINE.fullmatch(lines[first - 2].strip()):  # noqa: PLR2004
-        half = cut and first == 2  # noqa: PLR2004
-        short = len(lines[first - 2].strip()) < _WIDE
-        if short and not half and first < len(lines) - 1:
+    lines = _BREAK.split(text)
+    first = last = len(lines) - 1
+    like, below, kept = _shape(lines[last]), "", ""
+    while first >= 2:  # noqa: PLR2004
+        start, part = _part(lines[first - 2])
+        shape, half = _shape(start), cut and first == 2  # noqa: PLR2004
+        sums = re.fullmatch("=[^=]{4}", below)
+        if not part or (len(part) < _WIDE and not half and first < last and not sums):
             break
-        first -= 2
-    return text if first == len(lines) - 1 else "".join((*lines[:first], mask))
+        if shape != like and not (half and like.endswith(shape)):
+            if len(part) >= _WIDE and start and not start[-1].isspace():
+                first, kept = first - 2, start
+            break
+        first, below, kept = first - 2, part, start
+    return text if first == last else "".join((*lines[:first], kept))

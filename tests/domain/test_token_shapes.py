@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from hashlib import sha256
 
@@ -122,11 +123,55 @@ def test_a_tail_that_begins_within_a_line_is_masked_whole() -> None:
     assert scrub(f"{MIX[:9]}\n{BODY}\n{end}\ndone") == f"{MASK}\ndone"
 
 
+STARTS = ["    ", "> ", "12:00:{n:02} ", "+", "-", "{n:6}\t", "a1  | ", "k.pem:{n}:"]
+"""What may stand before each line of a key: YAML, a mail, a log, a diff, a number."""
+
+
+def with_starts(start: str, text: str) -> str:
+    return "".join(
+        f"{start.format(n=n)}{line}\n" for n, line in enumerate(text.splitlines())
+    )
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("lost", [0, 1, 8, 30])
+def test_the_tail_of_a_key_is_masked_whatever_is_before_its_lines(
+    start: str, lost: int
+) -> None:
+    end = "-----END RSA PRI" + "VATE KEY-----"
+    key = with_starts(start, f"{BODY}\nAbC=\n{end}")
+
+    cleaned = scrub(f"{key[lost:]}it goes on")
+
+    assert cleaned.endswith(f"{MASK}\nit goes on")
+    assert not re.search(r"\w{20}|AbC", cleaned)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("lost", [0, 1, 8, 30])
+@pytest.mark.parametrize("width", [64, 70])
+def test_the_middle_of_a_key_is_masked_whatever_is_before_its_lines(
+    start: str, lost: int, width: int
+) -> None:
+    key = with_starts(start, f"{lines_of(width, 40)}AbC")
+
+    assert scrub_cut(f"{key[lost:]}it goes on") == f"{MASK}\nit goes on"
+
+
+def test_the_tail_of_an_armored_key_is_masked_with_its_checksum() -> None:
+    end = "-----END PGP PRI" + "VATE KEY BLOCK-----"
+
+    assert scrub(f"{BODY}\n{BODY[:9]}\n=aB1c\n{end}\n") == f"{MASK}\n"
+
+
 def lines_of(width: int, count: int) -> str:
     """What `base64` prints."""
     letters = b64encode(b"".join(sha256(bytes([n])).digest() for n in range(40)))
     text = letters.decode()
     return "".join(f"{text[n * 5 : n * 5 + width]}\n" for n in range(count))
+
+
+KEY_LINES = lines_of(64, 30).splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("width", [64, 70, 76])
@@ -150,6 +195,11 @@ def test_the_middle_of_a_key_is_masked_where_a_text_begins(
         lines_of(60, 30),
         "".join(lines_of(64, 30).split()),
         "a line of words\n" * 30,
+        with_starts("12:00:{n:02} ", f"{sha256(b'').hexdigest()}\n" * 30),
+        with_starts("12:00:{n:02} ", lines_of(64, 4)),
+        with_starts("sha384-", lines_of(64, 30)),
+        "".join(f"{n * 'x'} {line}" for n, line in enumerate(KEY_LINES)),
+        "".join(f"{line[:-1]} is here\n" for line in KEY_LINES),
     ],
 )
 def test_what_only_looks_like_the_middle_of_a_key_stays(text: str) -> None:
@@ -162,7 +212,10 @@ def test_an_image_of_a_mail_counts_as_a_key_where_the_text_begins() -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("piece", ["aB1", f"{'aB1' * 22}\n", "\n", f"{'aB1x' * 16}\n"])
+@pytest.mark.parametrize(
+    "piece",
+    ["aB1", f"{'aB1' * 22}\n", "\n", f"{'aB1x' * 16}\n", f"> {'aB1x' * 16}\n", "1 "],
+)
 def test_a_cut_text_takes_linear_time(piece: str) -> None:
     scrub_cut(piece * (524_288 // len(piece)))
 
@@ -173,6 +226,7 @@ def test_a_cut_text_takes_linear_time(piece: str) -> None:
     [
         *("Ma1b2", "a.", "1//0", "key-", "$1$", "login a ", "password is ", "a:1:a:b:"),
         *("Cookie:", "a\n", "AAAA\\n", "-us1", ".atlasv1.", "8Q~", "a\n-----END "),
+        *("> a\n-----END PRI" + "VATE KEY-----", " aB1=", f"> {MIX}\n"),
     ],
 )
 def test_no_shape_takes_more_than_linear_time(piece: str) -> None:
