@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Final
+from unicodedata import normalize
 
 from pydantic import JsonValue
 
@@ -33,7 +34,7 @@ _TOKEN: Final = re.compile(
       sk-[A-Za-z0-9_-]{16,}                    # OpenAI, Anthropic and their like
     | (?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
     | glpat-[A-Za-z0-9_-]{16,}
-    | xox[abeoprs]-[A-Za-z0-9-]{10,}           # Slack
+    | xox[a-eoprs]-[A-Za-z0-9%/+=-]{10,}          # Slack
     | (?:AKIA|ASIA)[A-Z0-9]{16}                # AWS
     | AIza[A-Za-z0-9_-]{30,}                   # Google
     | npm_[A-Za-z0-9]{30,}
@@ -53,7 +54,7 @@ _USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
 """A user's name that is long and has digits, as a token in its place has."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _NAMES: Final = (
-    r"(?:passw(?:or)?d|passphrase|secret|(?:auth|access|refresh)[_-]?token"
+    r"(?:passw(?:or)?[dt]|passphrase|secret|(?:auth|access|refresh)[_-]?token"
     r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
 )
 """What is followed by hardly anything but a credential."""
@@ -64,7 +65,7 @@ _PROMPTS: Final = "|".join(
     for quote in "\"'"
 )
 """A prompt in quotes, such as "Password:": what follows it is no credential."""
-_SET: Final = r"\\{0,8}[\"']?\s{0,3}[=:]\s{0,3}"
+_SET: Final = r"(?:\\{0,8}[\"']|%22)?\s{0,3}(?:[=:]|%3[ADad])\s{0,3}"
 _ASSIGNED: Final = re.compile(
     rf"""
     ( (?i:{_NAMES}){_SET}
@@ -144,6 +145,8 @@ _FLAG: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """A flag and its value; of prose about flags, most is left alone."""
+_FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
+"""Wide forms of ASCII, as Chinese and Japanese have; not what ends a sentence."""
 _OPENING: Final = re.compile(r"(?:\\{0,8}[\"'])?")
 _HINTS: Final = (
     *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
@@ -166,8 +169,20 @@ _KEYS: Final = re.compile(
 def scrub(text: str) -> str:
     """Return the text with each credential replaced by `[secret removed]`.
 
-    One that is JSON is looked at by its keys as well.
+    One that is JSON is looked at by its keys as well. Full-width letters and signs
+    become plain ones where they spell a credential.
     """
+    clean = _scrub_plain(text)
+    narrow = _FULL_WIDTH.sub(_narrowed, clean)
+    again = clean if narrow == clean else _scrub_plain(narrow)
+    return clean if again == narrow else again
+
+
+def _narrowed(wide: re.Match[str]) -> str:
+    return normalize("NFKC", wide[0])
+
+
+def _scrub_plain(text: str) -> str:
     text = mask_shapes(text, MASK)
     low = text.casefold()
     if not any(hint in low for hint in _HINTS):

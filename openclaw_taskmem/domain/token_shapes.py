@@ -19,6 +19,7 @@ _BEGUN: Final = {
     "ATCTT3": r"[\w=-]{20,}",
     "CCIPAT_": r"\w{20,}",  # CircleCI
     "CFPAT-": r"[\w-]{30,}",  # Contentful
+    "CLOJARS_": r"[A-Za-z0-9]{40,}",
     "EAA": r"[\w-]{60,}",  # Facebook, Square
     "GR1348941": r"[\w-]{20,}",  # GitLab, for runners
     "HRKU-": r"[\w-]{20,}",  # Heroku
@@ -42,7 +43,9 @@ _BEGUN: Final = {
     "mfa.": r"[\w-]{40,}",  # Discord
     "ntn_": r"[A-Za-z0-9]{30,}",  # Notion
     "nvapi-": r"[\w-]{20,}",
+    "ops_": r"eyJ[\w+/=-]{40,}",  # 1Password
     "oy2": r"[a-z0-9]{43}",  # NuGet
+    "pcsk_": r"[\w-]{30,}",  # Pinecone
     "phx_": r"[A-Za-z0-9]{30,}",  # PostHog
     "pplx-": r"[A-Za-z0-9]{30,}",
     "pscale_": r"(?:tkn|pw|oauth)_[\w.-]{20,}",
@@ -56,6 +59,7 @@ _BEGUN: Final = {
     "shp": r"(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{24,}",  # Shopify
     "sntry": r"[su]_[\w+/=-]{30,}",  # Sentry
     "sq0": r"(?:csp|atp|idp)-[\w-]{20,}",
+    **dict.fromkeys(("sqa_", "sqp_", "squ_"), r"[a-f0-9]{40,}"),  # SonarQube
     "tskey-": r"[a-z]{2,20}-[\w-]{12,}",  # Tailscale
     "vcp_": r"[A-Za-z0-9]{20,}",  # Vercel
     "whsec_": r"[\w+/=-]{16,}",
@@ -71,8 +75,11 @@ _SHAPES: Final = (
     ),
     *(
         (f"gl{kind}-", rf"\bgl{kind}-[\w-]{{16,}}")
-        for kind in ("dt", "ft", "rt", "cbt")
+        for kind in ("dt", "ft", "rt", "cbt", "ptt", "agent", "oas", "soat", "imt")
     ),
+    (":AA", r"(?<=bot)\d{6,12}:AA[\w-]{30,}"),  # Telegram, in a URL
+    ("pat", r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
+    ("SSWS", r"(?<=SSWS )[\w-]{30,}"),  # Okta
     ("SK", r"\bSK[a-f0-9]{32}\b"),  # Twilio
     ("-us", r"\b[0-9a-f]{32}-us\d{1,2}\b"),  # Mailchimp
     (".atlasv1.", r"(?<![\w.])\w{14}\.atlasv1\.[\w-]{40,}"),  # Terraform
@@ -94,7 +101,7 @@ _PGPASS: Final = re.compile(
     r"(?m)(^[\w.*-]{1,99}:(?:\d{2,5}|\*):[\w*-]{1,99}:[\w*-]{1,99}:)(?!\[secret)\S+$"
 )
 _SAID: Final = re.compile(
-    r"([Pp](?i:asswor[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)\s{1,3}"
+    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only what has letters and digits; `is required` is no credential."""
