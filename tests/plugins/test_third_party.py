@@ -1,7 +1,10 @@
-"""The plug-in of the README, as it stands there: installed, and used."""
+"""The plug-ins of docs/plugins.md, as they stand there: installed, and used."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -12,14 +15,18 @@ from taskmem_hookspecs.testing import check_plugin
 from tests.support.daemons import Daemon, command, short_home
 from tests.support.waiting import until
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 PROMISED_LINES = 11
-WRITES_TO = "/tmp/ntfy.txt"  # noqa: S108 - what the README says, replaced below
+WRITES_TO = "/tmp/ntfy.txt"  # noqa: S108 - what the page says, replaced below
+
+
+def section_of(title):
+    return PAGE.read_text("utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def blocks():
     """Return the first Python block of the section, and the TOML block after it."""
-    section = README.read_text().split("\n## Write a plug-in\n")[1].split("\n## ")[0]
+    section = section_of("The smallest plug-in")
     found = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     languages = [language for language, _ in found]
     python = languages.index("python")
@@ -55,7 +62,7 @@ def received(tmp_path):
 
 @pytest.fixture
 def site(tmp_path, received):
-    """A folder with the README's plug-in installed, and one that is broken."""
+    """A folder with the page's plug-in installed, and one that is broken."""
     python, toml = blocks()
     assert WRITES_TO in python
     folder = tmp_path / "site"
@@ -84,14 +91,14 @@ def test_a_plugin_is_written_in_eleven_lines():
     assert len([line for line in python.splitlines() if line.strip()]) <= PROMISED_LINES
 
 
-def test_the_plugin_of_the_readme_fits_the_hooks():
+def test_the_smallest_plugin_fits_the_hooks():
     module = ModuleType("taskmem_ntfy")
-    exec(blocks()[0], vars(module))  # noqa: S102 - the README is ours
+    exec(blocks()[0], vars(module))  # noqa: S102 - the page is ours
     check_plugin(module)
 
 
 @pytest.mark.parametrize("asked_for", ["ntfy", "auto"])
-def test_a_wake_goes_through_the_plugin_of_the_readme(site, home, received, asked_for):
+def test_a_wake_goes_through_the_smallest_plugin(site, home, received, asked_for):
     settings = {
         "PYTHONPATH": str(site),
         "TASKMEM_WAKE_TRANSPORT": asked_for,
@@ -133,5 +140,73 @@ def test_a_wake_goes_through_the_plugin_of_the_readme(site, home, received, aske
             "last_error": "loading: ValueError: boom",
         }
         assert "plug-in broken failed; loading: ValueError: boom" in daemon.log.text
+    finally:
+        daemon.close()
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder of the page's package, and the folder that it is installed into."""
+    section = section_of("A package with tests")
+    found = dict(
+        re.findall(
+            r"`([\w/]+\.\w+)`\.? .*?```\w+\n(.*?)^```$",
+            section,
+            re.MULTILINE | re.DOTALL,
+        )
+    )
+    folder = tmp_path_factory.mktemp("taskmem-wakefile")
+    for name, text in found.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    site = tmp_path_factory.mktemp("site")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps")
+    subprocess.run([*pip, "--target", str(site), str(folder)], check=True)
+    return folder, site
+
+
+def test_the_package_has_the_files_that_the_page_draws(package):
+    folder, _ = package
+    section = section_of("A package with tests")
+    drawn = re.findall(r"^[│ ]*[├└]── (\S+\.\w+)$", section, re.MULTILINE)
+    made = [path.name for path in folder.rglob("*.*") if path.is_file()]
+    assert sorted(drawn) == sorted(made)
+
+
+def test_the_tests_of_the_package_pass(package):
+    folder, site = package
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+def test_the_installed_package_carries_a_wake(package, home, tmp_path):
+    _, site = package
+    written = tmp_path / "wakes.txt"
+    daemon = Daemon(
+        home,
+        PYTHONPATH=str(site),
+        WAKEFILE=str(written),
+        TASKMEM_WAKE_TRANSPORT="wakefile",
+        TASKMEM_STUCK_THRESHOLD_SECONDS="0.5",
+    )
+    try:
+        daemon.wait_until_it_serves()
+        daemon.register("Try it", plan=["Look"])
+
+        def sent():
+            return [wake for wake in daemon.wakes() if wake["state"] == "sent"]
+
+        wake = until(sent, "a wake is sent")[0]
+        assert wake["transport"] == "wakefile"
+        assert wake["text"] in written.read_text("utf-8").split("\n")
     finally:
         daemon.close()
