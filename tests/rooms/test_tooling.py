@@ -1,0 +1,59 @@
+"""What runs before a commit, in CI and at a release is what `./check` runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def project() -> dict[str, Any]:
+    return dict(tomllib.loads(read("pyproject.toml"))["project"])
+
+
+def test_hooks_before_a_commit_call_the_tools_of_check() -> None:
+    hooks = re.findall(
+        r"^ +entry: (\S+)", read(".pre-commit-config.yaml"), re.MULTILINE
+    )
+    assert hooks
+    assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read("check")))
+
+
+def test_ci_tries_each_python_that_the_project_names() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = {
+        f"3.{item.removeprefix(prefix)}"
+        for item in project()["classifiers"]
+        if item.startswith(prefix)
+    }
+    [matrix] = re.findall(r"python: \[(.*)\]", read(".github/workflows/ci.yml"))
+    assert set(re.findall(r"[\d.]+", matrix)) == named
+    for version in named:
+        assert f"python{version}" in read("check")
+
+
+def test_the_lock_pins_all_that_development_needs_and_names_no_host() -> None:
+    lock = read("requirements-dev.txt")
+    pins = [line for line in lock.splitlines() if not line.startswith("#")]
+    assert all(re.match(r"[\w.-]+==[\w.+]+( ;|$)", pin) for pin in pins)
+    assert "://" not in lock
+    extras = project()["optional-dependencies"]
+    wanted = [*project()["dependencies"], *extras["dev"], *extras["postgres"]]
+    names = {re.match(r"[\w-]+", each)[0] for each in wanted} - {"openclaw-taskmem"}
+    assert names <= {pin.partition("==")[0] for pin in pins}
+
+
+def test_a_release_is_checked_before_it_is_built() -> None:
+    workflow = read(".github/workflows/release.yml")
+    check, build = workflow.split("\n  build:\n")
+    assert "run: .ci/run" in check
+    assert "./check" in read(".ci/run")
+    assert "needs: check" in build
+    assert "python -m build" in build
