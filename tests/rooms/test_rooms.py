@@ -103,27 +103,6 @@ def test_a_face_starts_without_the_heavy_libraries(
     assert loaded & heavy == set()
 
 
-def test_every_decision_is_listed() -> None:
-    folder = ROOT / "docs" / "decisions"
-    listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
-    assert sorted(listed) == sorted(path.name for path in folder.glob("0*.md"))
-
-
-def test_every_setting_is_in_the_readme() -> None:
-    from openclaw_taskmem.config import _COUNTS, Settings
-
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    unsaid = {"in_file", "warnings", "tools"}
-    for name in ({*Settings.__dataclass_fields__} | _COUNTS) - unsaid:
-        assert f"`TASKMEM_{name.upper()}`" in text
-
-
-def test_links_between_the_documents_lead_somewhere() -> None:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
 def test_each_promise_of_security_names_a_test_that_there_is() -> None:
     text = (ROOT / "SECURITY.md").read_text("utf-8")
     promises = re.findall(r"^\| [A-Z].* \| (.+) \|$", text, re.MULTILINE)

@@ -1,0 +1,223 @@
+"""The pages say what is so: each is compared with the code that it is about."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.config import Settings, list_variables
+from openclaw_taskmem.tools.catalog import TOOLS
+from taskmem_hookspecs import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+README_BYTES = 6 * 1024
+GLOSSARY_ENTRIES = 25
+PAGES = (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "bench" / "README.md")
+LINES = re.MULTILINE | re.DOTALL
+EXAMPLE = "tests/test_wakefile.py"
+"""A file of the package that the page on plug-ins makes."""
+ROOMS = ("openclaw_taskmem", "hookspecs", "plugins")
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def tables(text: str) -> Iterator[list[str]]:
+    """Yield each row of the tables in a text, as its cells."""
+    for line in text.splitlines():
+        if line.startswith("| ") and not line.startswith("| ---"):
+            yield [cell.strip() for cell in line[1:-1].split("|")]
+
+
+# --- links and files --------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=LINES)
+    titles = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_the_pages_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_file_that_the_pages_name_is_there() -> None:
+    roots = "|".join((*ROOMS, "bench", "docs", "tests", r"\.ci", r"\.github"))
+    named = rf"`((?:{roots})/[\w./-]*)"
+    gone = {
+        f"{page.name}: {path}"
+        for page in PAGES
+        if page.name != "CHANGELOG.md"
+        for path in re.findall(named, page.read_text("utf-8"))
+        if not (ROOT / path).exists() and path != EXAMPLE
+    }
+    assert gone == set()
+
+
+def test_every_decision_is_listed() -> None:
+    folder = DOCS / "decisions"
+    listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
+    assert sorted(listed) == sorted(path.name for path in folder.glob("0*.md"))
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    found, left = set[Path](), [ROOT / "README.md"]
+    while left:
+        page = left.pop().resolve()
+        if page in found or page.suffix != ".md":
+            continue
+        found.add(page)
+        links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))
+        left += [page.parent / link for link in links]
+    assert {*DOCS.rglob("*.md")} - found == set()
+
+
+# --- the readme -------------------------------------------------------------------
+
+
+def test_the_readme_is_short_and_has_one_picture() -> None:
+    text = read("README.md")
+    assert len(text.encode()) <= README_BYTES
+    assert text.count("```mermaid") + text.count("![") == 1
+
+
+def test_no_block_of_the_readme_hurts_when_pasted_whole() -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", read("README.md"), LINES)
+    harm = re.compile(r"--undo|--remove|uninstall|rm -|\./check|daemon stop|sudo")
+    assert blocks
+    assert [block for block in blocks if harm.search(block)] == []
+
+
+# --- settings, commands, tools ----------------------------------------------------
+
+
+def as_text(default: object) -> str:
+    """Return a default as the page has it."""
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, tuple):
+        return ",".join(map(as_text, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def test_the_page_of_settings_has_each_setting_with_its_default() -> None:
+    rows = {
+        row[0].strip("`"): row[1].strip("`")
+        for row in tables(read("docs/settings.md"))
+        if row[0].startswith("`TASKMEM_")
+    }
+    assert rows.keys() == list_variables() - {"TASKMEM_HOST", "TASKMEM_SESSION_KEY"}
+
+    in_words = {"TASKMEM_HOME", "TASKMEM_HOLD_BACK"}
+    defaults = {
+        f"TASKMEM_{field.name.upper()}": as_text(field.default)
+        for field in dataclasses.fields(Settings)
+        if field.default not in ("", (), frozenset())
+    }
+    known = {name: defaults[name] for name in defaults.keys() - in_words}
+    assert {name: rows[name] for name in known} == known
+
+
+def test_the_page_of_commands_has_each_command() -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "openclaw_taskmem", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.partition("Commands:\n")[2]
+    named = re.findall(r"^\| `taskmem (\w+)", read("docs/commands.md"), re.MULTILINE)
+    assert sorted(named) == sorted(re.findall(r"^  (\w+)  ", help_text, re.MULTILINE))
+
+
+@cache
+def sections() -> dict[str, str]:
+    """Return what the page of tools says of each tool."""
+    page = read("docs/tools.md")
+    parts = re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]
+    found = {part.partition("\n")[0]: part for part in parts}
+    return {name: text for name, text in found.items() if "_" in name}
+
+
+def test_the_page_of_tools_has_each_tool() -> None:
+    assert [*sections()] == [tool.name for tool in TOOLS]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_page_of_tools_has_each_argument(tool) -> None:
+    said = {
+        row[0].strip("`"): row[1]
+        for row in tables(sections()[tool.name])
+        if row[0].startswith("`")
+    }
+    schema = tool.input_schema
+    wanted = {
+        name: "required"
+        if name in schema.get("required", [])
+        else _default(field.get("default"))
+        for name, field in schema["properties"].items()
+    }
+    assert said == wanted
+
+
+def _default(value: object) -> str:
+    return "" if value is None else str(value).lower()
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_page_of_tools_tells_answers_and_refusals(tool) -> None:
+    _, _, told = sections()[tool.name].partition("**Answer**")
+    _, _, refused = told.partition("**Refused**")
+    known = {getattr(item, "name", None) for item in vars(errors).values()}
+    named = set(re.findall(r"`(\w+_\w+)`", refused))
+    others = {*tool.input_schema["properties"], "smart_wait"}
+    assert told
+    assert named - others <= known
+
+
+# --- messages ---------------------------------------------------------------------
+
+
+@cache
+def printed() -> str:
+    """Return every text in the code; what an f-string fills in is `…`."""
+    found: list[str] = []
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = (
+                    v.value if isinstance(v, ast.Constant) else "…" for v in node.values
+                )
+                found.append("".join(map(str, parts)))
+    return "\n".join(found)
+
+
+def test_the_page_of_trouble_quotes_what_is_printed() -> None:
+    shown = [row[0] for row in tables(read("docs/trouble.md"))]
+    quotes = [quote for cell in shown for quote in re.findall(r"`([^`]+)`", cell)]
+    fragments = [part.strip(" .;:,") for quote in quotes for part in quote.split("…")]
+    assert len(quotes) > 30
+    assert [part for part in fragments if part not in printed()] == []
+
+
+def test_the_glossary_keeps_to_what_is_ours() -> None:
+    entries = re.findall(r"^\| \*\*", read("docs/glossary.md"), re.MULTILINE)
+    assert 0 < len(entries) <= GLOSSARY_ENTRIES
