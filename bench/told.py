@@ -7,7 +7,6 @@ import os
 import random
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -31,13 +30,12 @@ from tests.e2e.openclaw import node_program
 INSTANTS = int(os.environ.get("TASKMEM_BENCH_INSTANTS", "200"))
 SEED = int(os.environ.get("TASKMEM_BENCH_SEED", "17"))
 A_HOME = 20
-"""Instants in one home; each begins with the database of an earlier version."""
+"""Instants in one home."""
 INSTANT = 1.0
 """Seconds before a sentence in which what it says was so: a command takes that long to
 start Python, to find out and to print."""
 LONGEST = 2.0
 """Seconds from what was done to the looks, at most."""
-RELEASED = Path(__file__).parents[1] / "tests" / "plugins" / "sqlmodel" / "released"
 _OLD = (
     f"import openclaw_taskmem as it; it.__version__ = {OLDER!r}; "
     "from openclaw_taskmem.faces.main import main; main()"
@@ -245,19 +243,10 @@ def is_true(told: Told, watched: Watched) -> bool:
 # --- the run ------------------------------------------------------------------
 
 
-def age_database(home: Home, chance: random.Random) -> None:
-    """Give a home the database of an earlier version."""
-    released = chance.choice(sorted(RELEASED.glob("*.sql")))
-    with closing(sqlite3.connect(home.database)) as database:
-        database.executescript(released.read_text())
-    home.database.chmod(0o600)
-
-
 def watch_home(instants: int, chance: random.Random) -> Watched:
     """Let all speak of one home's daemon at random instants."""
     with ExitStack() as stack:
         home = stack.enter_context(a_home())
-        age_database(home, chance)
         watched = Watched(home, stack.enter_context(Truth(home)))
         stack.callback(end_daemons, watched)
         host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))

@@ -66,7 +66,7 @@ def postgres() -> Iterator[Cluster]:
 def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file that has its tables, and nothing in them; for copies of it.
 
-    Migrating a new one takes fifteen times as long.
+    Making the tables of a new one takes nine times as long.
     """
     file = tmp_path_factory.mktemp("empty") / "taskmem.db"
     SqlStore(f"sqlite:///{file}").close()

@@ -174,7 +174,7 @@ def _linkage(
     last_wait_event_at: int | None,
     last_wait_state: str | None,
 ) -> Linkage:
-    """Return what the three keys say; rows of the first schema have none of them."""
+    """Return what the three keys say; a row corrected by hand may lack them."""
     at = last_wait_event_at
     return Linkage(
         active_wait_ids=tuple(active_wait_ids or ()),

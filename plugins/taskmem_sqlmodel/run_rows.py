@@ -69,11 +69,11 @@ class Runs(Base, table=True):
     checkpoints: int
     calls: int
     question: str | None = Field(sa_type=Text)
-    heard_until: int
+    heard_until: int = Field(sa_column_kwargs={"server_default": "0"})
     rounds: int
-    rounds_before: int
+    rounds_before: int = Field(sa_column_kwargs={"server_default": "0"})
     turn_began_at: datetime | None = Field(sa_type=InstantText)
-    worked_seconds: float
+    worked_seconds: float = Field(sa_column_kwargs={"server_default": "0"})
     idle_rounds: int
     news: str = Field(sa_type=Text)
     recent: list[str] = Field(sa_type=JsonText)

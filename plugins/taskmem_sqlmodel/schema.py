@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import as_file, files
 from typing import Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import StoreTooNew
+from taskmem_hookspecs import StoreTooNew, StoreUnavailable
 
-REVISIONS: Final = (
-    "0001_tasks",
-    "0002_waits_and_wakes",
-    "0003_watched_waits",
-    "0004_notes_of_wakes",
-    "0005_runs",
-    "0006_homes",
-    "0007_dues_of_a_home",
-    "0008_ledger",
-    "0009_questions",
-    "0010_hosts",
-    "0011_registrars",
-    "0012_within",
-    "0013_wakes_of_a_wait",
-    "0014_open_of_a_maker",
-)
-"""Every schema that was ever released, the oldest first."""
+HEAD: Final = "0001"
+"""The schema that `rows` describes.
 
-HEAD: Final = REVISIONS[-1]
-"""The schema that `rows` describes."""
+Schemas are numbered from 0001, without gaps. Their ids are numbers alone: those from
+before the first release had a name behind it, such as `0001_tasks`.
+"""
 
-
-def refuse_newer(revision: str | None) -> None:
-    """Raise `StoreTooNew` for a schema that is not known here; None: a new database."""
-    if revision is not None and revision not in REVISIONS:
-        raise StoreTooNew(
-            f"The database was written by a newer version (its schema is {revision}, "
-            f"the newest known here is {HEAD}) and was left untouched; update "
-            "openclaw-taskmem, then start again."
-        )
+MIGRATIONS: Final = files("taskmem_sqlmodel") / "migrations"
 
 
 def is_newest(connection: sa.Connection) -> bool:
@@ -46,9 +25,11 @@ def is_newest(connection: sa.Connection) -> bool:
 
     Raises:
         StoreTooNew: The schema is not known here.
+        StoreUnavailable: It is one from before the first release.
     """
     found = _revision(connection)
-    refuse_newer(found)
+    if found is not None:
+        _refuse_unknown(found)
     return found == HEAD
 
 
@@ -59,9 +40,27 @@ def bring_to_head(connection: sa.Connection) -> None:
 
     Raises:
         StoreTooNew: The schema is not known here.
+        StoreUnavailable: It is one from before the first release.
     """
     if not is_newest(connection):
         _upgrade(connection)
+
+
+def _refuse_unknown(revision: str) -> None:
+    if revision in {f"{number:04}" for number in range(1, int(HEAD) + 1)}:
+        return
+    if re.match(r"\d{4}_", revision):
+        raise StoreUnavailable(
+            f"The database was made before the first release (its schema is {revision})"
+            " and was left untouched; keep it for the version that wrote it, set "
+            "TASKMEM_HOME to a new folder, or TASKMEM_DATABASE_URL to a new database, "
+            "then start again."
+        )
+    raise StoreTooNew(
+        f"The database was written by a newer version (its schema is {revision}, "
+        f"the newest known here is {HEAD}) and was left untouched; update "
+        "openclaw-taskmem, then start again."
+    )
 
 
 def _revision(connection: sa.Connection) -> str | None:
@@ -76,7 +75,7 @@ def _upgrade(connection: sa.Connection) -> None:
     from alembic import command
     from alembic.config import Config
 
-    with as_file(files("taskmem_sqlmodel") / "migrations") as folder:
+    with as_file(MIGRATIONS) as folder:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         command.upgrade(config, HEAD)

@@ -430,12 +430,12 @@ def test_a_database_of_a_newer_version_is_refused_and_left_untouched(start, home
     first = start()
     first.register()
     first.stop()
-    change(home, "UPDATE alembic_version SET version_num = '9999_of_tomorrow'")
+    change(home, "UPDATE alembic_version SET version_num = '9999'")
     before = home.database.read_bytes()
     status, said = refused_start(home)
     assert status == 1
     assert "was written by a newer version" in said
-    assert "9999_of_tomorrow" in said
+    assert "9999" in said
     assert "\n" not in said
     assert home.database.read_bytes() == before
     log = home.database.with_name("taskmem.db-wal")

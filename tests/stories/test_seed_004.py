@@ -12,9 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 import taskmem_evidence
 from openclaw_taskmem.domain.run_events import Continued
@@ -25,9 +22,9 @@ from openclaw_taskmem.engine import evidence, gateway, recovery
 from taskmem_hookspecs import Event, RunState, TaskStatus, Verdict, Wake, WakeState
 from taskmem_hookspecs.errors import EvidenceMissing, RunNotReady
 from taskmem_hookspecs.testing import FakeClock
-from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.databases import DIALECTS, contents, look
+from tests.support.schemas import NEXT, add_next_schema
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
@@ -206,39 +203,29 @@ def test_unit_persistence_crud_outlives_the_process(
     created.close()
 
 
-@pytest.fixture(params=DIALECTS)
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of the first schema, with a task in it."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'taskmem.db'}"
-    else:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_unit_schema_migration_keeps_the_tasks_and_their_runs(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    dialect: str,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'taskmem.db'}"
+    if dialect == "postgresql":
         url = str(request.getfixturevalue("postgres").new_database())
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        config = Config(attributes={"connection": connection})
-        scripts = Path(schema.__file__).parent / "migrations"
-        config.set_main_option("script_location", str(scripts))
-        command.upgrade(config, "0001_tasks")
-        connection.exec_driver_sql(
-            "INSERT INTO tasks (task_id, name, status, plan, done, metadata, "
-            "message_count, created_at, updated_at, version) VALUES ('task_old', "
-            "'Deploy', 'active', '[\"Build\",\"Push\"]', '[0]', '{}', 0, "
-            "'2026-02-16T05:00:00.000000Z', '2026-02-16T05:00:00.000000Z', 1)"
-        )
-    return url
-
-
-def test_unit_schema_migration_keeps_the_tasks_and_gives_them_runs(old: str) -> None:
-    assert look(old, "SELECT version_num FROM alembic_version") == [("0001_tasks",)]
-    store = SqlStore(old)
-    assert look(old, "SELECT version_num FROM alembic_version") == [(schema.HEAD,)]
+    before = SqlStore(url)
+    task = Session(World(before)).works()
+    kept = before.read_task(task)
+    before.close()
+    add_next_schema(monkeypatch, tmp_path)
+    store = SqlStore(url)
+    assert look(url, "SELECT version_num FROM alembic_version") == [(NEXT,)]
+    assert look(url, "SELECT colour FROM tasks") == [("blue",)]
+    assert store.read_task(task) == kept
     session = Session(World(store))
-    assert session.world.task("task_old").done == {0}
-    session.begins()
-    session.call("task_claim", task_id="task_old")
     session.does("push it")
-    session.call("task_update", task_id="task_old", status="completed")
-    assert session.run("task_old").state is RunState.COMPLETED
+    session.call("task_update", task_id=task, status="completed")
+    assert session.run(task).state is RunState.COMPLETED
     store.close()
 
 

@@ -56,8 +56,8 @@ class Cluster:
     def emptied_database(self) -> str:
         """Return the URL of a database that has its tables, and nothing in them.
 
-        It is always the same one, for who needs many one after the other: migrating
-        a new one takes ten times as long.
+        It is always the same one, for who needs many one after the other: making
+        the tables of a new one takes three times as long.
         """
         if self._shared is None:
             self._shared = self.new_database()

@@ -13,28 +13,19 @@ import pytest
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
-    Change,
     HealthState,
+    Linkage,
     RunNotFound,
-    RunState,
     TaskNotFound,
     TaskStatus,
     WaitNotFound,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.values import (
-    a_checkpoint,
-    a_folder,
-    a_revision,
-    a_run,
-    an_artifact,
-    an_entry,
-)
 from taskmem_sqlmodel import health, reading, statements
 from taskmem_sqlmodel.columns import InstantText, JsonText
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.rows import rows_of_task
 
 NOW = DAWN + timedelta(hours=9)
 SOON = DAWN + timedelta(seconds=1)
@@ -72,40 +63,13 @@ CASES = [
 ]
 
 
-def rows_of(number, due):
-    """Return one row of each table, due at an instant, all of one task."""
-    own = {"task_id": f"task_{number}"}
-    run = {"run_id": f"run_{number}"}
-    return Change(
-        tasks=(a_task(**own, stuck_due_at=due),),
-        runs=(
-            a_run(
-                **own,
-                **run,
-                state=RunState.RUNNING,
-                session_key=f"s{number}",
-                lease_until=due,
-            ),
-        ),
-        waits=(a_wait(**own, wait_id=f"wait_{number}"),),
-        wakes=(a_wake(**own, wake_id=f"wake_{number}", due_at=due),),
-        artifacts=(an_artifact(**own, artifact_id=f"artifact_{number}"),),
-        checkpoints=(a_checkpoint(**run),),
-        messages=(a_message(**own),),
-        revisions=(a_revision(**own),),
-        events=(an_event(**own),),
-        ledger=(an_entry(**own),),
-        folders=(a_folder(**own),),
-    )
-
-
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
     """A database with a row of each table that will be broken, and one that is not."""
     path = tmp_path_factory.mktemp("broken") / "taskmem.db"
     store = SqlStore(f"sqlite:///{path}")
-    store.commit(rows_of(1, DAWN))
-    store.commit(rows_of(2, SOON))
+    store.commit(rows_of_task(1, DAWN))
+    store.commit(rows_of_task(2, SOON))
     store.close()
     return path
 
@@ -159,8 +123,8 @@ def url(postgres):
     """The same database on PostgreSQL, where a word may be of a later version, too."""
     url = postgres.new_database()
     store = SqlStore(url)
-    store.commit(rows_of(1, DAWN))
-    store.commit(rows_of(2, SOON))
+    store.commit(rows_of_task(1, DAWN))
+    store.commit(rows_of_task(2, SOON))
     store.close()
     with psycopg.connect(url) as raw:
         for table in statements.EVERY:
@@ -297,6 +261,12 @@ def test_a_row_that_is_put_right_is_used_again(path, file_store):
     assert [wake.wake_id for wake in file_store.due_wakes(NOW, 500)] == ["wake_2"]
     break_row(path, "wakes", "sent_at", None)
     assert len(file_store.due_wakes(NOW, 500)) == 2
+
+
+def test_metadata_that_is_emptied_by_hand_is_read(path, file_store):
+    break_row(path, "tasks", "metadata", "{}")
+    task = file_store.read_task("task_1").task
+    assert (task.metadata, task.linkage) == ({}, Linkage())
 
 
 def test_many_broken_rows_use_up_no_limit(path, file_store):

@@ -15,6 +15,7 @@ from taskmem_hookspecs import Change, HealthState
 from taskmem_hookspecs.testing import a_task
 from taskmem_sqlmodel import health, health_checks, schema
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.schemas import NEXT
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
 
@@ -95,21 +96,25 @@ def test_one_that_is_not_there_yet_is_made_by_a_daemon(path):
     assert not path.exists()
 
 
-def test_one_of_an_older_schema_is_brought_up_to_date_by_a_new_daemon(kept, path):
-    with closing(sqlite3.connect(path)) as found, found:
-        found.execute("UPDATE alembic_version SET version_num = '0001_tasks'")
+def test_one_of_an_older_schema_is_brought_up_to_date(kept, monkeypatch):
+    monkeypatch.setattr(schema, "HEAD", NEXT)
     row = health.row(kept)
     assert row.state is FAIL
-    assert "older" in row.detail
+    assert f"older schema than {NEXT}" in row.detail
     assert "taskmem daemon stop" in row.cure
 
 
-def test_one_of_a_newer_schema_asks_for_an_update(kept, path):
+@pytest.mark.parametrize(
+    ("revision", "cure"),
+    [("9999", "update openclaw-taskmem"), ("0001_tasks", "set TASKMEM_HOME")],
+)
+def test_one_of_a_schema_that_is_refused_is_told(kept, path, revision, cure):
     with closing(sqlite3.connect(path)) as found, found:
-        found.execute("UPDATE alembic_version SET version_num = '9999_future'")
+        found.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     row = health.row(kept)
     assert row.state is FAIL
-    assert "update openclaw-taskmem" in row.detail
+    assert revision in row.detail
+    assert cure in row.detail
 
 
 def test_one_that_is_damaged_is_to_be_restored(kept, path):

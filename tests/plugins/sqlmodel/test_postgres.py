@@ -7,9 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy.dialects import postgresql
 
 from taskmem_hookspecs import (
@@ -23,7 +20,6 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
 from taskmem_sqlmodel import statements, task_store
 from taskmem_sqlmodel.opening import _WRITERS_LOCK
-from taskmem_sqlmodel.rows import Base
 from taskmem_sqlmodel.store import SqlStore
 
 
@@ -52,8 +48,8 @@ def other(url):
 def test_a_version_from_later_is_refused(url):
     task_store(url).close()
     with other(url) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0099_later'")
-    with pytest.raises(StoreTooNew, match="0099_later"):
+        connection.execute("UPDATE alembic_version SET version_num = '0099'")
+    with pytest.raises(StoreTooNew, match="0099"):
         task_store(url)
 
 
@@ -170,11 +166,3 @@ def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
                 assert len(seen) == 2
                 assert all(step["Actual Rows"] <= most for step in seen), seen
                 assert not any("Filter" in step for step in seen), seen
-
-
-def test_the_newest_schema_is_that_of_the_rows(url):
-    task_store(url).close()
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []

@@ -108,11 +108,17 @@ CREATE TABLE runs (
 	folder TEXT, 
 	checkpoints INTEGER NOT NULL, 
 	calls INTEGER NOT NULL, 
+	question TEXT, 
+	heard_until INTEGER DEFAULT '0' NOT NULL, 
 	rounds INTEGER NOT NULL, 
+	rounds_before INTEGER DEFAULT '0' NOT NULL, 
+	turn_began_at TEXT, 
+	worked_seconds FLOAT DEFAULT '0' NOT NULL, 
 	idle_rounds INTEGER NOT NULL, 
 	news TEXT NOT NULL, 
 	recent TEXT NOT NULL, 
 	said TEXT, 
+	last_response TEXT, 
 	provider_failures INTEGER NOT NULL, 
 	tries INTEGER NOT NULL, 
 	created_at TEXT NOT NULL, 
@@ -120,7 +126,7 @@ CREATE TABLE runs (
 	seen_at TEXT NOT NULL, 
 	started_at TEXT, 
 	ended_at TEXT, 
-	version INTEGER NOT NULL, question TEXT, rounds_before INTEGER DEFAULT '0' NOT NULL, turn_began_at TEXT, worked_seconds FLOAT DEFAULT '0' NOT NULL, last_response TEXT, heard_until INTEGER DEFAULT '0' NOT NULL, 
+	version INTEGER NOT NULL, 
 	PRIMARY KEY (run_id), 
 	CONSTRAINT state_is_known CHECK (state IN ('queued', 'running', 'blocked', 'review', 'completed', 'failed', 'cancelled')), 
 	CONSTRAINT news_is_known CHECK (news IN ('none', 'result', 'call')), 
@@ -181,10 +187,23 @@ CREATE TABLE tasks (
 	done TEXT NOT NULL, 
 	metadata TEXT NOT NULL, 
 	session_key TEXT, 
+	home TEXT, 
 	message_count INTEGER NOT NULL, 
 	created_at TEXT NOT NULL, 
 	updated_at TEXT NOT NULL, 
-	version INTEGER NOT NULL, last_stuck_alert_at TEXT, alerts INTEGER DEFAULT 0 NOT NULL, alerts_in_a_row INTEGER DEFAULT 0 NOT NULL, stuck_due_at TEXT, held_until TEXT, home TEXT, doubts TEXT DEFAULT '[]' NOT NULL, original_request TEXT, implicit BOOLEAN DEFAULT 0 NOT NULL, host TEXT, registrar_session TEXT, registrar_host TEXT, registrar_home TEXT, 
+	version INTEGER NOT NULL, 
+	last_stuck_alert_at TEXT, 
+	alerts INTEGER DEFAULT 0 NOT NULL, 
+	alerts_in_a_row INTEGER DEFAULT 0 NOT NULL, 
+	stuck_due_at TEXT, 
+	held_until TEXT, 
+	doubts TEXT DEFAULT '[]' NOT NULL, 
+	original_request TEXT, 
+	implicit BOOLEAN DEFAULT 0 NOT NULL, 
+	host TEXT, 
+	registrar_session TEXT, 
+	registrar_host TEXT, 
+	registrar_home TEXT, 
 	PRIMARY KEY (task_id), 
 	CONSTRAINT status_is_known CHECK (status IN ('active', 'paused', 'completed', 'failed', 'cancelled'))
 );
@@ -198,6 +217,8 @@ CREATE INDEX tasks_by_update ON tasks (updated_at, task_id);
 CREATE INDEX tasks_implicit ON tasks (updated_at, task_id) WHERE implicit;
 
 CREATE INDEX tasks_of_session ON tasks (session_key, status, updated_at, task_id) WHERE session_key IS NOT NULL;
+
+CREATE INDEX tasks_open_of_maker ON tasks (registrar_host, registrar_session, home, status, implicit) WHERE status IN ('active', 'paused') AND NOT implicit;
 
 CREATE INDEX tasks_stuck_due ON tasks (status, stuck_due_at, task_id) WHERE stuck_due_at IS NOT NULL;
 
@@ -219,7 +240,11 @@ CREATE TABLE waits (
 	ended_at TEXT, 
 	last_observation TEXT, 
 	round INTEGER NOT NULL, 
-	version INTEGER NOT NULL, start TEXT, home TEXT, host TEXT, 
+	version INTEGER NOT NULL, 
+	start TEXT, 
+	home TEXT, 
+	host TEXT, 
+	within TEXT DEFAULT 'null' NOT NULL, 
 	PRIMARY KEY (wait_id), 
 	CONSTRAINT status_is_known CHECK (status IN ('watching', 'resolved', 'timeout', 'cancelled', 'error')), 
 	FOREIGN KEY(task_id) REFERENCES tasks (task_id)
@@ -230,6 +255,8 @@ CREATE INDEX waits_by_age ON waits (created_at, wait_id);
 CREATE INDEX waits_by_task ON waits (task_id, created_at, wait_id);
 
 CREATE INDEX waits_ended_of_task ON waits (task_id, changed_at, wait_id) WHERE status <> 'watching';
+
+CREATE INDEX waits_open_of_maker ON waits (host, session_key, home, status) WHERE status = 'watching';
 
 CREATE INDEX waits_watching ON waits (created_at, wait_id) WHERE status = 'watching';
 
@@ -243,6 +270,7 @@ CREATE TABLE wakes (
 	task_id TEXT, 
 	wait_id TEXT, 
 	session_key TEXT, 
+	home TEXT, 
 	text TEXT NOT NULL, 
 	urgent BOOLEAN NOT NULL, 
 	attempts INTEGER NOT NULL, 
@@ -253,10 +281,11 @@ CREATE TABLE wakes (
 	sent_at TEXT, 
 	acknowledged_at TEXT, 
 	transport TEXT, 
+	note TEXT, 
 	delivery_id TEXT, 
 	version INTEGER NOT NULL, 
-	note TEXT, 
-	run_id TEXT, home TEXT, host TEXT, 
+	run_id TEXT, 
+	host TEXT, 
 	PRIMARY KEY (wake_id), 
 	CONSTRAINT cause_is_known CHECK (cause IN ('stuck', 'wait', 'run')), 
 	CONSTRAINT state_is_known CHECK (state IN ('due', 'sent', 'acknowledged', 'unanswered', 'refused', 'superseded')), 
@@ -269,6 +298,8 @@ CREATE TABLE wakes (
 CREATE INDEX wakes_by_age ON wakes (created_at, wake_id);
 
 CREATE INDEX wakes_by_task ON wakes (task_id, created_at, wake_id);
+
+CREATE INDEX wakes_by_wait ON wakes (wait_id) WHERE wait_id IS NOT NULL;
 
 CREATE INDEX wakes_due ON wakes (due_at, wake_id) WHERE due_at IS NOT NULL;
 
