@@ -41,20 +41,24 @@ def update_in_flood() -> Iterator[Figure | str]:
             given = {"task_id": ids[0], "message": f"{number} " + "x" * 3000}
             host.call("task_update", given)
         yield millis("task_update, nobody floods", [*map(update, range(SAMPLES))])
-        for what, (line, reads) in _floods(ids[0]).items():
-            with _Flood(home, line, reads=reads):
+        for what, (face, line, reads) in _floods(ids[0]).items():
+            with _Flood(home, face, line, reads=reads):
                 times = [*map(update, range(SAMPLES))]
             yield millis(f"task_update while another floods: {what}", times)
             worst = [percentile(times, 0.99)]
             yield amount(f"its p99: {what}", worst, "s", LIMIT_SECONDS)
 
 
-def _floods(task_id: str) -> Mapping[str, tuple[bytes, bool]]:
-    """Return what is sent over and over, and whether the answers are read."""
+def _floods(task_id: str) -> Mapping[str, tuple[str, bytes, bool]]:
+    """Return on which face what is sent over and over; whether answers are read."""
     note = {"task_id": task_id, "message": "Still at it."}
     proof = {"task_id": task_id, "status": "completed"}
-    return {
+    of_clients = {
         "updates": (_call("task_update", note), True),
+        "updates of 60 kB": (
+            _call("task_update", {**note, "message": "y " * 30_000}),
+            True,
+        ),
         "answers that nobody reads": (_line("show", {"id": task_id}), False),
         "threads shown": (_line("show", {"id": task_id}), True),
         "lists": (_call("task_list", {}), True),
@@ -71,6 +75,11 @@ def _floods(task_id: str) -> Mapping[str, tuple[bytes, bool]]:
         ),
         "lines of 340,000 arrays": (_arrays(340_000), True),
         "lines of 90,000 arrays": (_arrays(90_000), True),
+    }
+    return {
+        **{what: ("client", *flood) for what, flood in of_clients.items()},
+        "a gateway's lines of 8 MiB": ("gateway", _arrays(2_700_000), True),
+        "a gateway's lines of 90,000 arrays": ("gateway", _arrays(90_000), True),
     }
 
 
@@ -92,8 +101,8 @@ def _line(method: str, params: Mapping[str, object]) -> bytes:
 class _Flood:
     """Connections that send one line over and over until the block is left."""
 
-    def __init__(self, home: Home, line: bytes, *, reads: bool) -> None:
-        self._home, self._line, self._reads = home, line, reads
+    def __init__(self, home: Home, face: str, line: bytes, *, reads: bool) -> None:
+        self._home, self._face, self._line, self._reads = home, face, line, reads
         self._over = threading.Event()
         self._begun = threading.Barrier(CLIENTS + 1)
         """Passed once every connection has sent a line."""
@@ -104,7 +113,8 @@ class _Flood:
         for _ in range(CLIENTS):
             end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             end.connect(str(self._home.socket))
-            end.sendall(b'{"taskmem": 1, "face": "client"}\n')
+            opening = {"taskmem": 1, "face": self._face}
+            end.sendall(json.dumps(opening).encode() + b"\n")
             self._sockets.append(end)
             self._begin(self._send, end)
             if self._reads:

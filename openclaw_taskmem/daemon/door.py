@@ -22,7 +22,7 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.desk import Desk, Host
-from openclaw_taskmem.daemon.lines import MOST_BYTES, describe_too_long, read_line
+from openclaw_taskmem.daemon.lines import MOST_BYTES, TOO_LONG, read_line
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
@@ -30,12 +30,7 @@ log = logging.getLogger(__name__)
 Answers = Callable[[str, dict[str, object]], Awaitable[object]]
 """Who answers a call: its method and its params."""
 PROTOCOL: Final = 1
-LINE_BYTES: Final = 8 * 1024 * 1024 + 1024
-"""The longest line taken, as of a gateway that reports what it has kept."""
-CALL_BYTES: Final = MOST_BYTES
-"""The longest call of a command. What is made of a line may take fifty times its
-memory."""
-LARGE_BYTES: Final = 64 * 1024
+LARGE_BYTES: Final = 16 * 1024
 """Calls that are longer are read and begun one at a time."""
 LARGE_SECONDS: Final = 10.0
 """How long one of them holds up the next, where it takes longer."""
@@ -102,7 +97,7 @@ class Door:
         self._path, self._bound = path, _identity(path)
         self._servers.append(
             await asyncio.start_unix_server(
-                self._visit, sock=listener, limit=LINE_BYTES
+                self._visit, sock=listener, limit=MOST_BYTES
             )
         )
 
@@ -190,7 +185,7 @@ class Door:
         elif face == "client":
             process = await _process(writer.get_extra_info("socket"))
             answer = partial(self._desk.answer, process=process)
-            await self._serve_calls(reader, writer, answer, CALL_BYTES)
+            await self._serve_calls(reader, writer, answer)
         else:
             connection = object()
             try:
@@ -228,15 +223,14 @@ class Door:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         answers: Answers,
-        longest: int = LINE_BYTES,
     ) -> None:
         room, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
         while True:
             await room.acquire()
-            line = await read_line(reader, longest)
+            line = await read_line(reader)
             if line is None:
-                refusal = _refusal("invalid_arguments", describe_too_long(longest))
+                refusal = _refusal("invalid_arguments", TOO_LONG)
                 _send(writer, {"id": None, "error": refusal})
                 room.release()
                 continue

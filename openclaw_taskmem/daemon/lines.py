@@ -18,9 +18,14 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """A text that does not end is one too, or each of its quotes would begin another."""
 MOST_BYTES: Final = 1024 * 1024
-"""Of a line; the relay refuses longer ones itself."""
+"""Of a line; relays and a gateway's plug-in refuse longer ones themselves. What is
+made of a line may take fifty times its memory."""
 MOST_COMMAS: Final = 100_000
-"""In a line of a client: what is made of a million values takes all others' time."""
+"""In a line: what is made of a million values takes all others' time."""
+TOO_LONG: Final = (
+    f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; "
+    "shorten it."
+)
 _INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
 """Bytes of a line that is looked through off the event loop."""
@@ -28,11 +33,13 @@ _LEVELS: Final = 100
 """More than a call may have, and fewer than the SDK's parser knows."""
 
 
-async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
+async def read_line(
+    reader: asyncio.StreamReader, most: int = MOST_BYTES
+) -> bytes | None:
     """Return the next line; empty: there is none; None: it is more than is taken.
 
-    `most`: its bytes; up to `MOST_BYTES` its commas are bounded, too. A line that is
-    too long is read to its end, and no part of it is kept.
+    `most`: its bytes. A line that is too long is read to its end, and no part of it
+    is kept.
     """
     is_long = False
     while True:
@@ -45,14 +52,7 @@ async def read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
         except asyncio.IncompleteReadError as error:
             line = error.partial
         is_long = is_long or len(line) > most
-        many = most <= MOST_BYTES and line.count(b",") > MOST_COMMAS
-        return None if is_long or many else line
-
-
-def describe_too_long(most: int) -> str:
-    """Say that a call is more than is taken."""
-    values = f" or {MOST_COMMAS:,} values" if most <= MOST_BYTES else ""
-    return f"The call is more than {most >> 20} MiB{values}; shorten it."
+        return None if is_long or line.count(b",") > MOST_COMMAS else line
 
 
 class LinesIn:
@@ -75,7 +75,7 @@ class LinesIn:
                 yield line
 
     async def _read_lines(self) -> AsyncIterator[str]:
-        while (line := await read_line(self._reader, MOST_BYTES)) != b"":
+        while (line := await read_line(self._reader)) != b"":
             if line is None:
                 self._refuse()
             elif len(line) > LONG:
@@ -84,7 +84,7 @@ class LinesIn:
                 yield _fit_for_parser(line)
 
     def _refuse(self) -> None:
-        error = {"code": _INVALID_REQUEST, "message": describe_too_long(MOST_BYTES)}
+        error = {"code": _INVALID_REQUEST, "message": TOO_LONG}
         refusal = {"jsonrpc": "2.0", "id": None, "error": error}
         self._writer.write(json.dumps(refusal).encode() + b"\n")
 

@@ -17,7 +17,7 @@ import pytest
 
 from openclaw_taskmem.daemon import door, mcp, run
 from openclaw_taskmem.daemon.desk import Desk
-from openclaw_taskmem.daemon.lines import read_line
+from openclaw_taskmem.daemon.lines import MOST_BYTES, read_line
 from openclaw_taskmem.daemon.processes import identity
 from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.home import Home
@@ -167,10 +167,13 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
     assert asked == [(allowed, hard)] * raised
 
 
-async def open_client(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a command's connection."""
+async def open_client(
+    home: Home, face: str = "client"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a command's connection, or that of another face."""
     reader, writer = await asyncio.open_unix_connection(home.socket)
-    writer.write(b'{"taskmem": 1, "face": "client"}\n')
+    opening = {"taskmem": 1, "face": face}
+    writer.write(json.dumps(opening).encode() + b"\n")
     assert b"pid" in await reader.readline()
     return reader, writer
 
@@ -181,17 +184,18 @@ def line_of(size: int, method: str = "m") -> bytes:
     return json.dumps({"id": 1, "method": method, "params": params}).encode()
 
 
+@pytest.mark.parametrize("face", ["client", "gateway"])
 async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
-    home: Home,
+    home: Home, face: str
 ) -> None:
     home.prepare()
     desk = create_autospec(Desk, instance=True)
-    desk.answer.return_value = None
+    desk.answer.return_value = desk.answer_gateway.return_value = None
     entrance = door.Door(desk, lambda _: None)
     await entrance.open(home.socket)
-    reader, writer = await open_client(home)
+    reader, writer = await open_client(home, face)
 
-    writer.write(line_of(door.CALL_BYTES) + b"\n" + line_of(10) + b"\n")
+    writer.write(line_of(MOST_BYTES) + b"\n" + line_of(10) + b"\n")
 
     refused, taken = [json.loads(await reader.readline()) for _ in range(2)]
     assert "more than 1 MiB" in refused["error"]["message"]
@@ -299,12 +303,11 @@ async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     await entrance.close(0)
 
 
-async def test_a_line_of_a_client_has_no_million_values() -> None:
+async def test_a_line_has_no_million_values() -> None:
     reader = asyncio.StreamReader(limit=10_000_000)
-    for most in (door.CALL_BYTES, door.LINE_BYTES):
-        reader.feed_data(b"," * 100_001 + b"\n")
-        line = await read_line(reader, most)
-        assert (line is None) is (most == door.CALL_BYTES)
+    reader.feed_data(b"," * 100_001 + b"\n")
+
+    assert await read_line(reader) is None
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])

@@ -10,6 +10,8 @@ const START_MS = 30_000;
 const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
 const MOST_REPORTS = 500;
 const BATCH = 50;
+const MOST_BYTES = 1024 * 1024; // of a line that the daemon takes
+const MOST_COMMAS = 100_000;
 const REFUSALS = 10; // after which a report is given up
 const CALLS = ["tool_started", "tool_called"];
 const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // none is there, or it ended as it let us in
@@ -28,6 +30,7 @@ const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence
 const stopped = () => new DaemonError("closed", "The plug-in has stopped.");
 const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
 const CUT_OFF = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
+const TOO_LONG = "The call is more than 1 MiB or 100,000 values; shorten it.";
 const STRANGER = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
 
 export class Daemon {
@@ -237,9 +240,11 @@ export class Daemon {
 
   #ask(socket, method, params, ms, { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {}) {
     const id = ++this.#number;
+    const line = `${JSON.stringify({ id, method, params })}\n`;
+    if (Buffer.byteLength(line) > MOST_BYTES || line.split(",").length > MOST_COMMAS + 1) return Promise.reject(new DaemonError("invalid_arguments", TOO_LONG));
     const answer = new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject, socket, lost });
-      socket.write(`${JSON.stringify({ id, method, params })}\n`);
+      socket.write(line);
     });
     return within(answer, ms, late).finally(() => this.#calls.delete(id));
   }

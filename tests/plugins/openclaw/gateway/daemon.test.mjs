@@ -72,6 +72,15 @@ test("a report that is no report is given up and said so, and those around it ar
   assert.match(here.warned.join(), /a report was refused, and is lost \(not that\)/);
 });
 
+test("what is longer than a daemon takes is refused here, and reports go one by one", async (t) => {
+  const { here, there } = await both(t);
+  await assert.rejects(here.call("call", { x: "x".repeat(1024 * 1024) }, LONG), /more than 1 MiB/);
+  await assert.rejects(here.call("call", { x: Array(100_002).fill(0) }, LONG), { name: "invalid_arguments" });
+  for (const kind of ["a", "b", "c"]) here.tell({ kind, words: "x".repeat(400_000) });
+  await there.until((d) => kinds(d.events()).length === 3);
+  assert.ok(there.received.every(({ method, params }) => method === "report" && params.events.length === 1));
+});
+
 test("what is told again keeps its number, and what is told later has a higher one", async (t) => {
   const { here, there } = await both(t);
   let lost = true;
