@@ -31,13 +31,16 @@ class Taskmem:
     @property
     def environment(self) -> dict[str, str]:
         """The variables that taskmem is configured by."""
-        return {
+        given = {
             "TASKMEM_HOME": str(self.room.taskmem),
             "TASKMEM_OPENCLAW_BIN": str(self.room.openclaw),
             "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
-            "TASKMEM_OPENCLAW_CLI_TEXT": "full",
             **self.settings,
         }
+        if given["TASKMEM_WAKE_TRANSPORT"] == "openclaw-cli":
+            # This machine may have more than one user.
+            given["TASKMEM_OPENCLAW_CLI_TEXT"] = "full"
+        return given
 
     @property
     def mcp_server(self) -> dict[str, Any]:
