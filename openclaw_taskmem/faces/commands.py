@@ -12,16 +12,19 @@ from openclaw_taskmem.faces.link import LinkError
 from openclaw_taskmem.home import find_home
 
 GROUP: Final = "openclaw_taskmem.commands"
-"""The entry-point group: a name, and the `click.Command` that it stands for."""
+"""The entry-point group: a name, and the `click.Command` that it stands for. `A.B` is
+the command B of the group A, to which every plug-in may add."""
+_DOES: Final = {"setup": "Move in"}
+"""What the commands of a group have in common."""
 
 
 def names() -> list[str]:
-    """Return the names of the commands that plug-ins add."""
-    return sorted({point.name for point in _found()})
+    """Return the names of the commands and groups that plug-ins add."""
+    return sorted({point.name.partition(".")[0] for point in _found()})
 
 
 def find(name: str) -> click.Command | None:
-    """Return a plug-in's command; None: there is none of that name.
+    """Return a plug-in's command, or a group of such; None: there is none of that name.
 
     The command finds the state folder as `TASKMEM_HOME` in the environment. In
     place of one that cannot be loaded there is one that says so.
@@ -32,8 +35,32 @@ def find(name: str) -> click.Command | None:
             try:
                 return _load(point)
             except LinkError as error:
-                return _broken(name, error)
-    return None
+                return _broken(name.rpartition(".")[2], error)
+    members = _list_members(name)
+    if not members:
+        return None
+    does = _DOES.get(name, "Commands of plug-ins")
+    return _Group(name, help=f"{does}: {', '.join(members)}.")
+
+
+class _Group(click.Group):
+    """The commands `NAME.…` of all plug-ins; each is loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        del ctx
+        return _list_members(str(self.name))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of the group."""
+        del ctx
+        return find(f"{self.name}.{cmd_name}")
+
+
+def _list_members(group: str) -> list[str]:
+    start = f"{group}."
+    found = (point.name for point in _found() if point.name.startswith(start))
+    return sorted({name.removeprefix(start) for name in found})
 
 
 def _broken(name: str, error: LinkError) -> click.Command:

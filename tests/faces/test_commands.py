@@ -11,7 +11,7 @@ import pytest
 
 
 def run(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run taskmem with a plug-in that adds `greet`, and a `list` of its own."""
+    """Run taskmem with a plug-in that adds `greet`, `bow low` and its own `list`."""
     folder = tmp_path / "plugin"
     facts = folder / "greeting-1.0.dist-info"
     facts.mkdir(parents=True)
@@ -20,6 +20,8 @@ def run(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess
         "[openclaw_taskmem.commands]\n"
         "greet = greeting:command\n"
         "list = greeting:command\n"
+        "setup.ours = greeting:command\n"
+        "bow.low = greeting:command\n"
     )
     (folder / "greeting.py").write_text(source)
     environ = {
@@ -78,3 +80,29 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
 
 def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:
     assert "No such command" in run(tmp_path, GREET, "gret").stderr
+
+
+def test_plugins_share_a_group_by_the_word_before_the_dot(tmp_path: Path) -> None:
+    shown = run(tmp_path, GREET, "setup", "--help").stdout
+    assert [name for name in ("openclaw", "ours") if f"  {name} " in shown] == [
+        *("openclaw", "ours")
+    ]
+
+
+def test_a_command_of_a_group_is_called_by_two_words(tmp_path: Path) -> None:
+    done = run(tmp_path, GREET, "bow", "low")
+
+    assert (done.stdout, done.returncode) == (f"hello from {tmp_path}/home\n", 0)
+
+
+def test_help_lists_a_group_with_its_commands(tmp_path: Path) -> None:
+    shown = run(tmp_path, GREET, "--help").stdout
+
+    assert "bow      Commands of plug-ins: low." in shown
+
+
+def test_a_broken_command_of_a_group_takes_no_other(tmp_path: Path) -> None:
+    shown = run(tmp_path, "raise RuntimeError('broken')", "setup", "--help").stdout
+
+    assert "ours      Cannot be loaded." in shown
+    assert "openclaw  Install" in shown

@@ -23,12 +23,7 @@ PROJECT = click.option(
 )
 
 
-@click.group("setup")
-def command() -> None:
-    """Move in: OpenClaw, Claude Code, Codex, or a plain skill."""
-
-
-@command.command()
+@click.command()
 @click.option(
     "--yes",
     "everything",
@@ -68,7 +63,7 @@ def openclaw(
         talking.move_in(choice)
 
 
-@command.command()
+@click.command()
 @DRY_RUN
 @REMOVE
 @PROJECT
@@ -79,7 +74,7 @@ def claude(*, dry_run: bool, remove: bool, project: Path | None) -> None:
     _at_host(hosts.claude(os.environ, project), dry_run=dry_run, remove=remove)
 
 
-@command.command()
+@click.command()
 @DRY_RUN
 @REMOVE
 @PROJECT
@@ -90,7 +85,7 @@ def codex(*, dry_run: bool, remove: bool, project: Path | None) -> None:
     _at_host(hosts.codex(os.environ, project), dry_run=dry_run, remove=remove)
 
 
-@command.command()
+@click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def skill(folder: Path) -> None:
     """Write the skill into FOLDER, where any other host reads its skills."""

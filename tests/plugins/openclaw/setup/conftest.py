@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from taskmem_openclaw.setup.command import command
+from taskmem_openclaw.setup import command
 from tests.plugins.openclaw.setup.stand_in import StandIn
 
 
@@ -62,8 +62,8 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def setup(home: Path) -> Setup:
     """Calls `taskmem setup …`."""
 
-    def call(*arguments: str) -> Said:
-        return Said(CliRunner().invoke(command, arguments))
+    def call(host: str, *arguments: str) -> Said:
+        return Said(CliRunner().invoke(getattr(command, host), arguments))
 
     return call
 
