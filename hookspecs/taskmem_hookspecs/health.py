@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Protocol, runtime_checkable
 
@@ -58,6 +58,11 @@ class Checkup(Protocol):
     @property
     def database(self) -> str:
         """The URL of the database, with its password."""
+        ...
+
+    @property
+    def rows(self) -> Sequence[HealthRow]:
+        """What the checks before this one have found; other plug-ins' too."""
         ...
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:

@@ -18,7 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
@@ -130,6 +130,7 @@ class _Checkup:
     status: Mapping[str, JsonValue] | None
     transport: str | None
     database: str
+    rows: list[HealthRow] = field(default_factory=list[HealthRow])
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
         return await asyncio.to_thread(self.ask_now, method, params)
@@ -192,7 +193,9 @@ def examine(
     for plugin, check in seams.health_checks():
         if proof or not check.costs:
             with closing(looking.rows(plugin, check, found)) as rows:
-                yield from rows
+                for row in rows:
+                    found.rows.append(row)
+                    yield row
     # Last, for by now a gateway that was only just loading is connected.
     if status is not None:
         with suppress(TaskmemError):

@@ -592,6 +592,7 @@ class Curious:
 
     async def look(self, checkup):
         self.checkup = checkup
+        self.seen = [row.id for row in checkup.rows]
         for method, params in (("wakes", {"all": True}), ("show", {"id": "task_x"})):
             try:
                 self.answers.append(await checkup.ask(method, params))
@@ -629,6 +630,12 @@ def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served)
     assert [row.id for row in rows].count("curious") == 1
     assert cheap.answers
     assert not costly.answers
+
+
+def test_a_check_sees_the_rows_of_the_checks_before_it(monkeypatch, home):
+    first, second = Curious(), Curious()
+    examined(monkeypatch, home, [first, second], TASKMEM_HOOK_SECONDS="never")
+    assert (first.seen, second.seen) == ([], ["curious"])
 
 
 def test_where_no_daemon_can_be_had_the_checks_are_made_all_the_same(monkeypatch, home):

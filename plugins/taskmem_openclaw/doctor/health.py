@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.doctor import hosts, links
+from taskmem_openclaw.doctor import links
 from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
@@ -66,7 +66,9 @@ class OpenClawCheck:
         named = checkup.transport != "auto"
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         program = shutil.which(binary, path=self._environ.get("PATH"))
-        if not gateways and not named and hosts.stand_alone(self._environ, program):
+        others = any(row.id.startswith("hosts.") for row in checkup.rows)
+        unused = not gateways and not named and (others or program is None)
+        if unused and links.is_absent(self._environ):
             yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
             return
         yield await version(binary, program, self._environ, found=bool(gateways))

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
-from taskmem_openclaw import configuration
-from taskmem_openclaw.doctor import links
 from taskmem_openclaw.setup import shipped
 from taskmem_openclaw.setup.edits import entries
 from taskmem_openclaw.setup.hosts import Host, claude, codex, tell_path
@@ -84,17 +82,3 @@ def _row(
 
 def _told(name: str, state: HealthState, detail: str, cure: str | None) -> HealthRow:
     return HealthRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)
-
-
-def stand_alone(environ: Mapping[str, str], program: str | None) -> bool:
-    """Whether OpenClaw is not set up, and is not here or others are set up instead.
-
-    `program` is OpenClaw's command; None: there is none.
-    """
-    config = configuration.read(environ)
-    if config is None:
-        there = configuration.file(environ).exists()
-    else:
-        there = configuration.includes(config) or links.set_up(config)
-    others = program is None or next(rows(environ), None) is not None
-    return not there and others

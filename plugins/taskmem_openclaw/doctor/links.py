@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import HealthRow, HealthState
+from taskmem_openclaw import configuration
 from taskmem_openclaw.setup import plan, sight
 from taskmem_openclaw.setup.edits import at, entries, items
 
@@ -59,11 +60,15 @@ class Facts:
         return [path for path in (*paths, copied) if _manifest(path) is not None]
 
 
-def set_up(config: Mapping[str, Any]) -> bool:
-    """Whether OpenClaw's configuration has any trace of us."""
+def is_absent(environ: Mapping[str, str]) -> bool:
+    """Whether OpenClaw's configuration has no trace of us, as far as can be read."""
+    config = configuration.read(environ)
+    if config is None:
+        return not configuration.file(environ).exists()
     ours = plan.PLUGIN, plan.BUNDLE
     known = entries(at(config, ("plugins", "entries")))
-    return bool(plan.servers(config)) or any(name in known for name in ours)
+    trace = plan.servers(config) or any(name in known for name in ours)
+    return not trace and not configuration.includes(config)
 
 
 def rows(facts: Facts) -> Iterator[HealthRow]:

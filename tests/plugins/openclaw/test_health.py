@@ -615,6 +615,7 @@ class Looking:
         self.transport = transport
         self.status = status or None
         self.database = ""
+        self.rows = []
 
 
 def looked(checkup, environ, network):

@@ -33,9 +33,11 @@ def environ(tmp_path, monkeypatch):
     return {"HOME": str(user), "PATH": programs}
 
 
-def looked(check, transport="auto"):
+def looked(check, transport="auto", seen=()):
     async def look():
-        return [row async for row in check.look(Looking(transport))]
+        checkup = Looking(transport)
+        checkup.rows += seen
+        return [row async for row in check.look(checkup)]
 
     return asyncio.run(look())
 
@@ -114,7 +116,11 @@ def test_a_file_that_is_broken_is_named(environ):
 
 
 def openclaw(environ, transport="auto"):
-    return {row.id: row for row in looked(health.OpenClawCheck(environ), transport)}
+    """What is said of OpenClaw, once the other hosts were looked at."""
+    seen = looked(HostsCheck(environ))
+    return {
+        row.id: row for row in looked(health.OpenClawCheck(environ), transport, seen)
+    }
 
 
 def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
