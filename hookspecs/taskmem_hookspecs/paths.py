@@ -45,7 +45,9 @@ _HIDDEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/)")
+_OF_HOME: Final = re.compile(
+    r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/|setup/)"
+)
 """In the state folder; recordings are watched by their names."""
 
 

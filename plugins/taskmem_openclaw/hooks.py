@@ -54,12 +54,11 @@ def reader() -> Reader:
 
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
-    """Look at every host that is set up, and send a wake along OpenClaw's links."""
+    """Look at OpenClaw's links, and send a wake along them."""
     from taskmem_openclaw.doctor.health import OpenClawCheck
-    from taskmem_openclaw.doctor.hosts import HostsCheck
     from taskmem_openclaw.doctor.proof import WakeProof
 
-    return [HostsCheck(), OpenClawCheck(), WakeProof()]
+    return [OpenClawCheck(), WakeProof()]
 
 
 def _transport(name: str) -> WakeTransport | None:

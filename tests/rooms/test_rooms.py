@@ -152,7 +152,7 @@ def test_the_wheel_holds_the_packages_and_the_skill_and_nothing_else(
 
 def test_the_built_in_plugins_come_in_by_the_same_door_as_everyones() -> None:
     found = importlib.metadata.entry_points(group="openclaw_taskmem")
-    built_in = {"evidence", "openclaw", "sqlmodel", "terminal", "vision"}
+    built_in = {"evidence", "mcp-hosts", "openclaw", "sqlmodel", "terminal", "vision"}
     assert {entry.name for entry in found} >= built_in
 
 

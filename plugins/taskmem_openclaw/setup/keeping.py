@@ -1,16 +1,15 @@
-"""Files that are written whole or not at all, and the record of what was set up."""
+"""The record of what was set up in OpenClaw."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.setup.patches import Document, is_list, is_object
 
 
@@ -40,51 +39,6 @@ class Record(NamedTuple):
     def gemini(self) -> bool:
         """Whether a key for Gemini may be used; Gemini itself looks here."""
         return bool(self.steps) and self.steps[-1].gemini
-
-
-def written(file: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file, whole or not at all, and keep its mode where it is there.
-
-    A link is followed: what it points to is written.
-
-    Raises:
-        OSError: It cannot be written; it is as it was. `filename` is its own, or that
-            of a folder on the way.
-    """
-    target = Path(os.path.realpath(file))
-    with suppress(FileNotFoundError):
-        mode = target.stat().st_mode & 0o7777
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        _replace(target, content, mode)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(file)) from error
-
-
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(draft).chmod(mode)
-        Path(draft).replace(target)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-
-
-def folder(home: Path) -> Path:
-    """Make the folder for what is kept of setting up, for its owner alone.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    place = home / "setup"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.mkdir(mode=0o700, exist_ok=True)
-    return place
 
 
 def load(home: Path, config: Path) -> Record:
@@ -126,11 +80,11 @@ def save(home: Path, record: Record) -> None:
     if not record.steps and not record.folder:
         file.unlink(missing_ok=True)
         return
-    folder(home)
+    make_setup_folder(home)
     document = record._asdict()
     document["steps"] = [step._asdict() for step in record.steps]
     document["gemini"] = record.gemini
-    written(file, json.dumps(document, indent=2).encode())
+    write_file(file, json.dumps(document, indent=2).encode())
 
 
 def _file(home: Path, record: Record) -> Path:

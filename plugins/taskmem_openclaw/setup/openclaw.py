@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.configuration import parsed
-from taskmem_openclaw.setup import keeping
 from taskmem_openclaw.setup.patches import Document, is_object
 
 OLDEST: Final = (2026, 9)
@@ -110,9 +110,9 @@ class OpenClaw(NamedTuple):
         Raises:
             Failed: OpenClaw did not.
         """
-        file = keeping.folder(self.home) / "patch.json"
+        file = make_setup_folder(self.home) / "patch.json"
         try:
-            keeping.written(file, json.dumps(patch, indent=2).encode())
+            write_file(file, json.dumps(patch, indent=2).encode())
             with self.at_work("openclaw config patch"):
                 self._run(patching(str(file)))
         finally:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any, Final
 
+from taskmem_hookspecs.installing import SERVER, TOOLS, runs_taskmem
 from taskmem_openclaw import configuration
 from taskmem_openclaw.setup import sight
 from taskmem_openclaw.setup.edits import (
@@ -24,12 +24,7 @@ from taskmem_openclaw.setup.patches import Document, same
 
 PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"
-SERVER: Final = "taskmem"
-"""The ids in the configuration: of the plug-in, of the bundle, of its MCP server."""
-
-TOOLS: Final = "runs"
-"""The tools that an MCP host is offered unless its entry says otherwise: all that the
-skill names, so also those for hand-offs between roles."""
+"""The ids in the configuration: of the plug-in, and of the bundle."""
 
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
@@ -140,15 +135,6 @@ def servers(config: Mapping[str, Any]) -> list[str]:
     """Return the MCP servers that are `taskmem mcp`, by name."""
     found = entries(at(config, ("mcp", "servers")))
     return [name for name, server in found.items() if runs_taskmem(server)]
-
-
-def runs_taskmem(server: object) -> bool:
-    """Whether an MCP server's entry, of any host, starts `taskmem mcp`."""
-    entry = entries(server)
-    arguments = items(entry.get("args"))
-    if arguments == ["mcp"]:
-        return PurePath(str(entry.get("command"))).name == "taskmem"
-    return arguments == ["-m", "openclaw_taskmem", "mcp"]
 
 
 def _must_be_allowed(config: Mapping[str, Any], name: str) -> None:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tomllib
 from collections.abc import Mapping
-from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from taskmem_hookspecs.installing import find_command, find_home
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import at, entries, items
 from taskmem_openclaw.setup.moving import Shipped
 
 READERS: Final = "TASKMEM_READERS"
 MANIFEST: Final = "openclaw.plugin.json"
-_SEAL: Final = b"<!-- "
-"""Before the sum of a skill's words, at its end."""
-
-
-def home() -> Path:
-    """Return the state folder; the command line has put it into the environment."""
-    return Path(os.environ["TASKMEM_HOME"])
 
 
 def plugin() -> Shipped:
@@ -42,38 +34,11 @@ def version() -> str:
     return str(json.loads(plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
 
 
-def skill() -> bytes:
-    """Return the words of the skill for hosts without our plug-in.
-
-    OpenClaw's own comes with that; the bundle brings these words along.
-    """
-    return add_seal(_folder("hosts").joinpath("SKILL.md").read_bytes())
-
-
-def is_untouched(skill: bytes) -> bool:
-    """Whether a skill has the words of a version of ours, be it an earlier one."""
-    words, seal, _ = skill.rpartition(_SEAL)
-    return skill in skills() or (seal != b"" and skill == add_seal(words))
-
-
-def add_seal(words: bytes) -> bytes:
-    """Return a skill with the sum of its words, which shows a change by hand."""
-    return words + _SEAL + sha256(words).hexdigest()[:12].encode() + b" -->\n"
-
-
 def skills() -> tuple[bytes, ...]:
-    """Return the words of the skills of this version: of hosts, and of OpenClaw."""
+    """Return the words of the skills of this version: the plug-in's, the bundle's."""
     folders = (plugin().folder, bundle().folder)
     files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
-    return skill(), *(file.read_bytes() for file in files)
-
-
-def command() -> tuple[str, ...]:
-    """Return the command that is this installation's `taskmem`, by its whole path."""
-    program = Path(sys.executable).with_name("taskmem")
-    if os.access(program, os.X_OK):
-        return (str(program),)
-    return (sys.executable, "-m", "openclaw_taskmem")
+    return tuple(file.read_bytes() for file in files)
 
 
 def names_readers() -> bool:
@@ -81,7 +46,9 @@ def names_readers() -> bool:
     if os.environ.get(READERS, "").strip():
         return True
     try:
-        settings = tomllib.loads((home() / "config.toml").read_text(encoding="utf-8"))
+        settings = tomllib.loads(
+            (find_home() / "config.toml").read_text(encoding="utf-8")
+        )
     except (OSError, ValueError):
         return False
     return bool(settings.get("readers"))
@@ -99,8 +66,8 @@ def wishes(config: Mapping[str, Any], known: str) -> plan.Wishes:
     tools = frozenset(map(str, items(at(manifest, ("contracts", "tools")))))
     return plan.Wishes(
         folder=str(folder),
-        command=command(),
-        home=str(home()),
+        command=find_command(),
+        home=str(find_home()),
         tools=tools,
         profiles=_profiles(manifest, tools),
         stale=frozenset(

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import click
 
+from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
 from taskmem_openclaw.setup.edits import Change, applied, at
@@ -49,7 +50,7 @@ class Choice(NamedTuple):
 
 def move_in(choice: Choice) -> None:
     """Set OpenClaw up, and prove it."""
-    with sentences():
+    with _sentences():
         host, record, now = _found()
         if other := keeping.another(host.home, host.config):
             raise openclaw.Failed(
@@ -98,7 +99,7 @@ def _carry_out(move: Move) -> bool:
 
 def move_back(*, dry_run: bool) -> None:
     """Undo the last set-up."""
-    with sentences():
+    with _sentences():
         host, record, now = _found()
         move = moving.moving_back(host, record, now)
         for path in move.kept:
@@ -114,7 +115,7 @@ def move_back(*, dry_run: bool) -> None:
 
 def move_out(*, dry_run: bool) -> None:
     """Take out every trace but the data."""
-    with sentences():
+    with _sentences():
         host, record, now = _found()
         wishes = shipped.wishes(now, record.folder)
         move = moving.moving_out(host, record, now, wishes)
@@ -135,13 +136,13 @@ def move_out(*, dry_run: bool) -> None:
             kept = copy.remove()
             for line in (f"Removed the skill {copy.folder}.", *kept):
                 click.echo(line)
-        home = at(now, plan.HOME) or shipped.home()
-        for line in skills.tell_data(str(home)):
+        home = at(now, plan.HOME) or find_home()
+        for line in describe_data(str(home)):
             click.echo(line)
 
 
 def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:
-    host = openclaw.find(os.environ, shipped.home())
+    host = openclaw.find(os.environ, find_home())
     click.echo(f"OpenClaw {host.version}, configured by {host.config}")
     host = host._replace(at_work=_shown_at_work)
     return host, keeping.load(host.home, host.config), host.read()
@@ -304,18 +305,18 @@ def _is_unfinished(move: Move) -> bool:
 
 
 @contextmanager
-def sentences() -> Generator[None]:
+def _sentences() -> Generator[None]:
     """Turn what went wrong into a sentence."""
     try:
         yield
-    except (openclaw.Failed, plan.Refused, skills.NotOurs) as error:
+    except (openclaw.Failed, plan.Refused, NotOurs) as error:
         _fail(str(error))
     except (KeyboardInterrupt, click.Abort):
         click.echo()
         _fail("It was stopped before anything was changed.")
     except OSError as error:
         _fail(
-            f"{error.filename or shipped.home()} cannot be written ({error.strerror}); "
+            f"{error.filename or find_home()} cannot be written ({error.strerror}); "
             "make room or see whose file that is, and run this again."
         )
 

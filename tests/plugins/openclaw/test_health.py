@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthCheck, HealthState, TaskmemError
+from taskmem_hookspecs.installing import find_command
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import gateways, health, links
@@ -59,7 +60,7 @@ def configured(home: Path) -> dict[str, Any]:
     entry = {
         "enabled": True,
         "hooks": {"allowConversationAccess": True},
-        "config": {"command": list(shipped.command()), "home": str(home)},
+        "config": {"command": list(find_command()), "home": str(home)},
     }
     return {
         "plugins": {"load": {"paths": [str(FOLDER)]}, "entries": {"taskmem": entry}}
@@ -176,7 +177,7 @@ def test_a_command_that_is_gone_is_set(facts, entry):
     assert_row(links.command(facts), FAIL, "/nowhere/taskmem", SETUP)
 
 
-@pytest.mark.parametrize("said", [[sys.executable], [*shipped.command(), "--version"]])
+@pytest.mark.parametrize("said", [[sys.executable], [*find_command(), "--version"]])
 def test_a_command_that_is_another_program_is_set(facts, entry, said):
     entry["config"]["command"] = said
     assert_row(links.command(facts), WARN, said[-1], SETUP)
@@ -760,4 +761,4 @@ def test_the_plugin_fits_the_hooks_and_brings_its_checks_along():
     check_plugin(hooks)
     checks = hooks.health_checks()
     assert all(isinstance(check, HealthCheck) for check in checks)
-    assert [check.costs for check in checks] == [False, False, True]
+    assert [check.costs for check in checks] == [False, True]

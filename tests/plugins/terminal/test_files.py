@@ -369,6 +369,7 @@ async def test_where_a_link_leads_is_told_only_beside_what_may_be_seen(tmp_path,
 def test_the_settings_of_a_home_are_never_shown_whatever_its_name(tmp_path, name):
     home = tmp_path / name
     assert is_hidden(str(home / "config.toml"), str(home))
+    assert is_hidden(str(home / "setup" / "claude-1.before"), str(home))
     assert not is_hidden(str(home / "notes.toml"), str(home))
 
 

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from taskmem_openclaw.setup import command
 from tests.plugins.openclaw.setup.stand_in import StandIn
-
-
-@dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said."""
-
-    result: Result
-
-    @property
-    def status(self) -> int:
-        return self.result.exit_code
-
-    @property
-    def text(self) -> str:
-        return self.result.output
-
-    @property
-    def sentence(self) -> str:
-        """The last line, which is all that a failure says."""
-        assert self.status == 1, self.text
-        assert isinstance(self.result.exception, SystemExit), self.result.exception
-        return self.text.splitlines()[-1]
-
+from tests.support.commands import Said
 
 Setup = Callable[..., Said]
 

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs.installing import add_seal, find_command
+from taskmem_mcp_hosts.hosts import skill_in
 from taskmem_openclaw.setup import plan, shipped
 
 BUNDLE = shipped.bundle().folder
@@ -13,7 +15,7 @@ BUNDLE = shipped.bundle().folder
 def test_its_skill_is_that_of_hosts_without_the_plugin():
     skill = BUNDLE / "skills" / "task-memory" / "SKILL.md"
     assert not skill.is_symlink()
-    assert shipped.add_seal(skill.read_bytes()) == shipped.skill()
+    assert add_seal(skill.read_bytes()) == skill_in(Path()).words
 
 
 def test_every_tool_that_its_skill_names_is_offered_by_its_server():
@@ -41,8 +43,6 @@ def test_its_id_is_not_the_plugin_s():
 
 
 def test_what_runs_taskmem_is_this_installation():
-    program, *_ = shipped.command()
+    program, *_ = find_command()
     assert Path(program).is_absolute()
-    assert plan.runs_taskmem(
-        {"command": program, "args": [*shipped.command()[1:], "mcp"]}
-    )
+    assert plan.runs_taskmem({"command": program, "args": [*find_command()[1:], "mcp"]})

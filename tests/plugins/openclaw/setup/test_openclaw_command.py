@@ -15,6 +15,7 @@ import click
 import pytest
 
 from taskmem_hookspecs import Readiness
+from taskmem_hookspecs.installing import add_seal, find_command, find_home
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import shipped, talking
 from taskmem_openclaw.setup.moving import Shipped
@@ -48,7 +49,7 @@ def test_two_calls_of_openclaw_move_in(openclaw, into, home):
                 "taskmem": {
                     "enabled": True,
                     "hooks": {"allowConversationAccess": True},
-                    "config": {"command": list(shipped.command()), "home": str(home)},
+                    "config": {"command": list(find_command()), "home": str(home)},
                 }
             },
         },
@@ -394,7 +395,7 @@ def test_remove_takes_a_link_that_nobody_uses(openclaw, into):
 def test_remove_takes_copies_of_the_skill_that_openclaw_made(openclaw, into):
     copy = openclaw.folder / "workspace" / "skills" / "task-memory"
     copy.mkdir(parents=True)
-    (copy / "SKILL.md").write_bytes(shipped.skill())
+    (copy / "SKILL.md").write_bytes(add_seal(b"name: task-memory\n"))
     theirs = openclaw.folder / "skills" / "task-memory"
     theirs.mkdir(parents=True)
     (theirs / "SKILL.md").write_text("---\nname: another\n---\n")
@@ -415,7 +416,7 @@ def test_the_bundle_is_for_who_wants_no_plugin(openclaw, into, home):
     assert openclaw.config["plugins"]["entries"] == {"taskmem-mcp": {"enabled": True}}
     assert openclaw.config["plugins"]["allow"] == ["x", "taskmem-mcp"]
     server = openclaw.config["mcp"]["servers"]["taskmem"]
-    assert (server["command"], server["args"][-1]) == (shipped.command()[0], "mcp")
+    assert (server["command"], server["args"][-1]) == (find_command()[0], "mcp")
     assert server["env"] == {"TASKMEM_HOME": str(home), "TASKMEM_TOOLS": "runs"}
     assert "Everything is in place" in into("--mcp").text
     assert "--remove first" in into().sentence
@@ -461,7 +462,7 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
         applied = {"status": 0, "out": "Applied in Gateway."}
         openclaw.fail({"plugins install": applied})
     assert setup("openclaw", "--yes").status == 0
-    awaited = (str(shipped.home()), shipped.version())
+    awaited = (str(find_home()), shipped.version())
     assert order == ([awaited, "doctor"] if live else [])
 
 

@@ -167,7 +167,7 @@ def test_a_full_disk_is_one_sentence_before_anything_is_done(
     def full(file, *_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
-    monkeypatch.setattr(keeping, "written", full)
+    monkeypatch.setattr(keeping, "write_file", full)
     sentence = into("--yes").sentence
     assert "cannot be written (No space left on device); make room" in sentence
     assert openclaw.changes == []

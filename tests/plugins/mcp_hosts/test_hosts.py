@@ -6,36 +6,22 @@ import os
 import re
 import stat
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import installing
+from taskmem_mcp_hosts import hosts, moves
 from taskmem_openclaw.setup import shipped
 
-PROGRAM, *ARGUMENTS = shipped.command()
+PROGRAM, *ARGUMENTS = installing.find_command()
+WORDS = hosts.skill_in(Path()).words
 ENTRY = {
     "command": PROGRAM,
     "args": [*ARGUMENTS, "mcp"],
     "env": {"TASKMEM_TOOLS": "runs"},
 }
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    """A user's own home, with nothing in it."""
-    folder = tmp_path / "user"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def usual_home(user, home, monkeypatch):
-    """The state folder where it is by default."""
-    monkeypatch.setenv("TASKMEM_HOME", str(user / ".openclaw" / "taskmem"))
 
 
 def servers(file):
@@ -60,7 +46,7 @@ def test_the_server_and_the_skill_are_where_the_host_reads_them(
     assert servers(user / file) == {"taskmem": ENTRY}
     assert stat.S_IMODE((user / file).stat().st_mode) == 0o600
     skill = user / skills / "task-memory" / "SKILL.md"
-    assert skill.read_bytes() == shipped.skill()
+    assert skill.read_bytes() == WORDS
 
 
 @pytest.mark.parametrize(
@@ -291,7 +277,7 @@ def test_a_host_is_offered_the_tools_that_the_skill_names(setup, user):
     file = user / ".claude.json"
     profile = servers(file)["taskmem"]["env"]["TASKMEM_TOOLS"]
     offered = {tool.name for tool in catalog.list_offered(profile, recalls=False)}
-    skill = shipped.skill().decode()
+    skill = WORDS.decode()
     named = set(re.findall(r"`(task_\w+|wait_\w+|smart_wait)`", skill))
     assert named - {"task_id"} <= offered
     # Whoever wants fewer keeps what they have set.
@@ -368,15 +354,12 @@ def test_a_file_that_the_host_changes_meanwhile_is_not_overwritten(
 ):
     file = user / ".claude.json"
     file.write_text("{}")
-    skill = shipped.skill
 
-    def meanwhile():
+    def meanwhile(_there):
         file.write_text('{"news": 1}')
-        return skill()
+        return ENTRY
 
-    monkeypatch.setattr(shipped, "skill", meanwhile)
-    (user / ".claude" / "skills" / "task-memory").mkdir(parents=True)
-    (user / ".claude" / "skills" / "task-memory" / "SKILL.md").write_bytes(skill())
+    monkeypatch.setattr(moves, "make_entry", meanwhile)
     assert "was changed this moment; run this again" in setup("claude").sentence
     assert file.read_text() == '{"news": 1}'
 
@@ -392,7 +375,7 @@ def test_the_skill_goes_into_any_folder(setup, tmp_path):
     folder = tmp_path / "skills"
     file = folder / "task-memory" / "SKILL.md"
     assert str(file) in setup("skill", str(folder)).text
-    assert file.read_bytes() == shipped.skill()
+    assert file.read_bytes() == WORDS
     assert "Everything is in place" in setup("skill", str(folder)).text
 
 
@@ -408,7 +391,7 @@ OF_A_GATEWAY = (
 
 
 def test_a_host_s_skill_says_nothing_that_needs_a_gateway():
-    skill = shipped.skill().decode()
+    skill = WORDS.decode()
     assert [words for words in OF_A_GATEWAY if words in skill] == []
     theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
     assert len(skill.encode()) <= 3200 < len(theirs.read_bytes())
@@ -420,7 +403,7 @@ def test_the_host_s_skill_replaces_openclaw_s(setup, user):
     theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
     (folder / "SKILL.md").write_bytes(theirs.read_bytes())
     setup("claude")
-    assert (folder / "SKILL.md").read_bytes() == shipped.skill()
+    assert (folder / "SKILL.md").read_bytes() == WORDS
 
 
 @pytest.mark.parametrize("tool", catalog.TOOLS, ids=lambda tool: tool.name)
@@ -469,12 +452,10 @@ def test_remove_says_where_the_skill_of_before_is(setup, user):
     assert copy.exists()
 
 
-def test_a_skill_of_an_earlier_version_is_not_kept(setup, user, monkeypatch):
-    with monkeypatch.context() as earlier:
-        earlier.setattr(
-            shipped, "skill", lambda: shipped.add_seal(b"name: task-memory\n")
-        )
-        setup("claude")
+def test_a_skill_of_an_earlier_version_is_not_kept(setup, user):
+    file = user / ".claude" / "skills" / "task-memory" / "SKILL.md"
+    setup("claude")
+    file.write_bytes(installing.add_seal(b"name: task-memory\n"))
 
     said = setup("claude", "--remove").text
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from taskmem_hookspecs import HealthState
+from taskmem_mcp_hosts import hosts, moves
+from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import health
-from taskmem_openclaw.doctor.hosts import HostsCheck
-from taskmem_openclaw.setup import hosts
 from tests.plugins.openclaw.test_health import Looking
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
@@ -48,7 +48,7 @@ def rows(environ):
 
 def set_up(environ, *names, project=None):
     for name in names:
-        hosts.move_in(getattr(hosts, name)(environ, project), dry_run=False)
+        moves.move_in(getattr(hosts, name)(environ, project), environ, dry_run=False)
 
 
 def test_there_is_a_row_for_each_host_that_is_set_up(environ):

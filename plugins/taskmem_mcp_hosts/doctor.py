@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
-from taskmem_openclaw.setup import shipped
-from taskmem_openclaw.setup.edits import entries
-from taskmem_openclaw.setup.hosts import Host, claude, codex, tell_path
-from taskmem_openclaw.setup.openclaw import Failed
-from taskmem_openclaw.setup.skills import NotOurs
+from taskmem_hookspecs.installing import SERVER, NotOurs, find_home
+from taskmem_mcp_hosts.documents import entries
+from taskmem_mcp_hosts.hosts import (
+    Failed,
+    Host,
+    claude,
+    codex,
+    describe_path,
+    usual_home,
+)
 
 HOSTS: Final = {"claude": claude, "codex": codex}
 """The hosts, as `taskmem setup` calls them."""
@@ -50,7 +55,7 @@ def rows(environ: Mapping[str, str]) -> Iterator[HealthRow]:
             try:
                 server = host.server(host.text)
                 if server is not None:
-                    yield _row(name, host, server, cure, tell_path(environ))
+                    yield _row(name, host, server, cure, describe_path(environ))
             except (Failed, NotOurs, OSError) as error:
                 yield _told(name, HealthState.WARN, f"{host.name}: {error}", None)
 
@@ -61,14 +66,13 @@ def _row(
     """Look at one host's server and skill; `lacks` is what its agent cannot run."""
     program = str(server.get("command"))
     own = entries(server.get("env")).get("TASKMEM_HOME")
-    default = Path.home() / ".openclaw" / "taskmem"
-    home = Path(str(own)) if own else default
-    has = f"{host.name} has the MCP server {host.path[1]} ({host.file})"
+    home = Path(str(own)) if own else usual_home()
+    has = f"{host.name} has the MCP server {SERVER} ({host.file})"
     if shutil.which(program) is None:
         gone = f"{has}, and its command {program} is not there."
         return _told(name, HealthState.FAIL, gone, cure)
-    if home != shipped.home():
-        other = f"{has} for the home {home}; this is {shipped.home()}."
+    if home != find_home():
+        other = f"{has} for the home {home}; this is {find_home()}."
         wanted = f"{cure}, or see that home: TASKMEM_HOME={home} taskmem doctor"
         return _told(name, HealthState.WARN, other, wanted)
     if not host.skill.in_place:

@@ -1,0 +1,105 @@
+"""`taskmem setup claude`, `codex` and `skill`: into MCP hosts, and out again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from taskmem_mcp_hosts.hosts import Host
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what the command of every host takes."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
+        click.option("--undo", is_flag=True, help="Put back what was there before."),
+        click.option(
+            "--remove", is_flag=True, help="Take out every trace but the data."
+        ),
+        click.option(
+            "--project",
+            metavar="DIR",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="For the project in this folder only.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_options
+def claude(project: Path | None, **ways: bool) -> None:
+    """Give Claude Code the MCP server and the skill."""
+    from taskmem_mcp_hosts import hosts
+
+    _at_host(hosts.claude(os.environ, project), **ways)
+
+
+@click.command()
+@_options
+def codex(project: Path | None, **ways: bool) -> None:
+    """Give Codex the MCP server and the skill."""
+    from taskmem_mcp_hosts import hosts
+
+    _at_host(hosts.codex(os.environ, project), **ways)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def skill(folder: Path) -> None:
+    """Write the skill into FOLDER, where any other host reads its skills."""
+    from taskmem_mcp_hosts import hosts
+
+    with _sentences():
+        place = hosts.skill_in(folder)
+        if place.in_place:
+            click.echo("Everything is in place; nothing was changed.")
+            return
+        kept = place.write()
+        for line in (f"The skill is {place.file}.", *kept):
+            click.echo(line)
+        click.echo(
+            "It is for hosts that run taskmem mcp, with TASKMEM_TOOLS=runs in its "
+            "environment: so they are offered all tools that it names."
+        )
+
+
+def _at_host(host: Host, *, dry_run: bool, remove: bool, undo: bool) -> None:
+    from taskmem_mcp_hosts import hosts, moves
+
+    if undo and remove:
+        raise click.UsageError("Either --undo or --remove, not both.")
+    with _sentences():
+        for line in () if undo or remove else hosts.find_missing(host, os.environ):
+            click.echo(f"note: {line}")
+        work = moves.undo if undo else moves.move_out if remove else moves.move_in
+        for line in work(host, os.environ, dry_run=dry_run):
+            click.echo(line)
+
+
+@contextmanager
+def _sentences() -> Generator[None]:
+    """Turn what went wrong into a sentence."""
+    from taskmem_hookspecs.installing import NotOurs, find_home
+    from taskmem_mcp_hosts.hosts import Failed
+
+    try:
+        yield
+    except (Failed, NotOurs) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise click.ClickException(
+            "It was stopped; run the same command again to finish it."
+        ) from None
+    except OSError as error:
+        raise click.ClickException(
+            f"{error.filename or find_home()} cannot be written ({error.strerror}); "
+            "make room or see whose file that is, and run this again."
+        ) from error

@@ -1,0 +1,218 @@
+"""A host's configuration as text, and our MCP server in and out of it. Pure."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+Document = dict[str, Any]
+Keys = tuple[str, str]
+"""Where the server's entry is: the name of all servers, and its own."""
+
+
+class Unreadable(ValueError):
+    """The text is not what it should be; `str()` says where."""
+
+
+class Format(Protocol):
+    """How a configuration is written."""
+
+    def read(self, text: str) -> Document:
+        """Return what a text says; an empty one says nothing.
+
+        Raises:
+            Unreadable: It is broken.
+        """
+        ...
+
+    def put(self, text: str, path: Keys, entry: Document | None) -> str:
+        """Return a text with an entry, in place of one that is there; None: without.
+
+        What is empty thereby goes, too.
+
+        Raises:
+            Unreadable: It is broken, or the entry cannot be changed alone.
+        """
+        ...
+
+    def keeps(self, before: str, after: str) -> bool:
+        """Whether all MCP servers, and whatever a person wrote, are as they were.
+
+        Raises:
+            Unreadable: One of the texts is broken.
+        """
+        ...
+
+
+def entries(value: object) -> Mapping[str, Any]:
+    """Return an object as it is, and nothing of what is none."""
+    return cast("Document", value) if isinstance(value, dict) else {}
+
+
+class Json:
+    """Plays `Format`; the host writes such a file too, and in its own way."""
+
+    def read(self, text: str) -> Document:
+        """Return what a text says."""
+        _require_utf8(text)
+        try:
+            found: object = (
+                json.loads(text, object_pairs_hook=_unique) if text.strip() else {}
+            )
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(str(error)) from error
+        if not isinstance(found, dict):
+            raise Unreadable("it is no JSON object")
+        return cast("Document", found)
+
+    def put(self, text: str, path: Keys, entry: Document | None) -> str:
+        """Return a text with an entry; order, indent and line ends stay."""
+        document = _with(self.read(text), path, entry)
+        start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
+        lines = ["", "  "] if start in ("", "{}") else start.split("\n")
+        margins = (each[: len(each) - len(each.lstrip())] for each in lines[1:])
+        try:
+            after = json.dumps(
+                document,
+                ensure_ascii=text.isascii() and bool(text),
+                allow_nan=False,
+                indent=next(filter(None, margins), "") if len(lines) > 1 else None,
+            )
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(str(error)) from error
+        return (after.replace("\n", "\r\n") if "\r\n" in text else after) + end
+
+    def keeps(self, before: str, after: str) -> bool:
+        """Whether no key has gone, and every server is as it was.
+
+        Claude Code notes much else in that file, whatever it is started for.
+        """
+        old, new = self.read(before), self.read(after)
+        return old.keys() <= new.keys() and _servers(old) == _servers(new)
+
+
+class Toml:
+    """Plays `Format`; a person writes such a file, with comments."""
+
+    def read(self, text: str) -> Document:
+        """Return what a text says."""
+        _require_utf8(text)
+        try:
+            return tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(str(error)) from error
+
+    def put(self, text: str, path: Keys, entry: Document | None) -> str:
+        """Return a text with an entry; every other line stays where it is."""
+        wanted = _with(self.read(text), path, entry)
+        after = _with_table(text, path, entry)
+        try:
+            found = self.read(after)
+        except Unreadable:
+            found = None
+        if found is None or {path[0]: {}, **found} != {path[0]: {}, **wanted}:
+            how = "is written in a way that cannot be changed safely"
+            raise Unreadable(f"{path[0]} {how}")
+        return after
+
+    def keeps(self, before: str, after: str) -> bool:
+        """Whether it says the same, and no line has gone, be it a comment."""
+        gone = Counter(before.splitlines()) - Counter(after.splitlines())
+        return self.read(before) == self.read(after) and set(gone) <= {""}
+
+
+def _require_utf8(text: str) -> None:
+    """Refuse a text that was read with bytes in it which are none."""
+    if not text.isascii() and text.encode(errors="replace").decode() != text:
+        raise Unreadable("it is not UTF-8")
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of its members, for `json`."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("it has a key twice")
+    return found
+
+
+def _with(document: Document, path: Keys, entry: Document | None) -> Document:
+    """Return a document with an entry, at its place if it was there; None: without."""
+    outer, name = path
+    if not isinstance(document.get(outer), dict | None):
+        raise Unreadable(f"{outer} is no object")
+    after = {**entries(document.get(outer)), name: entry}
+    if entry is None:
+        del after[name]
+    if after:
+        return {**document, outer: after}
+    return {key: value for key, value in document.items() if key != outer}
+
+
+def _servers(document: Document) -> Mapping[str, object]:
+    """Return the servers of Claude Code's user, and of each project, in a document."""
+    places = {"": document, **entries(document.get("projects"))}
+    found = {key: entries(each).get("mcpServers") for key, each in places.items()}
+    return {key: servers for key, servers in found.items() if servers}
+
+
+def _with_table(text: str, path: Keys, entry: Document | None) -> str:
+    """Put a table into a TOML text, in place of one that is there; None: take it out.
+
+    One that is new goes to the end, where it parts nothing from its comment.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import InlineTable, Table, Whitespace
+
+    outer, name = path
+    table = "" if entry is None else _table(path, entry)
+    try:
+        document: Any = tomlkit.parse(text)
+        found = [
+            (tables.value.body, place)
+            for key, tables in document.body
+            if key is not None and key.key == outer and isinstance(tables, Table)
+            for place, (inner, each) in enumerate(tables.value.body)
+            if inner is not None and inner.key == name and isinstance(each, Table)
+        ]
+        for body, place in found:
+            body[place] = (None, Whitespace(table + _loose_end(body[place][1])))
+            table = ""
+        inline = isinstance(document.get(outer), InlineTable)
+        if not found and (inline or name in document.get(outer, ())):
+            document[outer].pop(name, None)
+            if entry is not None:
+                document[outer][name] = tomlkit.inline_table()
+                document[outer][name].update(entry)
+            table = ""
+        left = cast("str", document.as_string())
+    except (TOMLKitError, TypeError, ValueError) as error:
+        raise Unreadable(str(error)) from error
+    if not table or not left:
+        return left + table
+    gap = "\n\n" if not left.endswith("\n") else "\n"
+    return left + ("" if left.endswith("\n\n") else gap) + table
+
+
+def _table(path: Keys, entry: Document) -> str:
+    """Return a table of its own, as TOML."""
+    import tomlkit
+
+    outer = tomlkit.table(is_super_table=True)
+    outer.append(path[1], entry)
+    return tomlkit.document().append(path[0], outer).as_string()
+
+
+def _loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own
+    """Return the comments and the space at the end of a table: they are not its own."""
+    from tomlkit.items import Table
+
+    end = ""
+    for key, each in reversed(table.value.body):
+        if key is not None:
+            return _loose_end(each) + end if isinstance(each, Table) else end
+        end = each.as_string() + end
+    return end

@@ -1,0 +1,15 @@
+"""At home in Claude Code, Codex and other MCP hosts, which no wake can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskmem_hookspecs import HealthCheck, hookimpl
+
+
+@hookimpl
+def health_checks() -> Sequence[HealthCheck]:
+    """Look at every such host that is set up."""
+    from taskmem_mcp_hosts.doctor import HostsCheck
+
+    return [HostsCheck()]

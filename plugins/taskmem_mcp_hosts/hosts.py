@@ -1,0 +1,339 @@
+"""Claude Code and Codex: where the MCP server's entry and the skill are, and which.
+
+Claude Code reads `mcpServers` of `~/.claude.json` (with `CLAUDE_CONFIG_DIR`, of the
+file of that name in it) or of a project's `.mcp.json`, and skills in `skills` of
+`~/.claude` or of a project's `.claude`. Codex reads `[mcp_servers.…]` of `config.toml`
+in `~/.codex` (`CODEX_HOME`) or in a trusted project's `.codex`, and skills in
+`~/.agents/skills` or a project's `.agents/skills`.
+
+Of their own commands (seen with Claude Code 2.1.332 and Codex 0.171.0): `add-json`
+refuses a name that is taken; `codex mcp` knows no projects, and writes all servers
+anew, without their comments and without the keys that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from taskmem_hookspecs.installing import (
+    SERVER,
+    TOOLS,
+    Skill,
+    add_seal,
+    find_command,
+    find_home,
+    runs_taskmem,
+    write_file,
+)
+from taskmem_mcp_hosts.backups import Backup, find_backup
+from taskmem_mcp_hosts.documents import Format, Json, Toml, Unreadable, entries
+
+OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
+"""What we write into the environment of an entry."""
+
+
+Arguments = tuple[str, ...]
+
+
+class Failed(Exception):
+    """It did not work; `str()` says why, and what to do next."""
+
+
+class Host(NamedTuple):
+    """Where a host keeps what concerns us."""
+
+    name: str
+    command: str
+    """What starts it."""
+    own: Path
+    """Its user's folder, in which it keeps more than what concerns us."""
+    file: Path
+    outer: str
+    """What all servers' entries are in, in that file."""
+    skill: Skill
+    folders: tuple[Path, ...]
+    """What we may have made for the file and the skill, the innermost first."""
+    format: Format
+    adding: Callable[[Mapping[str, Any]], Arguments] | None
+    """Its own command that adds an entry; None: it has none for this place."""
+    removing: Arguments
+    """Its own command that takes the entry out; empty: it has none."""
+    project: Path | None
+    beside: Path | None
+    """What these might change instead; None: nothing."""
+    tells_end: bool
+    """Whether it tells its agent when a command in the background ends."""
+    consent: str
+    """What a person has yet to allow there, as a sentence; empty: nothing."""
+
+    @property
+    def wakes(self) -> str:
+        """Say what works there, and what does not."""
+        ground = "background" if self.tells_end else "foreground"
+        return (
+            f"Tasks, plans and waits work there; no wake can reach {self.name}: its "
+            f"agent runs `taskmem wait ID` in the {ground}, which ends when the wait "
+            "does, and is not told of a task that has gone silent."
+        )
+
+    @property
+    def text(self) -> str:
+        """What is in the file; a file that is not there has nothing in it.
+
+        Raises:
+            Failed: It cannot be read.
+        """
+        return read_text(self.file)
+
+    @property
+    def backup(self) -> Backup:
+        """Where what the file said before is kept."""
+        return find_backup(self.command, self.file)
+
+    def is_installed(self, search: str | None) -> bool:
+        """Whether it is on this machine: its command, or anything that it has kept.
+
+        `search`: where commands are looked for, as in PATH.
+        """
+        if shutil.which(self.command, path=search):
+            return True
+        with suppress(OSError):
+            ours = {self.file.name, self.skill.skills.name}
+            return any(each.name not in ours for each in self.own.iterdir())
+        return False
+
+    def server(self, text: str) -> Mapping[str, Any] | None:
+        """Return our server in the file's text; None: it has none.
+
+        Raises:
+            Failed: It is broken, or has another server of that name.
+        """
+        there = self.find(text)
+        if there is not None and not runs_taskmem(there):
+            raise Failed(
+                f"{self.file} has another MCP server by the name {SERVER}; rename that "
+                "one, and run this again."
+            )
+        return there
+
+    def find(self, text: str) -> Mapping[str, Any] | None:
+        """Return what has our server's name in the file's text; None: nothing.
+
+        Raises:
+            Failed: It is broken.
+        """
+        try:
+            there = entries(self.format.read(text).get(self.outer)).get(SERVER)
+        except Unreadable as error:
+            raise Failed(_broken(self.file, str(error))) from None
+        return None if there is None else entries(there)
+
+    def put(self, text: str, entry: dict[str, Any] | None) -> str:
+        """Return the file's text with our entry; None: without it and what it leaves.
+
+        Raises:
+            Failed: It is broken, or has another server of that name.
+        """
+        if self.server(text) == entry is not None:
+            return text
+        try:
+            return self.format.put(text, (self.outer, SERVER), entry)
+        except Unreadable as error:
+            raise Failed(_broken(self.file, str(error))) from None
+
+    def keeps(self, before: str, after: str) -> bool:
+        """Whether what is not ours is in one text as it is in the other."""
+        path = self.outer, SERVER
+        try:
+            old, new = (self.format.put(text, path, None) for text in (before, after))
+        except Unreadable:
+            return False
+        return self.keeps_all(old, new)
+
+    def keeps_all(self, before: str, after: str) -> bool:
+        """Whether the servers, and what a person wrote, are in both texts the same."""
+        try:
+            return before == after or self.format.keeps(before, after)
+        except Unreadable:
+            return False
+
+    def is_empty(self, text: str) -> bool:
+        """Whether a text says nothing."""
+        return text.strip() in ("", "{}")
+
+    def is_needless(self, after: str) -> bool:
+        """Whether the file goes when this is all that is left in it; a link stays."""
+        return self.is_empty(after) and not self.file.is_symlink()
+
+    def write(self, before: str, after: str) -> None:
+        """Write the file, if it still is as it was read; one without a word goes.
+
+        Raises:
+            Failed: It was changed meanwhile.
+        """
+        if self.text != before:
+            raise Failed(f"{self.file} was changed this moment; run this again.")
+        if self.is_needless(after):
+            self.file.unlink(missing_ok=True)
+        else:
+            write_file(self.file, after.encode())
+
+    def remove_empty_folders(self) -> None:
+        """Remove the folders that hold nothing any more."""
+        for folder in self.folders:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def claude(environ: Mapping[str, str], project: Path | None) -> Host:
+    """Return Claude Code, for its user or for a project."""
+    moved = environ.get("CLAUDE_CONFIG_DIR")
+    own = folder = Path(moved) if moved else Path.home() / ".claude"
+    users = file = (own if moved else Path.home()) / ".claude.json"
+    where = ("--scope", "user", SERVER)
+    if project is not None:
+        file, folder = project / ".mcp.json", project / ".claude"
+        where = ("--scope", "project", SERVER)
+    return Host(
+        "Claude Code",
+        "claude",
+        own,
+        file,
+        "mcpServers",
+        skill_in(folder / "skills"),
+        (folder / "skills", folder),
+        Json(),
+        adding=partial(_add_to_claude, where),
+        removing=("claude", "mcp", "remove", *where),
+        project=project,
+        beside=None if project is None else users,
+        tells_end=True,
+        consent=""
+        if project is None
+        else "It asks you there whether this project's server may be used.",
+    )
+
+
+def _add_to_claude(where: Arguments, entry: Mapping[str, Any]) -> Arguments:
+    return ("claude", "mcp", "add-json", *where, json.dumps(entry))
+
+
+def codex(environ: Mapping[str, str], project: Path | None) -> Host:
+    """Return Codex, for its user or for a project."""
+    moved = environ.get("CODEX_HOME")
+    own = Path(moved) if moved else Path.home() / ".codex"
+    folder = own if project is None else project / ".codex"
+    agents = (project or Path.home()) / ".agents"
+    return Host(
+        "Codex",
+        "codex",
+        own,
+        folder / "config.toml",
+        "mcp_servers",
+        skill_in(agents / "skills"),
+        (agents / "skills", agents, folder),
+        Toml(),
+        adding=_add_to_codex if project is None else None,
+        removing=("codex", "mcp", "remove", SERVER) if project is None else (),
+        project=project,
+        beside=None,
+        tells_end=False,
+        consent=""
+        if project is None
+        else "It reads the server only once you trust this project there.",
+    )
+
+
+def _add_to_codex(entry: Mapping[str, Any]) -> Arguments:
+    env = (f"{name}={value}" for name, value in entry["env"].items())
+    given = (word for each in env for word in ("--env", each))
+    command = (entry["command"], *entry["args"])
+    return ("codex", "mcp", "add", SERVER, *given, "--", *command)
+
+
+def skill_in(skills: Path) -> Skill:
+    """Return the skill for hosts that no wake can reach, in a folder of skills."""
+    words = files("taskmem_mcp_hosts").joinpath("SKILL.md").read_bytes()
+    return Skill(skills, add_seal(words), (words,))
+
+
+def read_text(file: Path) -> str:
+    """Return what is in a file; one that is not there has nothing in it.
+
+    What is not UTF-8 is for the formats to refuse, and can be put back.
+
+    Raises:
+        Failed: It cannot be read.
+    """
+    try:
+        if file.exists() and not file.is_file():
+            raise Failed(_broken(file, "it is no ordinary file"))
+        return file.read_bytes().decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Failed(_broken(file, error.strerror or str(error))) from None
+
+
+def find_missing(host: Host, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a host lacks here, to be told before it is set up."""
+    if not host.is_installed(environ.get("PATH")):
+        yield (
+            f"{host.name} was not found here: there is no command {host.command}, and "
+            f"nothing of its own in {host.own}. It takes this up once it is installed."
+        )
+    if (lacks := describe_path(environ)) is not None:
+        yield lacks
+
+
+def describe_path(environ: Mapping[str, str]) -> str | None:
+    """Say so where agents, who are told to run taskmem, do not find it by that name.
+
+    None: they do.
+    """
+    if shutil.which("taskmem", path=environ.get("PATH")):
+        return None
+    return (
+        "taskmem is not on your PATH, and agents are told to run it by that name: add "
+        f"{Path(sys.executable).parent} to it."
+    )
+
+
+def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return our entry; what else somebody has said in it stays."""
+    program, *arguments = find_command()
+    env = {"TASKMEM_TOOLS": TOOLS, **entries((there or {}).get("env"))}
+    if find_home() != usual_home():
+        env["TASKMEM_HOME"] = str(find_home())
+    elif kept_home(there) is None:
+        env.pop("TASKMEM_HOME", None)
+    ours = {"command": program, "args": [*arguments, "mcp"], "env": env}
+    return {**(there or {}), **ours}
+
+
+def kept_home(there: Mapping[str, Any] | None) -> str | None:
+    """Return the home that an entry names and keeps; None: it takes this shell's.
+
+    A shell that names no home, or the usual one, moves no entry to it.
+    """
+    named = entries((there or {}).get("env")).get("TASKMEM_HOME")
+    if not isinstance(named, str) or not named or find_home() != usual_home():
+        return None
+    return None if Path(named) == usual_home() else named
+
+
+def usual_home() -> Path:
+    """Return the state folder of whoever names none."""
+    return Path.home() / ".openclaw" / "taskmem"
+
+
+def _broken(file: Path, why: str) -> str:
+    return f"{file} cannot be read ({why}); put it right, and run this again."

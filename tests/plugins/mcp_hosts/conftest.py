@@ -1,0 +1,37 @@
+"""A user's own home, and `taskmem setup` as a person calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from taskmem_mcp_hosts import command
+from tests.support.commands import Said
+
+Setup = Callable[..., Said]
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own home, with nothing in it, and no command of any host."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    monkeypatch.setenv("TASKMEM_HOME", str(folder / ".openclaw" / "taskmem"))
+    return folder
+
+
+@pytest.fixture
+def setup(user: Path) -> Setup:
+    """Calls `taskmem setup …`."""
+
+    def call(host: str, *arguments: str) -> Said:
+        return Said(CliRunner().invoke(getattr(command, host), arguments))
+
+    return call
