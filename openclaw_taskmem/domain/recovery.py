@@ -41,6 +41,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Message,
+    Owner,
     Role,
     Run,
     RunState,
@@ -153,6 +154,17 @@ def resumed_by_gateway(
     if verdict.course is Course.QUEUE:
         return Lapsed(course=Course.RESUME)
     return verdict
+
+
+def was_resumed(run: Run, owner: Owner, since: datetime | None) -> bool:
+    """Whether a run has gone on, or was told to, since its gateway started.
+
+    `owner` is its agent in that gateway, `since` when it started; None: not known.
+    """
+    if run.state is RunState.RUNNING:
+        return run.owner == owner
+    told = run.state is RunState.QUEUED and run.why == Why.INTERRUPTED
+    return told and since is not None and run.changed_at >= since
 
 
 def describe_cut(run: Run | None, boot: str | None) -> str | None:

@@ -111,16 +111,21 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
     The run of the session is claimed anew where its gateway was started anew, or where
     nobody holds it. What the gateway resumes by itself, and would not be resumed here,
     goes no further: for that the user is asked, or it has failed, maybe a moment ago.
-    Nor does a session in the background whose run another has taken from there.
+    Nor does a session in the background whose run another has taken from there. What
+    was resumed here already, for the gateway came late to it, was cut once, not twice.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
         now = shell.clock.now()
         if origin is Origin.HEARTBEAT:
             return True
-        if origin is Origin.RECOVERY and not facts.task.implicit:
-            if working.waits_for_word(run):
-                return not has_lost_run(shell, heard.session, heard.gateway_started_at)
+        since, covered = heard.gateway_started_at, facts.task.implicit
+        is_late = recovery.was_resumed(run, heard.owner, since)
+        resumes = origin is Origin.RECOVERY and not is_late
+        waits = origin is Origin.RECOVERY and working.waits_for_word(run)
+        if waits and not covered:
+            return not has_lost_run(shell, heard.session, since)
+        if resumes and not covered:
             sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
             verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
             if verdict.course is not Course.RESUME:
@@ -132,7 +137,7 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         moved = _taken(shell, run, heard, begins=True)
         if moved is None:
             return True
-        if origin is Origin.RECOVERY:
+        if resumes:
             moved = apply(moved, ResumeTried(), now=now)
             told = recovery.told_resumed(facts.task, moved.run, now)
             moved = Moved(run=moved.run, events=(*moved.events, told))

@@ -690,6 +690,25 @@ def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
     assert session.begins(Origin.RECOVERY)
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_recovery_that_comes_late_counts_a_crash_once(
+    session: Session, goes_on: bool
+) -> None:
+    task = session.register()
+    session.does("work")
+    for number in (1, 2):
+        session.settles(session.restarts(f"boot_{number + 1}"))
+        if goes_on:
+            session.world.deliver()
+            assert session.begins(Origin.TASKMEM)
+
+        assert session.begins(Origin.RECOVERY)
+
+        run = session.run(task)
+        assert (run.state, run.tries) == (RunState.RUNNING, number)
+        session.does(f"try {number}")
+
+
 def test_a_recovery_that_comes_after_the_user_was_asked_is_stopped(
     session: Session,
 ) -> None:
