@@ -35,12 +35,11 @@ class Taskmem:
             "TASKMEM_HOME": str(self.room.taskmem),
             "TASKMEM_OPENCLAW_BIN": str(self.room.openclaw),
             "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
+            # The machine of a test may have more than one user.
+            "TASKMEM_OPENCLAW_CLI_TEXT": "full",
             **self.settings,
         }
-        if given["TASKMEM_WAKE_TRANSPORT"] == "openclaw-cli":
-            # This machine may have more than one user.
-            given["TASKMEM_OPENCLAW_CLI_TEXT"] = "full"
-        return given
+        return {name: value for name, value in given.items() if value}
 
     @property
     def mcp_server(self) -> dict[str, Any]:

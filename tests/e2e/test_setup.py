@@ -54,6 +54,7 @@ def test_one_command_moves_in_and_proves_itself_as_the_docs_show(
         OPENCLAW_STATE_DIR=str(room.state),
         OPENCLAW_CONFIG_PATH=str(room.config),
         TASKMEM_WAKE_TRANSPORT="auto",
+        TASKMEM_OPENCLAW_CLI_TEXT="",
     )
     model.decide = obedient
     gateway.start()
