@@ -109,6 +109,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     assert document(home, "wakes", "--all", "--json") == []
     assert [p["name"] for p in document(home, "plugins", "--json")] == [
         "evidence",
+        "mcp-hosts",
         "openclaw",
         "screen-text",
         "sqlmodel",
