@@ -140,8 +140,8 @@ def tell_answer(
     """
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
-    happened = (UserSpoke(), UserAnswered())
-    after = apply(run, *happened[: 1 + (run.state is RunState.BLOCKED)], now=now).run
+    answered = (UserAnswered(),) if run.state is RunState.BLOCKED else ()
+    after = apply(run, UserSpoke(), *answered, now=now).run
     said = lifecycle.answered(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuations.make_wake(run, wake_id, _told(task, run, answer), now)

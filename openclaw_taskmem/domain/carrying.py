@@ -171,7 +171,7 @@ def judge(
         return _after_failure(facts, run, turn, now, policy)
     progressed = _brought_news(run, turn)
     ended = apply(run, TurnEnded(), TurnSucceeded(), now=now).run
-    counted = _counted(ended, turn, now, progressed=progressed)
+    counted = _count_turn(ended, turn, now, progressed=progressed)
     return _after_round(facts, counted, turn, now, policy, progressed=progressed)
 
 
@@ -324,7 +324,7 @@ def _brought_news(run: Run, turn: Turn) -> bool:
     return run.news is News.CALL
 
 
-def _counted(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
+def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
     """Return a run with what a turn counts for its limits."""
     if turn.origin is Origin.USER:
         run = apply(run, UserSpoke(), now=now).run

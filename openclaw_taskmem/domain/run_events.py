@@ -1,7 +1,4 @@
-"""What happens to runs: each event, where it may happen, and what it changes.
-
-`run_machine` applies them; `docs/run-machine.md` lists them.
-"""
+"""What happens to runs: the events that `run_machine` applies, and what they change."""
 
 # ruff: noqa: ARG002, D102 - `change` is described once, and each uses what it needs
 
@@ -298,8 +295,9 @@ class CallBegan(RunEvent):
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         same = run.step == self.step
-        count = {"step_calls": run.step_calls * same + 1}
-        return {**count, "step": self.step, "step_bonus": run.step_bonus and same}
+        calls = run.step_calls + 1 if same else 1
+        count = {"step": self.step, "step_calls": calls}
+        return {**count, "step_bonus": run.step_bonus and same}
 
 
 class CallEnded(RunEvent):
@@ -340,7 +338,8 @@ class StepFailed(RunEvent):
     index: int
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        return {"failed_steps": (*{*run.failed_steps} - {self.index}, self.index)}
+        others = (each for each in run.failed_steps if each != self.index)
+        return {"failed_steps": (*others, self.index)}
 
 
 class PlanReplaced(RunEvent, sets={"failed_steps": ()}):

@@ -173,12 +173,12 @@ def scrub(text: str) -> str:
     become plain ones where they spell a credential.
     """
     clean = _scrub_plain(text)
-    narrow = _FULL_WIDTH.sub(_narrowed, clean)
+    narrow = _FULL_WIDTH.sub(_narrow_letter, clean)
     again = clean if narrow == clean else _scrub_plain(narrow)
     return clean if again == narrow else again
 
 
-def _narrowed(wide: re.Match[str]) -> str:
+def _narrow_letter(wide: re.Match[str]) -> str:
     return normalize("NFKC", wide[0])
 
 

@@ -97,7 +97,9 @@ def list_chat(shell: Shell, session: str, host: str | None = None) -> list[Liste
     """
     listed: list[Listed] = []
     seen: set[str] = set()
-    for task in chain(*(each(shell, session, host) for each in (_own, _away, _ended))):
+    for task in chain(
+        *(each(shell, session, host) for each in (_own, _away, _list_ended))
+    ):
         if task.task_id not in seen:
             seen.add(task.task_id)
             listed.append(_listed(shell, task, len(listed) + 1))
@@ -148,7 +150,7 @@ def _away(shell: Shell, session: str, host: str | None) -> Iterator[Task]:
         yield shell.store.read_task(run.task_id).task
 
 
-def _ended(shell: Shell, session: str, host: str | None) -> list[Task]:
+def _list_ended(shell: Shell, session: str, host: str | None) -> list[Task]:
     over = (status for status in TaskStatus if status.terminal)
     found = [
         task

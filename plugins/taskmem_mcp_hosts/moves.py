@@ -48,7 +48,7 @@ def move_in(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         return ["Everything is in place; nothing was changed.", *home]
     command: Arguments = ()
     if there is None and host.adding is not None:
-        command = _found(host.adding(entry), environ)
+        command = _find_command(host.adding(entry), environ)
     if dry_run:
         skill = [] if in_place else [f"would write the skill {host.skill.file}"]
         return [*_difference(host, before, after), *_tell(command), *skill, *home]
@@ -114,7 +114,7 @@ def _take_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
     skill = [f"the skill ({host.skill.folder})"] if there else []
     command: Arguments = ()
     if server is not None:
-        command = _found(host.removing, environ)
+        command = _find_command(host.removing, environ)
     if dry_run:
         after = before if server is None else host.put(before, None)
         shown = [*_difference(host, before, after), *_tell(command)]
@@ -191,7 +191,7 @@ def _ask(host: Host, before: str, command: Arguments, environ: Environ) -> str:
             beside.write(beside.text, aside)
 
 
-def _found(command: Arguments, environ: Environ) -> Arguments:
+def _find_command(command: Arguments, environ: Environ) -> Arguments:
     """Return a command of the host's own; empty: it is not there."""
     return command if command and which(command[0], path=environ.get("PATH")) else ()
 

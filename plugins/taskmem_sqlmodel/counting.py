@@ -51,17 +51,17 @@ _PAST: Final = sa.bindparam("past", type_=Text)
 def open_tasks(*, by_agent: bool) -> sa.Select[Any]:
     """Select how many open tasks one has registered, up to a limit."""
     of = TASKS.c.registrar_host, TASKS.c.registrar_session
-    return _made(TASKS, OPEN_TASK, *of, by_agent=by_agent)
+    return _select_count(TASKS, OPEN_TASK, *of, by_agent=by_agent)
 
 
 @cache
 def open_waits(*, by_agent: bool) -> sa.Select[Any]:
     """Select how many open waits one has asked for, up to a limit."""
     of = WAITS.c.host, WAITS.c.session_key
-    return _made(WAITS, OPEN_WAIT, *of, by_agent=by_agent)
+    return _select_count(WAITS, OPEN_WAIT, *of, by_agent=by_agent)
 
 
-def _made(
+def _select_count(
     table: sa.Table,
     open_: str,
     host: sa.Column[Any],

@@ -115,11 +115,11 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received, asked_for
         daemon.wait_until_it_serves()
         task_id = daemon.register("Try it", plan=["Look"])
 
-        def sent():
+        def list_sent():
             wakes = taskmem("wakes", "--all", "--json")
             return [wake for wake in wakes if wake["state"] == "sent"]
 
-        wake = until(sent, "a wake is sent")[0]
+        wake = until(list_sent, "a wake is sent")[0]
         assert (wake["task_id"], wake["transport"]) == (task_id, "ntfy")
         assert received.read_text() == wake["text"]
         assert wake["text"].startswith("[task_stuck_resume] {")
@@ -202,10 +202,10 @@ def test_the_installed_package_carries_a_wake(package, home, tmp_path):
         daemon.wait_until_it_serves()
         daemon.register("Try it", plan=["Look"])
 
-        def sent():
+        def list_sent():
             return [wake for wake in daemon.wakes() if wake["state"] == "sent"]
 
-        wake = until(sent, "a wake is sent")[0]
+        wake = until(list_sent, "a wake is sent")[0]
         assert wake["transport"] == "wakefile"
         assert wake["text"] in written.read_text("utf-8").split("\n")
     finally:

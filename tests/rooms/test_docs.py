@@ -195,7 +195,7 @@ def test_the_page_of_tools_tells_answers_and_refusals(tool) -> None:
 
 
 @cache
-def printed() -> str:
+def list_printed() -> str:
     """Return every text in the code; what an f-string fills in is `…`."""
     found: list[str] = []
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
@@ -215,7 +215,7 @@ def test_the_page_of_trouble_quotes_what_is_printed() -> None:
     quotes = [quote for cell in shown for quote in re.findall(r"`([^`]+)`", cell)]
     fragments = [part.strip(" .;:,") for quote in quotes for part in quote.split("…")]
     assert len(quotes) > 30
-    assert [part for part in fragments if part not in printed()] == []
+    assert [part for part in fragments if part not in list_printed()] == []
 
 
 def test_the_glossary_keeps_to_what_is_ours() -> None:

@@ -69,9 +69,11 @@ class OpenClawCli(Reaching):
         """
         require_own(wake.host, self._environ)
         chosen = self._environ.get("TASKMEM_OPENCLAW_CLI_TEXT", "").strip() or "auto"
-        brief = chosen == "brief" or (
-            chosen == "auto" and has_others(self._list_accounts(), os.getuid())
-        )
+        brief = chosen == "brief"
+        if chosen == "auto":
+            # A directory service may take long to list them.
+            accounts = await asyncio.to_thread(self._list_accounts)
+            brief = has_others(accounts, os.getuid())
         status, said = await self._run(command(self._binary, wake, brief=brief))
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {said or 'no word'}"

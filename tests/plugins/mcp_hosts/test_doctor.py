@@ -33,7 +33,7 @@ def environ(tmp_path, monkeypatch):
     return {"HOME": str(user), "PATH": programs}
 
 
-def looked(check, transport="auto", seen=()):
+def look_at_hosts(check, transport="auto", seen=()):
     async def look():
         checkup = Looking(transport)
         checkup.rows += seen
@@ -43,7 +43,7 @@ def looked(check, transport="auto", seen=()):
 
 
 def rows(environ):
-    return {row.id: row for row in looked(HostsCheck(environ))}
+    return {row.id: row for row in look_at_hosts(HostsCheck(environ))}
 
 
 def set_up(environ, *names, project=None):
@@ -116,10 +116,11 @@ def test_a_file_that_is_broken_is_named(environ):
 
 
 def openclaw(environ, transport="auto"):
-    """What is said of OpenClaw, once the other hosts were looked at."""
-    seen = looked(HostsCheck(environ))
+    """What is said of OpenClaw, once the other hosts were look_at_hosts at."""
+    seen = look_at_hosts(HostsCheck(environ))
     return {
-        row.id: row for row in looked(health.OpenClawCheck(environ), transport, seen)
+        row.id: row
+        for row in look_at_hosts(health.OpenClawCheck(environ), transport, seen)
     }
 
 

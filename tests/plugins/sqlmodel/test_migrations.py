@@ -145,7 +145,7 @@ def test_schemas_are_numbered_without_gaps_up_to_the_newest():
     assert SCRIPTS.get_heads() == [schema.HEAD]
 
 
-def described(engine):
+def describe_schema(engine):
     """Return all that a database tells of its tables, in no order."""
     found = sa.inspect(engine)
     return {
@@ -167,7 +167,7 @@ def test_the_newest_schema_is_that_of_the_rows(database, request, tmp_path):
         sa.create_engine(url, poolclass=sa.NullPool) for url in (database, by_rows)
     )
     Base.metadata.create_all(made)
-    assert described(migrated) == described(made)
+    assert describe_schema(migrated) == describe_schema(made)
 
 
 def test_a_database_at_head_is_opened_without_alembic(path):
