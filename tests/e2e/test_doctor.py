@@ -57,9 +57,11 @@ def room(at_home: Gateway) -> Room:
 def taskmem(house: House, room: Room) -> Taskmem:
     """The command, with what a user's own shell would have."""
     house.taskmem.settings["OPENCLAW_STATE_DIR"] = str(room.state)
-    # A daemon that the gateway starts has its environment, which does not say so.
+    # A daemon that the gateway starts has its environment, which says neither.
     config = room.taskmem / "config.toml"
-    config.write_text("stuck_threshold_seconds = 3600\n")
+    config.write_text(
+        'stuck_threshold_seconds = 3600\nopenclaw_cli_text = "full"\n'
+    )
     return house.taskmem
 
 
