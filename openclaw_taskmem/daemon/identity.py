@@ -59,9 +59,12 @@ def identity(mark: Path, *, shares: bool) -> str:
 
 def _read(mark: Path) -> _Mark:
     try:
-        content = mark.read_bytes()
+        # A pipe in its place is empty, not waited for.
+        descriptor = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return _Mark("", None)
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read()
     first, _, rest = content.partition(b"\n")
     word = first.decode("ascii", "replace").strip()
     place = os.fsdecode(rest.removesuffix(b"\n"))

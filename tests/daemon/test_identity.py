@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -134,6 +135,14 @@ def test_an_identity_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
 
     assert identity(tmp_path / "a", shares=True)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_identitys_place_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a")
+
+    assert identity(tmp_path / "a", shares=True)
+    assert (tmp_path / "a").is_file()
 
 
 def test_an_identity_that_is_there_is_not_written_again(tmp_path: Path) -> None:

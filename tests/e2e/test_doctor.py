@@ -59,9 +59,7 @@ def taskmem(house: House, room: Room) -> Taskmem:
     house.taskmem.settings["OPENCLAW_STATE_DIR"] = str(room.state)
     # A daemon that the gateway starts has its environment, which says neither.
     config = room.taskmem / "config.toml"
-    config.write_text(
-        'stuck_threshold_seconds = 3600\nopenclaw_cli_text = "full"\n'
-    )
+    config.write_text('stuck_threshold_seconds = 3600\nopenclaw_cli_text = "full"\n')
     return house.taskmem
 
 
