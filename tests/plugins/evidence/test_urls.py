@@ -1,9 +1,11 @@
 import hashlib
+import itertools
 import shutil
 import socket
 import ssl
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -297,9 +299,12 @@ def names(monkeypatch):
     real = socket.getaddrinfo
 
     def getaddrinfo(host, port, *more, **named):
+        host = host.decode() if isinstance(host, bytes) else host
         asked.append(host)
         rows = []
-        for address in known.get(host, [host]):
+        found = known.get(host, [host])
+        # What only goes forward gives the answers of a name one after the other.
+        for address in next(found) if isinstance(found, Iterator) else found:
             rows += real(address, port, *more, **named)
         return rows
 
@@ -316,6 +321,22 @@ async def test_a_name_is_looked_up_once_and_asked_where_it_was_then(server, name
     assert {headers["Host"] for _, headers in server.asked} == {
         f"shop.example:{server.port}"
     }
+
+
+@pytest.mark.parametrize("allowed", ["all", "public"])
+@pytest.mark.parametrize("later", ["127.0.0.1", "169.254.169.254"])
+async def test_where_a_name_leads_once_it_was_looked_up_is_not_asked(
+    server, names, monkeypatch, allowed, later
+):
+    first = "127.0.0.2"  # nobody listens there
+    monkeypatch.setenv("TASKMEM_EVIDENCE_URLS", allowed)
+    monkeypatch.setattr(urls, "is_public", first.__eq__)
+    names["shop.example"] = itertools.chain([[first]], itertools.repeat([later]))
+    finding = await look(f"http://shop.example:{server.port}/")
+    assert finding.verdict is Verdict.UNPROVEN
+    assert "could not be asked: nobody answers" in finding.detail
+    assert names["asked"].count("shop.example") == 1
+    assert server.asked == []
 
 
 async def test_an_address_where_nobody_answers_is_not_the_last(server, names):

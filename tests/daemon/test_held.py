@@ -1,0 +1,158 @@
+"""Whatever happens to a daemon that agents call, what it answered is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.home import find_home
+from tests.support.daemons import Daemon, rows
+from tests.support.waiting import PATIENCE, until
+
+CALLERS = 4
+
+
+class Agents:
+    """Agents that report on one task each, over a connection each, until refused."""
+
+    def __init__(self, daemon: Daemon, said: str = "") -> None:
+        """Register their tasks; `said` is how each message goes on."""
+        self.tasks = [daemon.register(f"Task {number}") for number in range(CALLERS)]
+        self.answered: list[list[str]] = [[] for _ in self.tasks]
+        self.refusals: list[str] = []
+        self._daemon = daemon
+        self._said = said
+        self._done = threading.Event()
+        self._news = threading.Condition()
+
+    @contextmanager
+    def at_work(self):
+        """Let them call; leaving the block waits until each has ended."""
+        threads = [
+            threading.Thread(target=self._call, args=each)
+            for each in zip(self.tasks, self.answered, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._done.set()
+            for thread in threads:
+                thread.join(PATIENCE)
+            assert not any(thread.is_alive() for thread in threads)
+
+    @property
+    def kept(self) -> set[tuple[str, str]]:
+        """The task and the text of every message that was answered until now."""
+        return {
+            (task, text)
+            for task, texts in zip(self.tasks, self.answered, strict=True)
+            for text in [*texts]
+        }
+
+    def wait_for_answers(self, number: int) -> None:
+        """Wait until so many more messages were answered."""
+        with self._news:
+            due = len(self.kept) + number
+            assert self._news.wait_for(lambda: len(self.kept) >= due, PATIENCE)
+
+    def wait_for_refusals(self) -> None:
+        """Wait until every one of them was refused."""
+        with self._news:
+            all_are = self._news.wait_for(
+                lambda: len(self.refusals) == len(self.tasks), PATIENCE
+            )
+            assert all_are, "calls are answered still"
+
+    def _call(self, task_id: str, answered: list[str]) -> None:
+        with self._daemon.link() as link:
+            while not self._done.is_set():
+                text = f"{len(answered)} {self._said}".strip()
+                given = {"task_id": task_id, "message": text}
+                call = {"tool": "task_update", "arguments": given}
+                try:
+                    link.call("call", call, PATIENCE)
+                except LinkError as error:
+                    with self._news:
+                        self.refusals.append(str(error))
+                        self._news.notify_all()
+                    return
+                with self._news:
+                    answered.append(text)
+                    self._news.notify_all()
+
+
+def said(home):
+    """The task and the text of every message of an agent; none is there twice."""
+    query = "SELECT task_id, content FROM task_messages WHERE role != 'system'"
+    found = rows(home, query)
+    assert len({*found}) == len(found)
+    return {*found}
+
+
+def test_what_was_answered_while_the_home_was_moved_is_in_it(daemon):
+    agents = Agents(daemon)
+    moved = daemon.home.folder.with_name("moved")
+    with agents.at_work():
+        agents.wait_for_answers(40)
+        daemon.home.folder.rename(moved)
+        agents.wait_for_refusals()
+
+    assert daemon.wait() == 0
+    assert all(refusal.endswith(".") for refusal in agents.refusals)
+    assert "Traceback" not in daemon.log.text
+    assert f"{daemon.home.folder} is gone or another's; this" in daemon.log.text
+    successor = Daemon(find_home({"TASKMEM_HOME": str(moved)}))
+    try:
+        successor.wait_until_it_serves()
+        for task in agents.tasks:
+            assert successor.ask("show", id=task)["task_id"] == task
+        assert said(successor.home) >= agents.kept
+    finally:
+        successor.close()
+
+
+@contextmanager
+def stopped(process):
+    """Stop a process as the system does that has no time for it."""
+    process.send_signal(signal.SIGSTOP)
+    status = Path(f"/proc/{process.pid}/stat")
+    until(lambda: status.read_text().rpartition(")")[2].split()[0] == "T", "it stops")
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+def test_of_two_daemons_of_a_home_whose_lock_was_removed_one_ends(start, openclaw):
+    openclaw.install()
+    settings = {
+        "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
+        "TASKMEM_OPENCLAW_BIN": str(openclaw.binary),
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05",
+        # Each looks by itself: it is not told of what the other writes.
+        "TASKMEM_STUCK_INTERVAL_SECONDS": "0.1",
+    }
+    first = start(**settings)
+    with stopped(first.process):
+        first.home.lock.unlink()
+        second = start(**settings)
+    tasks = {
+        second.register(f"Task {number}", session_key=f"agent:{number}:main")
+        for number in range(12)
+    }
+
+    assert first.wait() == 0
+    until(
+        lambda: {w["task_id"] for w in second.wakes() if w["state"] == "sent"} == tasks,
+        "every wake is sent",
+    )
+    assert [wake["attempts"] for wake in second.wakes()] == [1] * len(tasks)
+    woken = [call[-1] for call in openclaw.calls]
+    assert sorted(woken) == sorted(f"agent:{number}:main" for number in range(12))
+    assert second.ask("status")["pid"] == second.process.pid
