@@ -18,8 +18,8 @@ from tests.support.daemons import Daemon, environment
 from tests.support.waiting import PATIENCE
 
 BATCHES = 8
-KILLS = 25
-"""In each batch; 200 in all."""
+KILLS = int(os.environ.get("TASKMEM_CRASH_KILLS", "12"))
+"""In each batch; TASKMEM_CRASH_KILLS makes more of them."""
 KILLS_ON_A_SERVER = 8
 """In the one batch on PostgreSQL."""
 WRITERS = 4

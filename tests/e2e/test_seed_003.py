@@ -60,6 +60,10 @@ class Lines:
         return [each.turn.results[-1] for each in self.heard if each.turn.results]
 
 
+CUT = "inserted synthetic error result"
+"""What OpenClaw puts in the place of a result that a crash has cut off."""
+
+
 class Cutter:
     """Makes files by one command each, and holds one of them up until it is let go.
 
@@ -94,7 +98,7 @@ class Cutter:
                 made = " ".join(self.packets[-1].get("do_not_redo", ()))
                 base = sum(f"file{n}." in made for n in range(1, self.files + 1))
                 since, seen = 0, True
-            since += message["role"] == "tool"
+            since += message["role"] == "tool" and CUT not in text
         return base + since, base + since == -1 and not seen
 
     def make(self, number: int) -> str:
