@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+from openclaw_taskmem.domain.jumps import overslept
 from taskmem_hookspecs import Clock
 
 
@@ -40,19 +41,24 @@ class Alarm:
         if self._until is not None and at < self._until:
             self._rung.set()
 
-    async def rest(self, due: datetime | None) -> None:
-        """Return when `due` has come, the longest rest is over, or it rings."""
+    async def rest(self, due: datetime | None) -> float:
+        """Return when `due` has come, the longest rest is over, or it rings.
+
+        Returns:
+            By how many seconds it woke too late, as `jumps.overslept` tells.
+        """
         while True:
             dues = [at for at in (due, self._earliest) if at is not None]
             now = self._clock.now()
             wait = (min(dues) - now).total_seconds() if dues else self._longest
             if wait <= 0:
-                return
+                return 0.0
             seconds = min(wait, self._longest)
             self._until = min(dues, default=datetime.max.replace(tzinfo=now.tzinfo))
             self._rung.clear()
+            began = self._clock.monotonic()
             if not await self._sleep_or_ring(seconds):
-                return
+                return overslept(seconds, self._clock.monotonic() - began)
 
     async def _sleep_or_ring(self, seconds: float) -> bool:
         """Return whether it rang before the time was over."""

@@ -106,8 +106,7 @@ class Loops:
         self._minding = asyncio.Lock()
         """Held while a jump of the clock is minded, so that each is by one pass."""
         self._held_until = self._trusted_until = float("-inf")
-        """By the monotonic clock: until when nobody counts as stuck, and owners of runs
-        are trusted unseen."""
+        """By the monotonic clock: until when no silence and no lapsed lease count."""
         self._drop_days_at = float("-inf")
         self._drop_ended_at = shell.clock.monotonic() + SURE_SECONDS
         """When old checkpoints, and what has ended, are dropped next."""
@@ -153,9 +152,8 @@ class Loops:
 
     async def _rescheduled(self) -> bool:
         try:
-            await self._apart(dues.reschedule, self._shell)
-            await self._apart(dues.take_back, self._shell)
-            await self._apart(recovery.requeue_abandoned, self._shell)
+            for mend in (dues.reschedule, dues.take_back, recovery.requeue_abandoned):
+                await self._apart(mend, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False
@@ -180,7 +178,7 @@ class Loops:
                 )
                 due = self._shell.clock.now() + trouble
                 trouble = min(trouble * 2, MOST_TROUBLE)
-            await alarm.rest(due)
+            self._hold(await alarm.rest(due))
 
     # --- stuck --------------------------------------------------------------
 
@@ -205,36 +203,39 @@ class Loops:
         now = self._read_clocks()
         jumped = jump(self._seen, now)
         self._seen = now
-        self._went_back = self._went_back or jumped < 0
-        self._jumped = self._jumped or jumped != 0
+        self._went_back |= jumped < 0
+        self._jumped |= jumped != 0
         if jumped:
             self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
         if jumped > 0:
-            threshold = self._shell.stuck.threshold_seconds
-            held = now.monotonic + hold(jumped, threshold)
-            self._held_until = max(self._held_until, held)
-            trusted = now.monotonic + hold(jumped, self._shell.runs.lease_seconds)
-            self._trusted_until = max(self._trusted_until, trusted)
+            self._hold(jumped)
             log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
         # A store that is busy now is asked again in the next pass.
         if self._jumped:
-            left = self._shell.watching.left()
-            await self._apart(waits.set_clocks, self._shell, left)
+            shell = self._shell
+            await self._apart(waits.set_clocks, shell, shell.watching.left())
             self._jumped = False
         if self._went_back:
             await self._apart(lambda: dues.reschedule(self._shell, force=True))
             self._outbox.ring(now.wall)
             self._went_back = False
 
+    def _hold(self, lost: float) -> None:
+        """Let nobody's silence count for as many seconds as were lost."""
+        shell, now = self._shell, self._shell.clock.monotonic()
+        held = now + hold(lost, shell.stuck.threshold_seconds)
+        trusted = now + hold(lost, shell.runs.lease_seconds)
+        self._held_until = max(self._held_until, held)
+        self._trusted_until = max(self._trusted_until, trusted)
+
     def _read_clocks(self) -> Reading:
         return Reading(self._shell.clock.now(), self._shell.clock.monotonic())
 
     def _not_before(self, due: datetime | None, rest: timedelta) -> datetime | None:
         """Keep a pass that leaves something due from spinning."""
-        earliest = self._shell.clock.now() + rest
-        return due and max(due, earliest)
+        return due and max(due, self._shell.clock.now() + rest)
 
     # --- outbox -------------------------------------------------------------
 
@@ -328,10 +329,9 @@ class Loops:
     async def _stop_deliveries(self) -> None:
         """End what is on its way; let what is being written down be written."""
         self._stopping = True
-        running = list(self._deliveries)
         for task in self._on_the_way:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*self._deliveries, return_exceptions=True)
 
     # --- tell ---------------------------------------------------------------
 

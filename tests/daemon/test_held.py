@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from openclaw_taskmem.home import find_home
-from tests.support.daemons import Daemon, rows
+from taskmem_sqlmodel.store import SqlStore
+from tests.support.agents import Lines
+from tests.support.daemons import Daemon, rows, short_home
 from tests.support.waiting import PATIENCE, until
 
 CALLERS = 4
@@ -32,6 +38,7 @@ class Agents:
     @contextmanager
     def at_work(self):
         """Let them call; leaving the block waits until each has ended."""
+        self._done.clear()
         threads = [
             threading.Thread(target=self._call, args=each)
             for each in zip(self.tasks, self.answered, strict=True)
@@ -156,3 +163,54 @@ def test_of_two_daemons_of_a_home_whose_lock_was_removed_one_ends(start, opencla
     woken = [call[-1] for call in openclaw.calls]
     assert sorted(woken) == sorted(f"agent:{number}:main" for number in range(12))
     assert second.ask("status")["pid"] == second.process.pid
+
+
+@pytest.mark.parametrize("first", ["taskmem.db", "taskmem.db-wal"])
+def test_a_live_copy_holds_all_that_was_answered_before(daemon, tmp_path, first):
+    """Where somebody reads while it is made, or the log begins anew in between."""
+    agents = Agents(daemon, said="x" * 60_000)
+    names = sorted(("taskmem.db", "taskmem.db-wal"), key=lambda name: name != first)
+    for number in range(6):
+        copied = tmp_path / str(number)
+        copied.mkdir()
+        reader = sqlite3.connect(daemon.home.database, isolation_level=None)
+        with closing(reader), agents.at_work():
+            agents.wait_for_answers(10)
+            before = agents.kept
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM tasks").fetchone()
+            shutil.copy(daemon.home.folder / names[0], copied)
+            agents.wait_for_answers(40)
+            shutil.copy(daemon.home.folder / names[1], copied)
+        with closing(sqlite3.connect(copied / "taskmem.db")) as database:
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        store = SqlStore(f"sqlite:///{copied / 'taskmem.db'}")
+        found = {(t, m.content) for t in agents.tasks for m in store.read_thread(t)}
+        store.close()
+        assert found >= before
+        shutil.rmtree(copied)
+    assert agents.refusals == []
+
+
+def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
+    longer = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "6"}
+    daemon = start(TASKMEM_STUCK_THRESHOLD_SECONDS="4", TASKMEM_LEASE_SECONDS="4")
+    with short_home() as home, closing(Daemon(home, **longer)) as other:
+        other.wait_until_it_serves()
+        agents = Agents(daemon)
+        with Lines(daemon.home) as by_mcp, agents.at_work():
+            agents.wait_for_answers(20)
+            with stopped(daemon.process):
+                given = {"name": "By MCP", "plan": ["Build"]}
+                number = by_mcp.send(
+                    "tools/call", name="task_register", arguments=given
+                )
+                # Once the other's is silent for too long, so would be all of these.
+                assert other.out.wait_for(other.register())
+            agents.wait_for_answers(20)
+            assert by_mcp.hear()["id"] == number
+            log = daemon.ask("events", limit=1000)
+            assert {e["kind"] for e in log} == {"task_registered", "task_updated"}
+            assert daemon.wakes() == []
+    assert agents.refusals == []
+    assert said(daemon.home) == agents.kept

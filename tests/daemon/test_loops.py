@@ -245,6 +245,21 @@ async def test_after_a_suspend_the_agent_gets_the_time_it_would_have_had(
     assert len(gateway.received) == 1
 
 
+async def test_who_called_a_daemon_that_was_stopped_is_heard_before_it_judges(
+    world: World, gateway: Gateway
+) -> None:
+    async with running(world, gateway):
+        called, silent = world.register(), world.register()
+        await world.clock.advance(THRESHOLD - 20)
+        world.clock.tick(30)  # a process that is stopped notices nothing of it
+        await world.clock.advance(5)
+        assert gateway.received == []
+        world.narrate(called)
+        await world.clock.advance(26)
+
+    assert [wake.task_id for wake in gateway.received] == [silent]
+
+
 @pytest.mark.parametrize("jumped", [8 * 3600, -6 * 3600])
 async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
     world: World, gateway: Gateway, jumped: int
