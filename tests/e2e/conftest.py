@@ -126,8 +126,13 @@ def pytest_runtest_makereport(
     """Attach the logs to a failure."""
     report = yield
     if report.failed:
+        parts = dict(getattr(item, "funcargs", {}))
+        house = getattr(parts.get("story"), "house", parts.get("house"))
+        if isinstance(house, House):
+            parts |= {"at_home": house.gateway, "taskmem": house.taskmem}
+            parts["model"] = house.model
         for name in ("gateway", "at_home", "taskmem", "model"):
-            part = getattr(item, "funcargs", {}).get(name)
+            part = parts.get(name)
             if part is not None:
                 text = part.summary() if name == "model" else part.report()
                 report.sections.append((f"{name}, last lines", text))
