@@ -152,6 +152,8 @@ class Gateways:
                 await self._started(connection, event)
             case reports.Answered():
                 await self._took(event, None)
+            case reports.TurnNotStarted():
+                await self._took(event, event.error)
             case reports.Stopped():
                 self.left(connection)
             case reports.QuestionAnswered():
@@ -342,7 +344,9 @@ class Gateways:
         self._free()
 
     async def _took(
-        self, event: reports.Answered | reports.TurnEnded, error: str | None
+        self,
+        event: reports.Answered | reports.TurnNotStarted | reports.TurnEnded,
+        error: str | None,
     ) -> None:
         if event.deliveries:
             deliveries = frozenset(event.deliveries)

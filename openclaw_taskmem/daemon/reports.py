@@ -193,6 +193,17 @@ class Answered(_Event):
     """The messages, by their `delivery_id`."""
 
 
+class TurnNotStarted(_Event):
+    """The gateway has taken a turn of ours, and gave it up before it began."""
+
+    kind: Literal["turn_not_started"]
+    session_key: Key
+    deliveries: Keys = ()
+    """The messages that wait for it, by their `delivery_id`."""
+    error: ReportedText
+    """Why, in the gateway's words."""
+
+
 class TurnEnded(Worked):
     """A turn has ended."""
 
@@ -255,7 +266,7 @@ class Noted(_Event):
 
 Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
 """What shows a session at work."""
-Event = Noted | Started | Stopped | Answered | QuestionAnswered | Work
+Event = Noted | Started | Stopped | Answered | TurnNotStarted | QuestionAnswered | Work
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
 _STILL_RUNNING: Final = TypeAdapter(AllStillRunning)
@@ -269,6 +280,7 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
     "session_started": Noted,
     "session_ended": Noted,
     "answered": Answered,
+    "turn_not_started": TurnNotStarted,
     "awaited_ended": AwaitedEnded,
     "question_answered": QuestionAnswered,
     "turn_ended": TurnEnded,

@@ -284,6 +284,17 @@ async def test_a_new_start_of_a_gateway_owes_again_what_no_turn_took(
     assert "wake_lost" in [e.kind for e in world.store.last_events(None, 9)]
 
 
+async def test_a_wake_whose_turn_did_not_start_is_owed_again(
+    gateways: Gateways, world: World, delivery: str
+) -> None:
+    await report(gateways, hello(MAIN))
+    told = {"kind": "turn_not_started", "session_key": MAIN, "error": "Retry."}
+
+    await report(gateways, {**told, "deliveries": [delivery]})
+    assert state(world) is WakeState.DUE
+    assert held(gateways, MAIN), "another turn of the session goes on"
+
+
 async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
     gateways: Gateways, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

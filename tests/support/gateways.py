@@ -60,6 +60,8 @@ class FakeGateway:
         """Whether a turn takes what is put before it at once; else it waits there."""
         self.heartbeats = False
         """Whether turns can only be started by a heartbeat."""
+        self.to_recover: set[str] = set()
+        """Sessions with a turn that OpenClaw is to go on with."""
         self.idle = False
         """Whether no turn can be started at all."""
         self.said: list[tuple[str, str]] = []
@@ -200,6 +202,8 @@ class FakeGateway:
         session = (session_key or MAIN).lower()
         if session not in self.sessions:
             return {"refused": f"The gateway has no session {session}."}
+        if session in self.to_recover:
+            return {"recovers": session}
         first = self._waiting.get(session, key)
         if first != key:
             return {"waits_for": first}

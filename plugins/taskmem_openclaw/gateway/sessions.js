@@ -5,6 +5,7 @@ import { readSession, showLine } from "./requests.js";
 
 const KEPT_MS = 24 * 3_600_000;
 const HEARTBEAT_MS = 3_000;
+const RECOVERY_MS = 30_000; // after a start, within which the gateway may begin to recover a session
 const START_MS = 60_000; // after which a turn that did not begin is asked for again
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
@@ -17,6 +18,8 @@ export const STOPPING = "the gateway is stopping";
 // No wall clock: it may be set while a turn runs.
 const now = () => performance.now();
 const lines = (text) => text.split("\n");
+/** Whether the gateway has a turn of a session to go on with that a restart has cut. */
+const isToRecover = (entry) => Boolean(entry?.abortedLastRun || entry?.mainRestartRecovery || entry?.restartRecoveryRuns?.length);
 /** Whether one text says all that another one says. */
 const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
 
@@ -26,6 +29,8 @@ export class Sessions {
   #owed = new Map(); // session → Map(key → { delivery, since, text, line, expires })
   #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
   #asked = new Kept(MOST_SESSIONS); // run id of a turn that we asked for → its session
+  #begun = new Kept(MOST_DONE); // run ids of turns that have begun
+  #since = now();
   #waking = new Map(); // session → the wake that is being put there
   #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
   #shown = new Kept(MOST_DONE); // keys of wakes whose line the chat shows
@@ -93,6 +98,7 @@ export class Sessions {
       this.fired("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
       this.#runs.set(runId, { session: sessionKey, began: now() });
+      this.#begun.set(runId, true);
       this.tell({ kind: "turn_started", run_id: runId, ...this.work.began(sessionKey), running: this.running });
     } else if (data.executionSettled) this.#ended(runId, data);
   }
@@ -148,7 +154,10 @@ export class Sessions {
   }
 
   async #wake(session, { key, delivery_id: delivery, text, message: line }) {
-    const known = readSession(this.api, session) !== undefined;
+    const entry = readSession(this.api, session);
+    const known = entry !== undefined;
+    // A turn of ours that begins before the gateway's own spoils that one, and fails.
+    if (now() - this.#since < RECOVERY_MS && isToRecover(entry) && !this.running.includes(session)) return { recovers: session };
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
       // A daemon that was killed in between asks again for what has arrived.
@@ -219,13 +228,24 @@ export class Sessions {
     this.#starting.set(session, now());
     const shown = await this.#show(session, key, line);
     try {
-      await this.run(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      const asked = await this.run(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      void this.#watchStart(session, asked?.runId);
       if (text) await this.#show(session, key, line); // the turn may have made the session
       return "ordinary";
     } catch (error) {
       this.#starting.delete(session);
       throw error;
     }
+  }
+
+  /** Tell that a turn of ours did not begin, though the gateway had taken it: nobody else does. */
+  async #watchStart(session, runId) {
+    const given = { status: "unknown" };
+    const { status, error } = runId ? await this.api.runtime.subagent.waitForRun({ runId, timeoutMs: START_MS }).catch(() => given) : given;
+    if (status !== "error" || this.stopping || this.#begun.has(runId)) return;
+    this.#starting.delete(session);
+    const deliveries = [...(this.#owed.get(session)?.values() ?? [])].map(({ delivery }) => delivery);
+    this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
   }
 
   /** Show a wake's line in the chat, once, if it has one; false: that cannot be done. */

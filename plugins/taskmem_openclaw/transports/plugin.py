@@ -24,6 +24,8 @@ from taskmem_openclaw.transports.reach import Reaching, gateway_of
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
+RECOVERY_SECONDS: Final = 2.0
+"""After which a session is tried again that OpenClaw is about to recover."""
 GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""
 
@@ -85,6 +87,12 @@ class OpenClawPlugin(Reaching):
             raise WakeUndelivered(
                 "An earlier wake of the session still waits for its turn "
                 f"({answer['waits_for']}); this one follows it."
+            )
+        if "recovers" in answer:
+            raise WakeUndelivered(
+                "OpenClaw is about to go on with the turn of the session that its "
+                "restart has cut; this wake follows it.",
+                retry_seconds=RECOVERY_SECONDS,
             )
         how = str(answer.get("turn"))
         return WakeReceipt(

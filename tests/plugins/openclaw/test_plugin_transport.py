@@ -110,6 +110,14 @@ def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
     assert not isinstance(late.value, NotThere)
 
 
+def test_a_wake_follows_openclaws_own_recovery_of_its_session(gateway):
+    gateway.to_recover.add(MAIN)
+    with pytest.raises(WakeUndelivered, match="is about to go on") as late:
+        deliver(gateway.open())
+    assert late.value.retry_seconds == 2.0
+    assert gateway.turns == []
+
+
 def test_of_two_gateways_the_agents_own_is_asked_though_both_have_such_a_session(
     gateway, another
 ):

@@ -147,6 +147,49 @@ test("a wake follows the one that waits, whose turn is asked for again when it d
   mock.restoreAll();
 });
 
+for (const left of [{ abortedLastRun: true }, { mainRestartRecovery: {} }, { restartRecoveryRuns: [{}] }])
+  test(`no turn is asked for before the gateway's own recovery of a session with ${Object.keys(left)}`, async () => {
+    Object.assign(house.sessions.get(MAIN), left);
+    assert.deepEqual(await wake(), { recovers: MAIN });
+    assert.deepEqual([house.turns, house.waiting(MAIN)], [[], []]);
+    house.begin("recovery");
+    assert.deepEqual(await wake(), { turn: "ordinary" });
+  });
+
+test("a recovery that does not come holds a wake up no longer than half a minute", async () => {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  move_in();
+  house.sessions.get(MAIN).abortedLastRun = true;
+  now = 29_999;
+  assert.deepEqual(await wake(), { recovers: MAIN });
+  now = 30_000;
+  assert.deepEqual(await wake(), { turn: "ordinary" });
+  mock.restoreAll();
+});
+
+test("a turn that the gateway took and did not begin is told, and asked for again", async () => {
+  house.wait = async () => ({ status: "error", error: "changed while starting work" });
+  await wake();
+  await new Promise(setImmediate);
+  assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "changed while starting work" }]);
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "ordinary" });
+  assert.equal(house.turns.length, 2);
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+});
+
+for (const [outcome, status] of [["began, and failed", "error"], ["has not begun yet", "pending"], ["is not known", undefined]])
+  test(`a turn that ${outcome} is not told as one that did not begin`, async () => {
+    house.wait = async ({ runId }) => {
+      if (status === "error") house.begin(runId);
+      if (!status) throw new Error("no such run");
+      return { status };
+    };
+    await wake();
+    await new Promise(setImmediate);
+    assert.deepEqual(told_of("turn_not_started"), []);
+  });
+
 test("the main session takes one wake at a time, by either of its names", async () => {
   const both = await Promise.all([wake(), wake({ key: "wake-2", session_key: null })]);
   assert.deepEqual(both, [{ turn: "ordinary" }, { waits_for: "wake-1" }]);

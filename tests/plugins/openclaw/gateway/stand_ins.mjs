@@ -42,7 +42,8 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
   const sessions = new Map([MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]));
   const waiting = (key) => sessions.get(key).pluginNextTurnInjections.taskmem;
   const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, methods: {}, warned: [] };
-  made.run = async (run) => void made.turns.push(run);
+  made.run = async (run) => (made.turns.push(run), { runId: run.idempotencyKey });
+  made.wait = async () => ({ status: "pending" });
   made.beat = async () => ({ status: "ran" });
   made.put = async (injection) => {
     if (!allowed) return { enqueued: false };
@@ -62,7 +63,7 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
         session: { getSessionEntry: ({ sessionKey }) => sessions.get(sessionKey) },
         resolveAgentWorkspaceDir: (_, agentId) => `${workspace}/${agentId}`,
       },
-      subagent: { run: (run) => made.run(run), deleteSession: async () => {} },
+      subagent: { run: (run) => made.run(run), waitForRun: (run) => made.wait(run), deleteSession: async () => {} },
       system: { runHeartbeatOnce: (beat) => (made.beats.push(beat), made.beat(beat)) },
     },
     session: { workflow: { enqueueNextTurnInjection: (injection) => made.put(injection) } },
