@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from contextlib import closing
 
@@ -9,7 +10,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
+from openclaw_taskmem.engine import history
 from taskmem_sqlmodel import counting, statements, task_store
+from tests.support.world import World
 
 YES_AND_NO = (False, True)
 OF_A_HOME = (statements.sent_since, statements.session_runs, statements.watching)
@@ -155,3 +158,46 @@ def plan_of(database, statement):
     )
     plan = database.execute(f"EXPLAIN QUERY PLAN {sql}", [None] * sql.count("?"))
     return [step for *_, step in plan]
+
+
+@pytest.mark.parametrize("ask", ["update", "of the task", "of all", "page", "history"])
+def test_what_others_logged_makes_no_call_read_more(tmp_path, ask):
+    read = [_count_steps(tmp_path / f"{many}.db", ask, many) for many in (200, 30_000)]
+    # A step or two are for how full the pages are.
+    assert read[1] <= read[0] + 10
+
+
+def _count_steps(path, ask, many):
+    """Count the steps of SQLite's machine for a question, beside others' events."""
+    store = task_store(f"sqlite:///{path}")
+    world = World(store)
+    mine, other = world.register(), world.register()
+    world.narrate(mine)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        named = [row[1] for row in connection.execute("PRAGMA table_info(events)")]
+        copied = ", ".join(name for name in named if name != "id")
+        connection.execute(
+            "WITH RECURSIVE many(n) AS (SELECT 1 UNION SELECT n + 1 FROM many LIMIT ?) "  # noqa: S608 - our own names
+            f"INSERT INTO events ({copied}) SELECT {copied} FROM events, many "
+            "WHERE events.id = (SELECT max(id) FROM events WHERE task_id = ?)",
+            (many, other),
+        )
+        (newest,) = connection.execute("SELECT max(id) FROM events").fetchone()
+    steps = itertools.count()
+
+    def count(driver, _):
+        driver.set_progress_handler(lambda: next(steps) < 0, 1)
+
+    sa.event.listen(store._database.engine, "connect", count)
+    # The connections that there are already count nothing.
+    store._idle.clear()
+    store._commits.close()
+    {
+        "update": lambda: world.narrate(mine),
+        "of the task": lambda: store.last_events(mine, 50),
+        "of all": lambda: store.last_events(None, 50),
+        "page": lambda: store.list_events(newest - 60, 50),
+        "history": lambda: history.read_page(world.shell, mine, None),
+    }[ask]()
+    store.close()
+    return next(steps)
