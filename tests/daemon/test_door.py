@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Literal
 from unittest.mock import Mock, create_autospec
@@ -176,6 +177,25 @@ async def open_client(
     writer.write(json.dumps(opening).encode() + b"\n")
     assert b"pid" in await reader.readline()
     return reader, writer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose it is")
+async def test_another_users_process_is_hung_up_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    desk = create_autospec(Desk, instance=True)
+    entrance = door.Door(desk, lambda _: None)
+    await entrance.open(home.socket)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+
+    assert await reader.read() == b""
+    desk.answer.assert_not_called()
+    writer.close()
+    await entrance.close(0)
 
 
 def line_of(size: int, method: str = "m") -> bytes:
